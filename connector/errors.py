@@ -1,0 +1,125 @@
+"""Every exception the connector raises on purpose.
+
+::
+
+    ConnectorError
+    ├── ConfigurationError        correct adapter.yaml or metaobjects/, start again
+    ├── DestinationError          correct the name of the queue or topic
+    ├── UnknownDestination        the destination does not exist (yet): create it or correct its name
+    ├── CapabilityError           this provider cannot do it: choose another, or do without
+    ├── MalformedData             the body is not what its format or business object demands
+    │   └── UnknownBusinessObject nobody can say which business object the body is
+    ├── ProviderError             the provider failed; the adapter reconnects with back-off
+    │   └── SettlementError       a destination of ours cannot be written; nothing was lost
+    ├── PipelineError             Spark failed; what was in flight is settled from its journal
+    └── ProcessAnswer             raised *by* business processes, to say something else than "done"
+        ├── Unsubscribed          this process does not want the object
+        ├── NotActive             it cannot take anything now: the message stays, the poll ends
+        └── TemporaryFailure      it may work in a moment: tried again in place, ``retries`` times
+
+Each leaf asks for a different remedy; where two would ask for the same, there is only one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class ConnectorError(Exception):
+    """The root: catches everything the connector raises on purpose, and nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake in a configuration file, with all that is needed to mend it.
+
+    Args:
+        file: path as the user would type it.
+        line: 1-based; 0 where the file as a whole is meant.
+        column: 1-based; 0 where the line as a whole is meant.
+        path: the field, ``connector.InputDestination[1]``; empty for the file as a whole.
+        found: what stands there, or what is wrong with it.
+        expected: what should stand there.
+        nearest: the right name that a misspelt one is closest to, if any.
+        warning: True when the configuration works all the same.
+    """
+
+    file: str
+    line: int
+    column: int
+    path: str
+    found: str
+    expected: str
+    nearest: str | None = None
+    warning: bool = False
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}:{self.column}"
+        path = f" {self.path}:" if self.path else ""
+        text = f"{place}:{path} {self.found}"
+        if self.expected:
+            text += f", expected {self.expected}"
+        if self.nearest:
+            text += f", did you mean {self.nearest!r}?"
+        return f"{text} (warning)" if self.warning else text
+
+
+class ConfigurationError(ConnectorError):
+    """The configuration is wrong. Carries every :class:`Problem`, not only the first."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class DestinationError(ConnectorError, ValueError):
+    """The text is not the name of a destination; says what is wrong with it."""
+
+
+class UnknownDestination(ConnectorError, LookupError):
+    """No such destination at the provider."""
+
+
+class CapabilityError(ConnectorError):
+    """The provider, or this version of it, is not able to do what is asked. Raised at start."""
+
+
+class MalformedData(ConnectorError, ValueError):
+    """A body cannot be read as its format or its business object demands.
+
+    The text names the attribute or the place in the body. The event fails; its message goes to
+    the ErrorDestination with this text as the reason.
+    """
+
+
+class UnknownBusinessObject(MalformedData):
+    """Neither a rule nor the body names a business object that is defined: unsubscribed."""
+
+
+class ProviderError(ConnectorError):
+    """The provider failed or is out of reach. Ends the poll with APPRESPONSETIMEOUT."""
+
+
+class SettlementError(ProviderError):
+    """A message could not be settled because a destination cannot be written. It stays claimed."""
+
+
+class PipelineError(ConnectorError):
+    """Spark could not run the job of a cycle. What it had done is settled from its journal."""
+
+
+class ProcessAnswer(ConnectorError):
+    """Base of what a business process raises to answer something else than "done"."""
+
+
+class Unsubscribed(ProcessAnswer):
+    """The process does not want this object; as if it had not subscribed."""
+
+
+class NotActive(ProcessAnswer):
+    """The process takes nothing now. The message stays and the poll ends APPRESPONSETIMEOUT."""
+
+
+class TemporaryFailure(ProcessAnswer):
+    """May succeed in a moment: called again in place, with back-off, ``retries`` times."""

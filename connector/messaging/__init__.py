@@ -1,0 +1,1 @@
+"""The language every provider speaks: message, destination, connection, claim."""

@@ -1,0 +1,163 @@
+"""A message: headers, typed properties and a body (JMS 2.0, chapter 3)."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+PropertyValue = bool | int | float | str
+
+PROPERTY_TYPES: Final = ("boolean", "byte", "short", "int", "long", "float", "double", "string")
+"""The types a property can have, by their JMS names."""
+
+_INTEGER_BITS: Final = {"byte": 8, "short": 16, "int": 32, "long": 64}
+
+DEFAULT_PRIORITY: Final = 4
+PERSISTENT: Final = 2
+NON_PERSISTENT: Final = 1
+
+MESSAGE_CLASSES: Final = {
+    "M": "Message",
+    "B": "BytesMessage",
+    "S": "StreamMessage",
+    "P": "MapMessage",
+    "O": "ObjectMessage",
+    "T": "TextMessage",
+}
+"""The letter of a message class and its JMS name (seed 000, "Message Filenames", field 3)."""
+
+
+def check_property(kind: str, value: object) -> PropertyValue:
+    """Returns ``value`` as a property of JMS type ``kind`` holds it.
+
+    Raises:
+        ValueError: no such type, or the value does not fit it.
+    """
+    if kind == "boolean":
+        if isinstance(value, bool):
+            return value
+    elif kind in _INTEGER_BITS:
+        bits = _INTEGER_BITS[kind]
+        if isinstance(value, int) and not isinstance(value, bool):
+            if -(1 << bits - 1) <= value < 1 << bits - 1:
+                return value
+            raise ValueError(f"{value} does not fit a {kind} ({bits} bits)")
+    elif kind in ("float", "double"):
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            number = float(value)
+            if kind == "double" or math.isnan(number) or math.isinf(number):
+                return number
+            try:
+                return float(struct.unpack("<f", struct.pack("<f", number))[0])
+            except OverflowError:
+                raise ValueError(f"{value} does not fit a float (32 bits)") from None
+    elif kind == "string":
+        if isinstance(value, str):
+            return value
+    else:
+        raise ValueError(f"{kind!r} is no property type; there are {', '.join(PROPERTY_TYPES)}")
+    raise ValueError(f"{value!r} is no {kind}")
+
+
+def parse_property(kind: str, text: str) -> PropertyValue:
+    """Reads a property value of JMS type ``kind`` from text.
+
+    Raises:
+        ValueError: no such type, or the text is none of its values.
+    """
+    if kind == "boolean":
+        lowered = text.lower()
+        if lowered in ("true", "false"):
+            return lowered == "true"
+        raise ValueError(f"{text!r} is no boolean (true or false)")
+    if kind in _INTEGER_BITS:
+        try:
+            return check_property(kind, int(text))
+        except ValueError as error:
+            raise ValueError(f"{text!r} is no {kind}: {error}") from None
+    if kind in ("float", "double"):
+        try:
+            return check_property(kind, float(text))
+        except ValueError as error:
+            raise ValueError(f"{text!r} is no {kind}: {error}") from None
+    return check_property(kind, text)
+
+
+def natural_type(value: PropertyValue) -> str:
+    """The JMS type a plain Python value gets: bool, int or long by range, double, string."""
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "int" if -(1 << 31) <= value < 1 << 31 else "long"
+    return "double" if isinstance(value, float) else "string"
+
+
+@dataclass(slots=True)
+class Message:
+    """One message, with all JMS headers.
+
+    Args:
+        body: the bytes of the body; of a text message its UTF-8.
+        message_class: a letter of :data:`MESSAGE_CLASSES`.
+        message_id: JMSMessageID, ``ID:...``; of a file with a bare name the name itself; None
+            until sent.
+        timestamp: JMSTimestamp, milliseconds since 1970; 0 where unknown.
+        correlation_id, reply_to, type: JMSCorrelationID, JMSReplyTo (``queue://x``), JMSType.
+        delivery_mode: :data:`PERSISTENT` or :data:`NON_PERSISTENT`.
+        priority: JMSPriority; the directory protocol allows any 32 bit number.
+        expiration: JMSExpiration, milliseconds since 1970; 0 = never.
+        delivery_count: JMSXDeliveryCount, 1 at the first delivery.
+        destination: JMSDestination as text, where the message was taken from.
+        properties: name to value.
+        property_types: name to one of :data:`PROPERTY_TYPES`; as long as ``properties``.
+    """
+
+    body: bytes = b""
+    message_class: str = "T"
+    message_id: str | None = None
+    timestamp: int = 0
+    correlation_id: str | None = None
+    reply_to: str | None = None
+    type: str | None = None
+    delivery_mode: int = PERSISTENT
+    priority: int = DEFAULT_PRIORITY
+    expiration: int = 0
+    delivery_count: int = 1
+    destination: str | None = None
+    properties: dict[str, PropertyValue] = field(default_factory=dict)
+    property_types: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def redelivered(self) -> bool:
+        """JMSRedelivered."""
+        return self.delivery_count > 1
+
+    def set_property(self, name: str, value: PropertyValue, kind: str | None = None) -> None:
+        """Sets a property, of JMS type ``kind`` or the type natural to the value.
+
+        Raises:
+            ValueError: the name is empty, or the value does not fit the type.
+        """
+        if not name:
+            raise ValueError("a property needs a name")
+        kind = kind or natural_type(value)
+        self.properties[name] = check_property(kind, value)
+        self.property_types[name] = kind
+
+    def headers(self) -> Mapping[str, object]:
+        """The headers by their JMS names, in the order of the specification."""
+        return {
+            "JMSMessageID": self.message_id,
+            "JMSDestination": self.destination,
+            "JMSTimestamp": self.timestamp,
+            "JMSCorrelationID": self.correlation_id,
+            "JMSReplyTo": self.reply_to,
+            "JMSType": self.type,
+            "JMSDeliveryMode": self.delivery_mode,
+            "JMSPriority": self.priority,
+            "JMSExpiration": self.expiration,
+            "JMSRedelivered": self.redelivered,
+        }

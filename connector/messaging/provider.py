@@ -1,0 +1,188 @@
+"""The contract between a provider and the rest of the adapter.
+
+A provider is where messages live. It hands them out by *claiming*: a claim belongs to this client,
+survives a crash of it, and names its owner, so that any other client can tell a dead owner's
+claims from a neighbour's. What is claimed is settled by :meth:`Connection.settle`, one commit
+record for a whole poll cycle, or given back.
+
+Two halves. The :class:`Connection` lives in the driver. :class:`MessageAccess` is what a Spark
+task needs: it is made from a picklable :class:`AccessSpec`, opens no connection that outlives the
+task's process, and only reads claimed messages and prepares new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message, PropertyValue
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a provider is able to do. Asking for more is an error at start.
+
+    Args:
+        topics, selectors, temporary_destinations: as their names say.
+        by_reference: a worker on another machine can load a claimed message by its reference.
+        reliable: persistent messages survive a crash of every process.
+        keeps_state: the provider's own storage holds outcome journals and the duplicate window.
+    """
+
+    topics: bool = False
+    selectors: bool = False
+    temporary_destinations: bool = False
+    by_reference: bool = True
+    reliable: bool = True
+    keeps_state: bool = True
+
+
+class Claim(Protocol):
+    """A message this client has taken and not yet settled.
+
+    Attributes are cheap unless said otherwise: a claim is made for every message of every poll.
+    """
+
+    sequence: int
+    """Position in its cycle, from 0: unique within the cycle, names the claim in the journal."""
+    destination: Destination
+    """The input destination it was taken from."""
+    reference: Any
+    """Picklable handle for :meth:`MessageAccess.load`."""
+    delivery_count: int
+    """Deliveries begun before this claim."""
+
+    @property
+    def message_id(self) -> str: ...
+
+    @property
+    def group_id(self) -> str | None:
+        """JMSXGroupID."""
+
+    @property
+    def duplicate_key(self) -> str:
+        """Equal for two copies of one message from one destination, never for two messages."""
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A message made but not sent: NOT_COMMITTED until settlement commits it.
+
+    Args:
+        handle: picklable, the provider's own.
+        destination: where it will be sent.
+    """
+
+    handle: Any
+    destination: Destination
+
+
+@dataclass(slots=True)
+class Settlement:
+    """What is to become of one claim.
+
+    Exactly one of three: a copy (``copy_to``), no copy (``copy_to`` None), or back to where it came
+    from (``give_back``).
+
+    Args:
+        claim: the claim.
+        copy_to: the destination that gets the message with ``properties`` added.
+        properties: ``connector_*`` properties of the copy, all strings but ``int`` for numbers.
+        give_back: return it to its queue.
+        delivery_count: with ``give_back``, the deliveries begun so far.
+        sends: prepared messages that are sent in the same commit.
+        discards: prepared messages that must not be sent.
+        published: duplicate key to remember, where the event counts as published.
+    """
+
+    claim: Claim
+    copy_to: Destination | None = None
+    properties: Mapping[str, PropertyValue] = field(default_factory=dict)
+    give_back: bool = False
+    delivery_count: int = 0
+    sends: Sequence[Prepared] = ()
+    discards: Sequence[Prepared] = ()
+    published: str | None = None
+
+
+class Poller(Protocol):
+    """Takes messages of one destination, highest priority first, then oldest."""
+
+    expired: int
+    """Messages found expired since the poller was made."""
+
+    def take(self, cycle: int, sequence: int) -> Claim | None:
+        """Claims the next message for ``sequence`` of ``cycle``; None where nothing waits. Never blocks.
+
+        Raises:
+            ProviderError: the destination cannot be read.
+        """
+
+
+class Connection(Protocol):
+    """A provider as the driver sees it. Not thread-safe, except :meth:`close`."""
+
+    client_id: str
+    """Names this client in claims; unique for every start of every process."""
+
+    def poller(self, destination: Destination) -> Poller: ...
+
+    def settle(self, cycle: int, settlements: Sequence[Settlement]) -> None:
+        """Settles all, or none: one commit record, synced once, then rolled forward.
+
+        Raises:
+            SettlementError: before the commit point, nothing has happened; the text says which
+                destination cannot be written and what to do.
+            ProviderError: after the commit point; whoever recovers finishes it.
+        """
+
+    def send(self, destination: Destination, messages: Iterable[Message]) -> list[str]:
+        """Sends messages, all visible or none, durable first. Returns their ids.
+
+        Raises:
+            ProviderError: nothing was sent.
+        """
+
+    def browse(self, destination: Destination) -> Iterator[Message]:
+        """Messages that wait or are claimed, in the order in which they would be taken.
+
+        Raises:
+            UnknownDestination: there is no such destination.
+        """
+
+    def access(self) -> AccessSpec: ...
+
+    def close(self) -> None: ...
+
+
+class AccessSpec(Protocol):
+    """Picklable recipe for :class:`MessageAccess`."""
+
+    def open(self) -> MessageAccess: ...
+
+
+class MessageAccess(Protocol):
+    """A provider as a Spark task sees it."""
+
+    def load(self, reference: Any, max_body: int) -> Message:
+        """Reads a claimed message.
+
+        Raises:
+            MalformedData: it is larger than ``max_body`` bytes, or not a message after all.
+            LookupError: it is gone; somebody else has settled it.
+            ProviderError: it cannot be read now.
+        """
+
+    def prepare(self, destination: Destination, message: Message, key: str) -> Prepared:
+        """Makes a message without sending it; the same ``key`` again replaces it.
+
+        Raises:
+            ProviderError: it cannot be written.
+        """
+
+    def discard(self, prepared: Prepared) -> None: ...
+
+    def sync(self) -> None:
+        """Makes all that was prepared durable; once at the end of a task."""

@@ -1,0 +1,1 @@
+"""Where messages live. One folder a provider; none knows another."""

@@ -1,0 +1,311 @@
+"""File names of the directory protocol: a message's headers, in eight fields (seed 000).
+
+``priority.id.class.expiration.correlation.replyto.type.properties``; only the first three are
+required. Rules the source leaves open (design, section 7): a name is *structured* when its first
+field is a 32 bit number, its second is not empty and its third is a class letter; any other name
+is *bare*, and is itself the message id. A dot inside a field is written ``%2E``. No trailing dots
+are written, any are read. The properties are URL-encoded pairs, ``nameT=value``, T the type letter.
+
+Names are handled as text with undecodable bytes as lone surrogates (``os.fsdecode``), so that every
+file name there is survives a round trip.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import struct
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+from urllib.parse import quote, quote_plus, unquote_plus, unquote_to_bytes
+
+from connector.errors import MalformedData
+from connector.messaging.destination import DestinationError, parse_destination
+from connector.messaging.message import (
+    DEFAULT_PRIORITY,
+    MESSAGE_CLASSES,
+    PERSISTENT,
+    Message,
+    PropertyValue,
+    parse_property,
+)
+
+OWN: Final = "JMS_dropboxmq_"
+"""Prefix of the properties that the protocol keeps for itself; never shown to an application."""
+
+BARE: Final = f"{OWN}bareB=true"
+"""Marks a structured name made from a bare one: its id field is that bare name."""
+
+HEADER_KEY: Final = f"{OWN}hdr"
+DELIVERY_MODE: Final = f"{OWN}mode"
+OWNER: Final = f"{OWN}owner"
+DELIVERY_COUNT: Final = "JMSXDeliveryCount"
+
+TYPE_LETTERS: Final = {
+    "boolean": "B",
+    "byte": "Y",
+    "short": "H",
+    "int": "I",
+    "long": "L",
+    "float": "F",
+    "double": "D",
+    "string": "S",
+}
+LETTER_TYPES: Final = {letter: name for name, letter in TYPE_LETTERS.items()}
+
+NAME_MAX: Final = 255
+"""Longest file name in bytes."""
+
+
+class Fields(NamedTuple):
+    """The raw fields of a structured name, still encoded; those left out are empty."""
+
+    priority: str
+    id: str
+    message_class: str
+    expiration: str = ""
+    correlation_id: str = ""
+    reply_to: str = ""
+    type: str = ""
+    properties: str = ""
+
+    def name(self) -> str:
+        """The file name; fields that are undefined at its end are left out."""
+        return ".".join(self).rstrip(".")
+
+
+def is_priority(text: str) -> bool:
+    if not text.isascii() or len(text) > 11:
+        return False
+    digits = text[1:] if text[:1] == "-" else text
+    return digits.isdigit() and -(1 << 31) <= int(text) < 1 << 31
+
+
+def split(name: str) -> Fields | None:
+    """The fields of a structured name, None for a bare one."""
+    parts = name.split(".", 7)
+    if len(parts) < 3 or parts[2] not in MESSAGE_CLASSES or not parts[1]:
+        return None
+    if parts[0] != "4" and not is_priority(parts[0]):
+        return None
+    if len(parts) == 8 and not parts[7].strip("."):
+        parts[7] = ""
+    return Fields(*parts)
+
+
+def encode_field(text: str) -> str:
+    """Percent-encodes a field so that it has no dot and no character that a file system dislikes."""
+    if text.isascii() and text.replace("-", "").replace("_", "").isalnum():
+        return text
+    encoded = quote(text.encode("utf-8", "surrogateescape"), safe="-_")
+    return encoded.replace(".", "%2E").replace("~", "%7E")
+
+
+def decode_field(text: str) -> str:
+    """Undoes :func:`encode_field`; bytes that are no UTF-8 come back as ``\\xff`` text."""
+    if "%" not in text:
+        if text.isascii():
+            return text
+        return os.fsencode(text).decode("utf-8", "backslashreplace")
+    return unquote_to_bytes(text.encode("utf-8", "surrogateescape")).decode("utf-8", "backslashreplace")
+
+
+def encode_property(name: str, kind: str, value: PropertyValue) -> str:
+    """One ``nameT=value`` pair. Raises UnicodeEncodeError for text that is no Unicode."""
+    if kind == "boolean":
+        text = "true" if value else "false"
+    elif kind == "float":
+        text = _float_text(float(value), single=True)
+    elif kind == "double":
+        text = _float_text(float(value), single=False)
+    else:
+        text = str(value)
+    return f"{_encode_pair_part(name)}{TYPE_LETTERS[kind]}={_encode_pair_part(text)}"
+
+
+def _encode_pair_part(text: str) -> str:
+    encoded = quote_plus(text, safe="-_")
+    return encoded.replace(".", "%2E").replace("~", "%7E")
+
+
+def _float_text(value: float, *, single: bool) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    if single:  # the shortest text that gives the same 32 bits
+        for digits in range(6, 10):
+            text = f"{value:.{digits}g}"
+            try:
+                if struct.pack("<f", float(text)) == struct.pack("<f", value):
+                    return text
+            except OverflowError:
+                continue
+    return repr(value)
+
+
+def split_properties(field: str) -> list[str]:
+    """The still encoded pairs of a properties field."""
+    return [pair for pair in field.split("&") if pair]
+
+
+def decode_property(pair: str) -> tuple[str, str, PropertyValue]:
+    """Name, JMS type and value of one pair.
+
+    Raises:
+        MalformedData: no ``=``, no type letter, or a value that its type does not have.
+    """
+    encoded_name, separator, encoded_value = pair.partition("=")
+    name = unquote_plus(encoded_name, errors="replace")
+    kind = LETTER_TYPES.get(name[-1:])
+    if not separator or kind is None or len(name) < 2:
+        raise MalformedData(
+            f"the file name has a property {pair!r} that is not NAME + one of {'BYHILFDS'} + '=' + value"
+        )
+    try:
+        return name[:-1], kind, parse_property(kind, unquote_plus(encoded_value, errors="replace"))
+    except ValueError as error:
+        raise MalformedData(f"the file name has a property {name[:-1]!r}: {error}") from None
+
+
+def add_properties(name: str, encoded: str) -> str:
+    """``name`` with already encoded pairs appended; a bare name becomes a structured one."""
+    parts = name.split(".", 7)
+    count = len(parts)
+    if count >= 3 and parts[2] in MESSAGE_CLASSES and parts[1] and (parts[0] == "4" or is_priority(parts[0])):
+        if count == 8:
+            existing = parts[7].strip(".") and parts[7]
+            return f"{'.'.join(parts[:7])}.{existing}&{encoded}" if existing else f"{'.'.join(parts[:7])}.{encoded}"
+        return f"{name}{'.' * (8 - count)}{encoded}"
+    return f"{structure_bare(name)}&{encoded}"
+
+
+def structure_bare(name: str) -> str:
+    """The structured form of a bare name: default headers, the name as id, and a mark that it was bare."""
+    return f"{DEFAULT_PRIORITY}.{encode_field(name)}.B.....{BARE}"
+
+
+def without_properties(name: str, prefixes: Iterable[str]) -> str:
+    """A structured name without the properties whose encoded names begin with one of ``prefixes``."""
+    fields = split(name)
+    if fields is None or not fields.properties:
+        return name
+    prefixes = tuple(prefixes)
+    kept = [pair for pair in split_properties(fields.properties) if not pair.startswith(prefixes)]
+    return fields._replace(properties="&".join(kept)).name()
+
+
+def message_id(name: str) -> str:
+    """JMSMessageID of the message with this file name."""
+    fields = split(name)
+    if fields is None:
+        return decode_field(os.fsencode(name).decode("utf-8", "backslashreplace")) if not name.isascii() else name
+    text = decode_field(fields.id)
+    return text if BARE in fields.properties else f"ID:{text}"
+
+
+def timestamp_micros(id_field: str) -> int | None:
+    """The time in an id of the form ``<16 digits>-...``, microseconds since 1970; None without."""
+    if len(id_field) > 16 and id_field[16] == "-" and id_field[:16].isdigit() and id_field.isascii():
+        return int(id_field[:16])
+    return None
+
+
+def encode(message: Message, *, extra: Iterable[str] = ()) -> str:
+    """The full name of a message, however long. ``extra`` are encoded pairs to append.
+
+    Raises:
+        ValueError: the message has no id, or a header that cannot be written.
+    """
+    if not message.message_id:
+        raise ValueError("a message needs an id before it has a name")
+    if message.message_class not in MESSAGE_CLASSES:
+        raise ValueError(f"{message.message_class!r} is no message class")
+    pairs = [
+        encode_property(name, message.property_types[name], value) for name, value in message.properties.items()
+    ]
+    if message.delivery_count > 1:
+        pairs.append(f"{DELIVERY_COUNT}I={message.delivery_count}")
+    if message.delivery_mode != PERSISTENT:
+        pairs.append(f"{DELIVERY_MODE}I={message.delivery_mode}")
+    pairs.extend(extra)
+    identity = message.message_id
+    if identity.startswith("ID:"):
+        identity = identity[3:]
+    elif BARE not in pairs:
+        pairs.append(BARE)
+    return Fields(
+        str(message.priority),
+        encode_field(identity),
+        message.message_class,
+        str(message.expiration) if message.expiration else "",
+        encode_field(message.correlation_id or ""),
+        encode_field(_short_destination(message.reply_to)),
+        encode_field(message.type or ""),
+        "&".join(pairs),
+    ).name()
+
+
+def _short_destination(text: str | None) -> str:
+    """A queue is written by its bare name, as in the example of seed 000."""
+    if not text:
+        return ""
+    return text.removeprefix("queue://")
+
+
+def decode(name: str) -> tuple[Message, dict[str, str]]:
+    """The headers and properties in a name, and the protocol's own properties (without prefix).
+
+    Raises:
+        MalformedData: the name is structured, but a field cannot be read; says which.
+    """
+    fields = split(name)
+    if fields is None:
+        return Message(message_class="B", message_id=message_id(name)), {}
+    message = Message(message_class=fields.message_class, priority=int(fields.priority))
+    own: dict[str, str] = {}
+    for pair in split_properties(fields.properties):
+        key, kind, value = decode_property(pair)
+        if key.startswith(OWN):
+            own[key[len(OWN) :]] = str(value)
+        elif key == DELIVERY_COUNT and kind in ("int", "long", "short", "byte"):
+            message.delivery_count = max(1, int(value))
+        else:
+            message.properties[key] = value
+            message.property_types[key] = kind
+    text = decode_field(fields.id)
+    message.message_id = text if "bare" in own else f"ID:{text}"
+    micros = timestamp_micros(text)
+    message.timestamp = micros // 1000 if micros else 0
+    message.expiration = decode_expiration(fields.expiration)
+    message.correlation_id = decode_field(fields.correlation_id) or None
+    message.type = decode_field(fields.type) or None
+    message.reply_to = _decode_destination(decode_field(fields.reply_to))
+    if "mode" in own:
+        message.delivery_mode = int(own["mode"])
+    return message, own
+
+
+def decode_expiration(field: str) -> int:
+    """JMSExpiration in milliseconds; 0 = never.
+
+    Raises:
+        MalformedData: the field is no number.
+    """
+    if not field:
+        return 0
+    if field.isascii() and field.isdigit() and len(field) < 20:
+        return int(field)
+    raise MalformedData(
+        f"field 4 (expiration) of the file name is {field!r}, expected milliseconds since 1970 or nothing"
+    )
+
+
+def _decode_destination(text: str) -> str | None:
+    """JMSReplyTo as ``queue://x``; what is no destination is kept as it is (nobody sends to it unchecked)."""
+    if not text:
+        return None
+    try:
+        return str(parse_destination(text))
+    except DestinationError:
+        return text

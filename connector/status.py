@@ -1,0 +1,41 @@
+"""Return codes of the adapter and outcomes of events.
+
+The names of the return codes are those of the source (seed 004, "Return codes"; reference
+wbi-adapter, section 7). Their numbers are recorded nowhere; **these numbers are ours**, chosen so
+that what is not negative went well, and they stay as they are.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum
+
+
+class ReturnCode(IntEnum):
+    """What a poll or a request answers."""
+
+    SUCCEED = 0
+    VALCHANGE = 1
+    VALDUPES = 2
+    MULTIPLE_HITS = 3
+    FAIL = -1
+    APPRESPONSETIMEOUT = -2
+    BO_DOES_NOT_EXIST = -3
+    UNABLE_TO_LOGIN = -4
+    FAIL_RETRIEVE_BY_CONTENT = -5
+    CONNECTOR_NOT_ACTIVE = -6
+    NO_SUBSCRIPTION_FOUND = -7
+
+
+class OutcomeKind(str, Enum):
+    """What became of one event. Every claimed event has exactly one, unless it was given back."""
+
+    PUBLISHED = "published"
+    UNSUBSCRIBED = "unsubscribed"
+    FAILED = "failed"
+    DUPLICATE = "duplicate"
+    IN_DOUBT = "in_doubt"
+    GIVEN_BACK = "given_back"
+    """Not settled: the message is where it was, and comes again."""
+
+    def __str__(self) -> str:
+        return self.value
