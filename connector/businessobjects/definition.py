@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
-SIMPLE_TYPES: Final = (
-    "String",
-    "LongText",
-    "Boolean",
-    "Integer",
-    "Float",
-    "Double",
-    "Date",
-)
-"""Attribute types that are no business object; any other type names one."""
+from connector.businessobjects.names import did_you_mean, shown
+from connector.businessobjects.types import SIMPLE_TYPES, Converter, text_converter, typed_converter
+from connector.errors import UnknownBusinessObject
+
+__all__ = ["OBJECT_EVENT_ID", "SIMPLE_TYPES", "Attribute", "Definition", "Definitions", "Field", "Schema", "Verb"]
+
+OBJECT_EVENT_ID = "ObjectEventId"
+"""The attribute that the connector fills with the message id where a definition declares it; it is never
+required of a body (reference wbi-adapter, section 10)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,26 +75,85 @@ class Definition:
     verbs: dict[str, Verb] = field(default_factory=dict)
 
     @property
-    def dynamic_metaobject(self) -> str | None:
-        """The attribute that holds the dynamic meta-object, None where there is none.
+    def metaobject_attributes(self) -> tuple[str, ...]:
+        """The attributes that hold meta-objects and are therefore never part of a body.
 
         Tagged as ``cw_mo_<label>=<attribute>`` in the application-specific information of the
         object; the label is free (reference wbi-adapter, section 6).
         """
+        found = []
         for part in self.app_specific_info.split(";"):
             key, separator, value = part.partition("=")
             if separator and key.strip().startswith("cw_mo_"):
-                return value.strip()
-        return None
+                found.append(value.strip())
+        return tuple(found)
+
+    @property
+    def dynamic_metaobject(self) -> str | None:
+        """The attribute that holds the dynamic meta-object, None where there is none."""
+        return next(iter(self.metaobject_attributes), None)
+
+
+class Field:
+    """An attribute made ready for use: its converters found, its child's schema linked.
+
+    Args:
+        attribute: the attribute.
+        in_body: False for what holds a meta-object.
+    """
+
+    __slots__ = ("attribute", "child", "from_text", "from_typed", "in_body", "many", "name")
+
+    def __init__(self, attribute: Attribute, in_body: bool) -> None:
+        self.attribute = attribute
+        self.name = attribute.name
+        self.in_body = in_body
+        self.many = attribute.is_many
+        self.child: Schema | None = None
+        """The schema of a child; None for a simple type."""
+        self.from_typed: Converter | None = None
+        self.from_text: Converter | None = None
+        if not attribute.is_child:
+            self.from_typed = typed_converter(attribute.type, attribute.max_length)
+            self.from_text = text_converter(attribute.type, attribute.max_length)
+
+
+class Schema:
+    """A definition made ready for use; made once by :meth:`Definitions.schema`.
+
+    Args:
+        definition: what it was made from.
+        definitions: where it belongs.
+    """
+
+    __slots__ = ("children", "definition", "definitions", "fields", "name", "required")
+
+    def __init__(self, definition: Definition, definitions: Definitions) -> None:
+        hidden = definition.metaobject_attributes
+        self.definition = definition
+        self.definitions = definitions
+        self.name = definition.name
+        self.fields: dict[str, Field] = {
+            name: Field(attribute, name not in hidden) for name, attribute in definition.attributes.items()
+        }
+        self.required: tuple[Field, ...] = tuple(
+            field
+            for field in self.fields.values()
+            if field.attribute.is_required and field.in_body and field.name != OBJECT_EVENT_ID
+        )
+        self.children: tuple[Field, ...] = tuple(
+            field for field in self.fields.values() if field.attribute.is_child and field.in_body
+        )
 
 
 class Definitions(Mapping[str, Definition]):
-    """All business objects of a deployment, by name."""
+    """All business objects of a deployment, by name. Immutable and picklable."""
 
-    __slots__ = ("_by_name",)
+    __slots__ = ("_by_name", "_schemas")
 
     def __init__(self, definitions: Mapping[str, Definition] | None = None) -> None:
         self._by_name = dict(definitions or {})
+        self._schemas: dict[str, Schema] = {}
 
     def __getitem__(self, name: str) -> Definition:
         return self._by_name[name]
@@ -106,3 +163,41 @@ class Definitions(Mapping[str, Definition]):
 
     def __len__(self) -> int:
         return len(self._by_name)
+
+    def __reduce__(self) -> tuple[type[Definitions], tuple[dict[str, Definition]]]:
+        return Definitions, (self._by_name,)
+
+    def __deepcopy__(self, memo: object) -> Definitions:
+        return self
+
+    def schema(self, name: str) -> Schema:
+        """The definition ``name``, ready for use.
+
+        Raises:
+            UnknownBusinessObject: no definition has that name, or one of its children has none.
+        """
+        schema = self._schemas.get(name)
+        if schema is None:
+            made: dict[str, Schema] = {}
+            schema = self._make(name, made)
+            self._schemas.update(made)  # at once, so that no half-linked schema is ever found here
+        return schema
+
+    def _make(self, name: str, made: dict[str, Schema]) -> Schema:
+        """Makes the schemas of ``name`` and of all that it reaches; without recursion, as it may be deep."""
+        waiting = [name]
+        while waiting:
+            wanted = waiting.pop()
+            if wanted in made:
+                continue
+            definition = self._by_name.get(wanted)
+            if definition is None:
+                suggestion = did_you_mean(wanted, self._by_name)
+                raise UnknownBusinessObject(f"no business object {shown(wanted)} is defined{suggestion}")
+            schema = made[wanted] = Schema(definition, self)
+            waiting.extend(f.attribute.type for f in schema.fields.values() if f.attribute.is_child)
+        for schema in made.values():
+            for field_ in schema.fields.values():
+                if field_.attribute.is_child:
+                    field_.child = made[field_.attribute.type]
+        return made[name]

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from connector.businessobjects.definition import Definition
 from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+
+_CACHED_MATCHES = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,9 @@ class StaticMetaObject:
 
     name: str
     rules: Sequence[Rule] = ()
+    _matches: dict[tuple[str | None, Destination], tuple[Rule, ...]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def match(self, message_format: str | None, destination: Destination) -> tuple[Rule, ...]:
         """The rules that match, in the order of the file.
@@ -54,7 +61,19 @@ class StaticMetaObject:
         Exactly one dictates the business object; none or several leave the decision to the
         connector's default data handler. There is no "most specific wins".
         """
-        return tuple(rule for rule in self.rules if rule.matches(message_format, destination))
+        key = (message_format, destination)
+        found = self._matches.get(key)
+        if found is None:
+            found = tuple(rule for rule in self.rules if rule.matches(message_format, destination))
+            if len(self._matches) >= _CACHED_MATCHES:  # formats are whatever messages say
+                self._matches.clear()
+            self._matches[key] = found
+        return found
+
+    def dictating(self, message_format: str | None, destination: Destination) -> Rule | None:
+        """The one rule that dictates the business object; None where none or several match."""
+        found = self.match(message_format, destination)
+        return found[0] if len(found) == 1 else None
 
     def entry(self, object_name: str, verb: str) -> Rule | None:
         """The entry for a business object and verb, where there is one (requests, OutputFormat)."""
@@ -62,3 +81,38 @@ class StaticMetaObject:
             if rule.object == object_name and rule.verb == verb:
                 return rule
         return None
+
+
+def split_rule_name(name: str, definitions: Mapping[str, Definition]) -> tuple[tuple[str, str], ...]:
+    """The defined object and verb pairs that a rule name such as ``Customer_Create`` can mean.
+
+    Both halves may have a ``_`` themselves, so that every ``_`` is tried and the definitions decide
+    (design, section 7). Empty: nothing defined fits. More than one: the name is ambiguous.
+    """
+    pairs = []
+    position = name.find("_")
+    while position >= 0:
+        definition = definitions.get(name[:position])
+        verb = name[position + 1 :]
+        if definition is not None and verb in definition.verbs:
+            pairs.append((name[:position], verb))
+        position = name.find("_", position + 1)
+    return tuple(pairs)
+
+
+def message_format(message: Message, property_name: str = "JMSType") -> str | None:
+    """What ``InputFormat`` is compared with: a header, or a property, as text; None where there is none.
+
+    Args:
+        message: the message.
+        property_name: ``MessageFormatProperty``.
+    """
+    if property_name == "JMSType":
+        value: object = message.type
+    else:
+        value = message.properties.get(property_name)
+        if value is None:
+            value = message.headers().get(property_name)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return None if value is None else str(value)

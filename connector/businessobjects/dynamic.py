@@ -1,0 +1,237 @@
+"""The dynamic meta-object: what a message's headers say, in a child of its business object.
+
+Seed 004, "Understanding message header mapping"; reference wbi-adapter, section 6. The child is
+named by the tag ``cw_mo_<label>=<attribute>`` of the object. Only the attributes that its type
+declares are filled, and only those of this table; any other serves requests:
+
+======================  ==========================================================================
+attribute               filled with
+======================  ==========================================================================
+MessageID               JMSMessageID
+CorrelationID           JMSCorrelationID
+ReplyToDestination      JMSReplyTo
+Destination             JMSDestination
+Type                    JMSType
+DeliveryMode            JMSDeliveryMode: 1 non-persistent, 2 persistent
+Priority                JMSPriority
+Expiration, TimeStamp   JMSExpiration, JMSTimestamp: milliseconds since 1970, or ISO 8601 (UTC) where the
+                        attribute is a Date
+Redelivered             JMSRedelivered
+UserID, AppID           JMSXUserID, JMSXAppID
+GroupID, GroupSeq       JMSXGroupID, JMSXGroupSeq
+DeliveryCount           JMSXDeliveryCount
+InputFormat             the message format that rules see
+InputDestination        where the message was taken from
+JMSProperties           a child whose attributes are properties: ``name=<property>;type=<JMS type>``
+======================  ==========================================================================
+
+A header that the message does not have leaves its attribute unset. A value is converted to the
+type of its attribute; milliseconds do not fit the 32 bits of an Integer, so use String or Double.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from typing import Final
+
+from connector.businessobjects.definition import Definition, Definitions
+from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.names import did_you_mean
+from connector.businessobjects.types import SimpleValue
+from connector.errors import MalformedData
+from connector.messaging.message import Message, PropertyValue, check_property, parse_property
+
+PROPERTIES: Final = "JMSProperties"
+
+_PROPERTY_HEADERS: Final = {
+    "UserID": "JMSXUserID",
+    "AppID": "JMSXAppID",
+    "GroupID": "JMSXGroupID",
+    "GroupSeq": "JMSXGroupSeq",
+}
+_TIMES: Final = frozenset({"Expiration", "TimeStamp"})
+_TYPES: Final = {
+    "string": "string",
+    "int": "int",
+    "integer": "int",
+    "long": "long",
+    "short": "short",
+    "byte": "byte",
+    "float": "float",
+    "double": "double",
+    "boolean": "boolean",
+}
+# A property is readable as any type that holds all of its values; text is parsed (JMS 2.0, section 3.5.4).
+_READABLE: Final = {
+    "boolean": {"boolean", "string"},
+    "byte": {"byte", "short", "int", "long", "string"},
+    "short": {"short", "int", "long", "string"},
+    "int": {"int", "long", "string"},
+    "long": {"long", "string"},
+    "float": {"float", "double", "string"},
+    "double": {"double", "string"},
+    "string": set(_TYPES.values()),
+}
+
+
+def fill_dynamic(
+    bo: BusinessObject, message: Message, *, message_format: str | None, input_destination: str
+) -> None:
+    """Makes the dynamic meta-object of ``bo``, where its definition has one, from ``message``.
+
+    Args:
+        bo: the top-level object; a dynamic meta-object that it has already is replaced.
+        message: the message it was made from.
+        message_format: what rules matched ``InputFormat`` with; None = the message has none.
+        input_destination: where the message was taken from, ``queue://orders``.
+
+    Raises:
+        MalformedData: a header or property does not fit the type of its attribute, or a property
+            cannot be read as the JMS type that is demanded.
+    """
+    holder = bo.definition.dynamic_metaobject
+    if holder is None:
+        return
+    bo[holder] = None
+    child = bo.add(holder)
+    for attribute in child.definition.attributes.values():
+        name = attribute.name
+        path = f"{holder}.{name}"
+        if name == PROPERTIES and attribute.is_child:
+            _fill_properties(child.add(name), message, f"{bo.type}: {path}")
+            continue
+        if attribute.is_child:
+            continue
+        value = _header(name, message, message_format, input_destination)
+        if value is None:
+            continue
+        if name in _TIMES:
+            if not value:
+                continue  # 0 means unknown, or never
+            if attribute.type == "Date":
+                value = _utc(int(value), f"{bo.type}: {path}")
+        _set(child, name, value, f"{bo.type}: {path}")
+
+
+def dynamic_problems(definition: Definition, definitions: Definitions) -> Iterator[str]:
+    """What is wrong with the dynamic meta-object of ``definition``, each as a sentence for an error."""
+    for holder in definition.metaobject_attributes:
+        attribute = definition.attributes.get(holder)
+        if attribute is None:
+            guess = did_you_mean(holder, definition.attributes)
+            yield f"app_specific_info names {holder!r}, which is no attribute of {definition.name}{guess}"
+            continue
+        if not attribute.is_child or attribute.is_many:
+            yield f"{holder} holds the dynamic meta-object and must be one business object"
+            continue
+        child = definitions.get(attribute.type)
+        properties = child.attributes.get(PROPERTIES) if child else None
+        if child is None or properties is None:
+            continue
+        if not properties.is_child or properties.is_many:
+            yield f"{PROPERTIES} of {child.name} must be one business object"
+            continue
+        holder_of_properties = definitions.get(properties.type)
+        for part in holder_of_properties.attributes.values() if holder_of_properties else ():
+            kind = _tags(part.app_specific_info).get("type", "string")
+            if kind.lower() not in _TYPES:
+                yield (
+                    f"{part.name} of {properties.type} has type={kind}, expected one of String, Integer, Long, "
+                    "Short, Byte, Float, Double, Boolean"
+                )
+            if part.is_child:
+                yield f"{part.name} of {properties.type} stands for a property and must be of a simple type"
+
+
+def _header(
+    name: str, message: Message, message_format: str | None, input_destination: str
+) -> PropertyValue | None:
+    match name:
+        case "MessageID":
+            return message.message_id
+        case "CorrelationID":
+            return message.correlation_id
+        case "ReplyToDestination":
+            return message.reply_to
+        case "Destination":
+            return message.destination
+        case "Type":
+            return message.type
+        case "DeliveryMode":
+            return message.delivery_mode
+        case "Priority":
+            return message.priority
+        case "Expiration":
+            return message.expiration
+        case "TimeStamp":
+            return message.timestamp
+        case "Redelivered":
+            return message.redelivered
+        case "DeliveryCount":
+            return message.delivery_count
+        case "InputFormat":
+            return message_format
+        case "InputDestination":
+            return input_destination
+    wanted = _PROPERTY_HEADERS.get(name)
+    return message.properties.get(wanted) if wanted else None
+
+
+def _fill_properties(child: BusinessObject, message: Message, path: str) -> None:
+    for attribute in child.definition.attributes.values():
+        tags = _tags(attribute.app_specific_info)
+        name = tags.get("name") or attribute.name
+        value = message.properties.get(name)
+        if value is None:
+            continue
+        place = f"{path}.{attribute.name}"
+        actual = message.property_types.get(name, "string")
+        wanted = tags.get("type")
+        kind = _TYPES.get(wanted.lower()) if wanted else actual
+        if kind is None:
+            raise MalformedData(f"{place}: type={wanted} is no property type; correct app_specific_info")
+        if kind not in _READABLE.get(actual, ()):
+            raise MalformedData(f"{place}: the property {name!r} is a {actual}, which cannot be read as {kind}")
+        try:
+            if kind == "string":
+                value = _as_text(value)
+            elif isinstance(value, str):
+                value = parse_property(kind, value)
+            else:
+                value = check_property(kind, value)
+        except ValueError as error:
+            raise MalformedData(f"{place}: the property {name!r}: {error}") from None
+        _set(child, attribute.name, value, place)
+
+
+def _set(bo: BusinessObject, name: str, value: PropertyValue, place: str) -> None:
+    kind = bo.definition.attributes[name].type
+    converted: SimpleValue = _as_text(value) if kind in ("String", "LongText") else value
+    try:
+        bo[name] = converted
+    except MalformedData as error:
+        raise MalformedData(f"{place}: {str(error).split(': ', 2)[-1]}") from None
+
+
+def _as_text(value: PropertyValue) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _utc(milliseconds: int, place: str) -> str:
+    try:
+        moment = datetime.datetime.fromtimestamp(0, datetime.UTC) + datetime.timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        raise MalformedData(f"{place}: {milliseconds} ms since 1970 is no date") from None
+    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+
+
+def _tags(app_specific_info: str) -> dict[str, str]:
+    tags = {}
+    for part in app_specific_info.split(";"):
+        name, separator, value = part.partition("=")
+        if separator:
+            tags[name.strip().lower()] = value.strip()
+    return tags

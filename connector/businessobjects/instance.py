@@ -1,0 +1,391 @@
+"""Instances: a business object with its values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from connector.businessobjects.definition import OBJECT_EVENT_ID, Definition, Definitions, Field, Schema
+from connector.businessobjects.names import did_you_mean, shown
+from connector.businessobjects.types import describe
+from connector.errors import MalformedData
+
+
+class UnknownAttribute(MalformedData, KeyError):
+    """The definition has no such attribute; says which one is closest."""
+
+    def __init__(self, schema: Schema, name: object) -> None:
+        text = str(name)
+        super().__init__(f"{schema.name} has no attribute {shown(text)}{did_you_mean(text, schema.fields)}")
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class BusinessObject:
+    """The typed thing that a message means, and the verb: what happened to it.
+
+    ``bo["Name"]`` is the value of an attribute: text, number or boolean by its type, a
+    :class:`BusinessObject` for a child, a list of them for an n-cardinality child. It is None where
+    the attribute is not set (*ignore*), and ``""`` where it is explicitly empty (*blank*, for every
+    simple type). Assigning checks the type; assigning None unsets. A child may be assigned as a
+    mapping, an n-cardinality child as a list of mappings or objects.
+
+    An attribute that the definition lacks raises :class:`UnknownAttribute`, both a ``KeyError`` and
+    a :class:`~connector.errors.MalformedData`, with the nearest right name.
+
+    Args:
+        definitions: where the object and its children are defined.
+        type: the name of the business object.
+        verb: what happened; None = not known yet (see :func:`finish`).
+        values: attributes to set, as :meth:`set_values` does.
+
+    Raises:
+        UnknownBusinessObject: ``type`` is not defined.
+        MalformedData: a value does not fit.
+    """
+
+    __slots__ = ("_event_id", "_schema", "_values", "verb")
+
+    def __init__(
+        self,
+        definitions: Definitions,
+        type: str,
+        verb: str | None = None,
+        values: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._schema = definitions.schema(type)
+        self._values: dict[str, Any] = {}
+        self._event_id: str | None = None
+        self.verb = verb
+        if values:
+            self.set_values(values)
+
+    @property
+    def type(self) -> str:
+        """The name of the definition."""
+        return self._schema.name
+
+    @property
+    def definition(self) -> Definition:
+        return self._schema.definition
+
+    @property
+    def object_event_id(self) -> str | None:
+        """Identifies the event: the id of its message. None until the connector has set it.
+
+        It is no attribute: neither in bodies nor in :meth:`as_dict`. Only where the definition
+        declares an attribute ``ObjectEventId`` does setting it set that attribute too.
+        """
+        return self._event_id
+
+    @object_event_id.setter
+    def object_event_id(self, value: str | None) -> None:
+        self._event_id = value
+        if value is not None and OBJECT_EVENT_ID in self._schema.fields:
+            self[OBJECT_EVENT_ID] = value
+
+    def __getitem__(self, name: str) -> Any:
+        value = self._values.get(name)
+        if value is None and name not in self._schema.fields:
+            raise UnknownAttribute(self._schema, name)
+        return value
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of an attribute, ``default`` where it is not set.
+
+        Raises:
+            UnknownAttribute: the definition lacks it.
+        """
+        value = self[name]
+        return default if value is None else value
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        field = self._schema.fields.get(name)
+        if field is None:
+            raise UnknownAttribute(self._schema, name)
+        if value is None:
+            self._values.pop(name, None)
+            return
+        try:
+            self._values[name] = _convert(field, value, False)
+        except _Misfit as misfit:
+            raise misfit.error(self._schema, field) from None
+
+    def __delitem__(self, name: str) -> None:
+        self[name] = None
+
+    def __contains__(self, name: object) -> bool:
+        """Whether an attribute is set."""
+        return name in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of the attributes that are set, in the order of the definition."""
+        return (name for name in self._schema.fields if name in self._values)
+
+    def set_values(
+        self, values: Mapping[str, Any], *, ignore_undefined: bool = False, body_only: bool = False
+    ) -> None:
+        """Sets attributes from typed values such as a JSON parser makes; None sets nothing.
+
+        Args:
+            values: name to value; children as mappings and lists of mappings.
+            ignore_undefined: names that the definition lacks are passed over.
+            body_only: an attribute that holds a meta-object counts as undefined, as in a body.
+
+        Raises:
+            MalformedData: a value does not fit; names the path of the attribute, ``Address[1].City``.
+        """
+        try:
+            _fill(self._schema, self._values, values, ignore_undefined, body_only)
+        except _Misfit as misfit:
+            raise misfit.error(self._schema) from None
+
+    def set_text(self, name: str, text: str) -> None:
+        """Sets an attribute of a simple type from text, by the notation of its type; ``""`` is blank.
+
+        Raises:
+            MalformedData: the text does not fit, or the attribute is a child.
+        """
+        field = self._schema.fields.get(name)
+        if field is None:
+            raise UnknownAttribute(self._schema, name)
+        if field.from_text is None:
+            raise MalformedData(f"{self.type}: {name}: found a text, expected {_expected_child(field)}")
+        try:
+            self._values[name] = field.from_text(text)
+        except ValueError as error:
+            raise MalformedData(f"{self.type}: {name}: {error}") from None
+
+    def add(self, name: str) -> BusinessObject:
+        """Makes a child, sets or (n-cardinality) appends it, and returns it.
+
+        Raises:
+            MalformedData: the attribute is no child, or a single child that is set already.
+        """
+        field = self._schema.fields.get(name)
+        if field is None:
+            raise UnknownAttribute(self._schema, name)
+        if field.child is None:
+            raise MalformedData(f"{self.type}: {name}: found a child, expected a {field.attribute.type}")
+        child = _make(field.child, {})
+        if field.many:
+            self._values.setdefault(name, []).append(child)
+        elif name in self._values:
+            raise MalformedData(f"{self.type}: {name}: found a second time, expected one {field.child.name}")
+        else:
+            self._values[name] = child
+        return child
+
+    def as_dict(self, *, body_only: bool = False) -> dict[str, Any]:
+        """The attributes that are set, in the order of the definition, children as dicts and lists.
+
+        Fit for JSON. Neither type, verb nor :attr:`object_event_id` are in it.
+
+        Args:
+            body_only: leave out what holds a meta-object, here and in children.
+        """
+        values = self._values
+        result: dict[str, Any] = {}
+        for name, field in self._schema.fields.items():
+            value = values.get(name)
+            if value is None or (body_only and not field.in_body):
+                continue
+            if field.child is None:
+                result[name] = value
+            elif field.many:
+                children = result[name] = []
+                for child in value:
+                    children.append(child.as_dict(body_only=body_only))
+            else:
+                result[name] = value.as_dict(body_only=body_only)
+        return result
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BusinessObject):
+            return NotImplemented
+        return self.type == other.type and self.verb == other.verb and self._values == other._values
+
+    __hash__ = None  # type: ignore[assignment]  # mutable
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (self._schema.definitions, self.type, self.verb, self._values, self._event_id)
+
+    def __repr__(self) -> str:
+        """Type, verb and the number of attributes set: values may be confidential."""
+        return f"<{self.type}.{self.verb or '?'}, {len(self._values)} attributes set>"
+
+
+def finish(bo: BusinessObject, *, default_verb: str | None = None, use_defaults: bool = False) -> None:
+    """Completes an object that a data handler made from a body, and checks what no handler needs to.
+
+    Applied by the connector after every handler, so that a handler only has to read its format.
+
+    Args:
+        bo: the object.
+        default_verb: its verb where neither rule nor body named one (``DefaultVerb``).
+        use_defaults: a required attribute that is not set takes its default (``UseDefaults``). The
+            default of an attribute that is not required is never taken.
+
+    Raises:
+        MalformedData: no verb, or none that the object has; a required attribute is missing. A
+            blank attribute is not missing; an empty list of children is.
+    """
+    if not bo.verb:
+        bo.verb = default_verb or None
+    verbs = bo.definition.verbs
+    if bo.verb not in verbs:
+        has = f"it has {', '.join(verbs)}" if verbs else "it has no verbs"
+        if bo.verb is None:
+            raise MalformedData(f"{bo.type}: neither rule, body nor DefaultVerb name a verb; {has}")
+        raise MalformedData(
+            f"{bo.type} has no verb {shown(str(bo.verb))}; {has}{did_you_mean(str(bo.verb), verbs)}"
+        )
+    try:
+        _require(bo._schema, bo._values, use_defaults)
+    except _Misfit as misfit:
+        raise misfit.error(bo._schema) from None
+
+
+class _Misfit(Exception):
+    """A value that does not fit, on its way up: every level puts its part before the path."""
+
+    def __init__(self, text: str, path: str = "") -> None:
+        super().__init__(text)
+        self.path = path
+
+    def under(self, part: str) -> _Misfit:
+        if not self.path or self.path[0] == "[":
+            self.path = part + self.path
+        else:
+            self.path = f"{part}.{self.path}"
+        return self
+
+    def error(self, schema: Schema, field: Field | None = None) -> MalformedData:
+        if field is not None:
+            self.under(field.name)
+        place = f"{self.path}: " if self.path else ""
+        return MalformedData(f"{schema.name}: {place}{self.args[0]}")
+
+
+def _make(schema: Schema, values: dict[str, Any]) -> BusinessObject:
+    """An object of values that were checked."""
+    bo = BusinessObject.__new__(BusinessObject)
+    bo._schema = schema
+    bo._values = values
+    bo._event_id = None
+    bo.verb = None
+    return bo
+
+
+def _restore(
+    definitions: Definitions, type: str, verb: str | None, values: dict[str, Any], event_id: str | None
+) -> BusinessObject:
+    bo = _make(definitions.schema(type), values)
+    bo.verb = verb
+    bo._event_id = event_id
+    return bo
+
+
+def _fill(
+    schema: Schema, into: dict[str, Any], values: Mapping[str, Any], ignore_undefined: bool, body_only: bool
+) -> None:
+    """Checks ``values`` and puts them into ``into``. Recurses into children, two frames a level."""
+    fields = schema.fields
+    name = ""
+    try:
+        for name, value in values.items():
+            field = fields.get(name)
+            if field is None or (body_only and not field.in_body):
+                if ignore_undefined:
+                    continue
+                raise _Misfit(_undefined(schema, name))
+            if value is None:
+                continue
+            if field.from_typed is not None:
+                into[name] = field.from_typed(value)
+            else:
+                into[name] = _convert(field, value, body_only, ignore_undefined)
+    except _Misfit as misfit:
+        raise misfit.under(str(name)[:80])
+    except ValueError as error:
+        raise _Misfit(str(error), name) from None
+
+
+def _convert(field: Field, value: Any, body_only: bool, ignore_undefined: bool = False) -> Any:
+    child = field.child
+    if child is None:
+        assert field.from_typed is not None
+        try:
+            return field.from_typed(value)
+        except ValueError as error:
+            raise _Misfit(str(error)) from None
+    if not field.many:
+        if isinstance(value, Mapping):
+            values: dict[str, Any] = {}
+            _fill(child, values, value, ignore_undefined, body_only)
+            return _make(child, values)
+        return _check_child(field, child, value)
+    if not isinstance(value, list | tuple):
+        raise _Misfit(f"found {_what(value)}, expected {_expected_child(field)}")
+    children = []
+    index = 0
+    try:
+        for index, element in enumerate(value):
+            if isinstance(element, Mapping):
+                values = {}
+                _fill(child, values, element, ignore_undefined, body_only)
+                children.append(_make(child, values))
+            else:
+                children.append(_check_child(field, child, element))
+    except _Misfit as misfit:
+        raise misfit.under(f"[{index}]")
+    return children
+
+
+def _check_child(field: Field, child: Schema, value: object) -> BusinessObject:
+    if isinstance(value, BusinessObject) and value.type == child.name:
+        return value
+    expected = f"an object ({child.name})" if field.many else _expected_child(field)
+    raise _Misfit(f"found {_what(value)}, expected {expected}")
+
+
+def _what(value: object) -> str:
+    return f"a {value.type}" if isinstance(value, BusinessObject) else describe(value)
+
+
+def _expected_child(field: Field) -> str:
+    name = field.attribute.type
+    return f"a list of objects ({name})" if field.many else f"an object ({name})"
+
+
+def _undefined(schema: Schema, name: object) -> str:
+    if isinstance(name, str) and name in schema.fields:
+        return f"holds a meta-object of {schema.name}, which is never part of a body"
+    return f"no such attribute in {schema.name}{did_you_mean(str(name), schema.fields)}"
+
+
+def _require(schema: Schema, values: dict[str, Any], use_defaults: bool) -> None:
+    for field in schema.required:
+        value = values.get(field.name)
+        if value is None or value == []:
+            default = field.attribute.default
+            if not use_defaults or default is None:
+                raise _Misfit("required, but not set", field.name)
+            values[field.name] = default
+    for field in schema.children:
+        value = values.get(field.name)
+        if value is None:
+            continue
+        try:
+            if field.many:
+                index = 0
+                try:
+                    for index, child in enumerate(value):
+                        _require(child._schema, child._values, use_defaults)
+                except _Misfit as misfit:
+                    raise misfit.under(f"[{index}]")
+            else:
+                _require(value._schema, value._values, use_defaults)
+        except _Misfit as misfit:
+            raise misfit.under(field.name) from None

@@ -1,0 +1,21 @@
+"""Names in error texts: shown short, with the nearest right one."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+_SHOWN = 80
+
+
+def shown(name: str) -> str:
+    """A name from a message as an error quotes it; at most 80 characters of it."""
+    return repr(name) if len(name) <= _SHOWN else f"{name[:_SHOWN]!r}..."
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """``, did you mean 'Right'?`` where one of ``names`` is close to ``name``, else the empty text."""
+    folded = name[:_SHOWN].casefold()
+    by_folded = {candidate.casefold(): candidate for candidate in names}
+    close = difflib.get_close_matches(folded, by_folded, n=1, cutoff=0.6)
+    return f", did you mean {by_folded[close[0]]!r}?" if close else ""

@@ -1,0 +1,243 @@
+"""The simple attribute types: what a value of each may be, as a typed value and as text.
+
+Nothing is guessed: a value that does not fit its type is an error. ``""`` is *blank*, an explicitly
+empty value, and allowed for every type; None is *ignore*, the same as not set (reference
+wbi-adapter, section 10, CxBlank and CxIgnore).
+
+========  =====================================  ==========================================
+type      typed value (JSON, Python)             text (XML, plain text)
+========  =====================================  ==========================================
+String    text                                   the text as it stands
+LongText  text                                   the text as it stands
+Boolean   true, false                            ``true``, ``false``, ``1``, ``0``
+Integer   an integer of 32 bits                  digits with an optional sign
+Float     a number within 32 bit floats          decimal, with an optional exponent
+Double    a number within 64 bit floats          decimal, with an optional exponent
+Date      ISO 8601 date or date-time             the same; kept as text
+========  =====================================  ==========================================
+
+White space around the text of any type but String and LongText does not count, as in XML Schema. A Float
+keeps the precision in which it was written; only its range is that of 32 bits.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+SimpleValue = str | int | float | bool
+Converter = Callable[[Any], SimpleValue]
+
+SIMPLE_TYPES: Final = ("String", "LongText", "Boolean", "Integer", "Float", "Double", "Date")
+"""Attribute types that are no business object; any other type names one."""
+
+_MAX_FLOAT: Final = 3.4028234663852886e38
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
+_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_BOOLEANS: Final = {"true": True, "1": True, "false": False, "0": False}
+_XML_SPACE: Final = " \t\r\n"
+_DATE: Final = re.compile(
+    r"([0-9]{4})(?:-([0-9]{2})-([0-9]{2})|([0-9]{2})([0-9]{2}))"
+    r"(?:T([0-9]{2})(?::?([0-9]{2})(?::?([0-9]{2})(?:[.,][0-9]+)?)?)?"
+    r"(?:Z|[+-]([0-9]{2})(?::?([0-9]{2}))?)?)?"
+)
+_SHOWN: Final = 40
+
+
+def typed_converter(type_name: str, max_length: int = 0) -> Converter:
+    """The function that checks a typed value for ``type_name`` and returns it as the object keeps it.
+
+    It raises :class:`ValueError`, whose text says what was found and what was expected, without the place.
+
+    Args:
+        type_name: one of :data:`SIMPLE_TYPES`.
+        max_length: characters of a String or LongText; 0 = unlimited.
+    """
+    if type_name in ("String", "LongText"):
+        return _string_converter(max_length)
+    return _TYPED[type_name]
+
+
+def text_converter(type_name: str, max_length: int = 0) -> Converter:
+    """As :func:`typed_converter`, from text in the notation of the table above."""
+    if type_name in ("String", "LongText"):
+        return _string_converter(max_length)
+    return _TEXT[type_name]
+
+
+def describe(value: object) -> str:
+    """How an error names a value that was found: short, and by its kind."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        try:
+            shown = str(value)
+        except ValueError:  # an integer with more digits than Python is willing to write
+            return "a huge number"
+        return f"the number {_shorten(shown)}"
+    if isinstance(value, str):
+        return f"the text {_shorten(value)!r}"
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list | tuple):
+        return "a list"
+    return f"a value of type {type(value).__name__}"
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _string_converter(max_length: int) -> Converter:
+    def check(value: Any) -> SimpleValue:
+        if isinstance(value, str):
+            if max_length and len(value) > max_length:
+                raise ValueError(f"found a text of {len(value)} characters, expected at most {max_length}")
+            return str.__str__(value)
+        raise ValueError(f"found {describe(value)}, expected a text")
+
+    if max_length:
+        return check
+
+    def check_unlimited(value: Any) -> SimpleValue:
+        return value if type(value) is str else check(value)
+
+    return check_unlimited
+
+
+def _typed_boolean(value: Any) -> SimpleValue:
+    if value is True or value is False:
+        return bool(value)
+    if isinstance(value, str) and not value:
+        return ""
+    raise ValueError(f"found {describe(value)}, expected true or false")
+
+
+def _typed_integer(value: Any) -> SimpleValue:
+    if type(value) is not int:
+        if isinstance(value, str) and not value:
+            return ""
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError(f"found {describe(value)}, expected an integer")
+    if not -2147483648 <= value <= 2147483647:
+        raise ValueError(f"found {describe(value)}, expected an integer of 32 bits")
+    return int(value)
+
+
+def _typed_float(value: Any) -> SimpleValue:
+    number = _typed_double(value)
+    if number != "" and abs(number) > _MAX_FLOAT:  # type: ignore[arg-type]  # a number unless blank
+        raise ValueError(f"found {describe(value)}, expected a number within the range of 32 bits")
+    return number
+
+
+def _typed_double(value: Any) -> SimpleValue:
+    if type(value) is not float:
+        if isinstance(value, str) and not value:
+            return ""
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"found {describe(value)}, expected a number")
+    try:
+        number = float(value)
+    except OverflowError:
+        raise ValueError("found a huge number, expected one within the range of 64 bits") from None
+    if not math.isfinite(number):
+        raise ValueError(f"found {describe(value)}, expected a finite number")
+    return number
+
+
+def _typed_date(value: Any) -> SimpleValue:
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if isinstance(value, str) and (not value or _is_date(value)):
+        return str.__str__(value)
+    raise ValueError(
+        f"found {describe(value)}, expected an ISO 8601 date (2024-05-31) or date-time (2024-05-31T08:00:00Z)"
+    )
+
+
+def _is_date(text: str) -> bool:
+    match = _DATE.fullmatch(text)
+    if match is None:
+        return False
+    year, month, day, month2, day2, hour, minute, second, zone_hour, zone_minute = match.groups(default="0")
+    try:
+        datetime.date(int(year), int(month) or int(month2), int(day) or int(day2))
+    except ValueError:
+        return False
+    if int(hour) == 24:  # the end of a day
+        return int(minute) == int(second) == 0
+    # A minute may have a 61st second; a zone is at most a day away.
+    return (
+        int(hour) < 24
+        and int(minute) < 60
+        and int(second) <= 60
+        and int(zone_hour) < 24
+        and int(zone_minute) < 60
+    )
+
+
+def _text_boolean(value: Any) -> SimpleValue:
+    text = value.strip(_XML_SPACE) if value else value
+    if text == "" and not value:
+        return ""
+    if text in _BOOLEANS:
+        return _BOOLEANS[text]
+    raise ValueError(f"found {describe(value)}, expected true or false")
+
+
+def _text_integer(value: Any) -> SimpleValue:
+    if not value:
+        return ""
+    text = value.strip(_XML_SPACE)
+    if not _INTEGER.fullmatch(text):
+        raise ValueError(f"found {describe(value)}, expected an integer")
+    digits = text.lstrip("+-").lstrip("0") or "0"
+    if len(digits) > 10:
+        raise ValueError(f"found {describe(value)}, expected an integer of 32 bits")
+    return _typed_integer(-int(digits) if text[0] == "-" else int(digits))
+
+
+def _text_number(convert: Converter) -> Converter:
+    def parse(value: Any) -> SimpleValue:
+        if not value:
+            return ""
+        text = value.strip(_XML_SPACE)
+        if not _NUMBER.fullmatch(text):
+            raise ValueError(f"found {describe(value)}, expected a number")
+        number = float(text)
+        if math.isinf(number):
+            raise ValueError(f"found {describe(value)}, expected a number within the range of its type")
+        return convert(number)
+
+    return parse
+
+
+def _text_date(value: Any) -> SimpleValue:
+    if not value:
+        return ""
+    text = value.strip(_XML_SPACE)
+    if not text:
+        raise ValueError(f"found {describe(value)}, expected an ISO 8601 date")
+    return _typed_date(text)
+
+
+_TYPED: Final[dict[str, Converter]] = {
+    "Boolean": _typed_boolean,
+    "Integer": _typed_integer,
+    "Float": _typed_float,
+    "Double": _typed_double,
+    "Date": _typed_date,
+}
+_TEXT: Final[dict[str, Converter]] = {
+    "Boolean": _text_boolean,
+    "Integer": _text_integer,
+    "Float": _text_number(_typed_float),
+    "Double": _text_number(_typed_double),
+    "Date": _text_date,
+}
