@@ -45,17 +45,24 @@ class Claim(Protocol):
     Attributes are cheap unless said otherwise: a claim is made for every message of every poll.
     """
 
+    cycle: int
+    """The poll cycle it was taken in."""
     sequence: int
     """Position in its cycle, from 0: unique within the cycle, names the claim in the journal."""
     destination: Destination
     """The input destination it was taken from."""
-    reference: Any
-    """Picklable handle for :meth:`MessageAccess.load`."""
-    delivery_count: int
-    """Deliveries begun before this claim."""
 
     @property
-    def message_id(self) -> str: ...
+    def reference(self) -> Any:
+        """Picklable handle for :meth:`MessageAccess.load`."""
+
+    @property
+    def delivery_count(self) -> int:
+        """Deliveries begun before this claim."""
+
+    @property
+    def message_id(self) -> str:
+        """JMSMessageID."""
 
     @property
     def group_id(self) -> str | None:
@@ -64,6 +71,9 @@ class Claim(Protocol):
     @property
     def duplicate_key(self) -> str:
         """Equal for two copies of one message from one destination, never for two messages."""
+
+    def headers(self) -> Message:
+        """All headers and properties that can be read, without the body."""
 
 
 @dataclass(slots=True)
@@ -127,9 +137,33 @@ class Connection(Protocol):
     client_id: str
     """Names this client in claims; unique for every start of every process."""
 
-    def poller(self, destination: Destination) -> Poller: ...
+    @property
+    def state_directory(self) -> str:
+        """Directory for what the instances of one ApplicationName share (``keeps_state``)."""
 
-    def settle(self, cycle: int, settlements: Sequence[Settlement]) -> None:
+    @property
+    def window_directory(self) -> str:
+        """Directory of the finished commit records that name published ids."""
+
+    def journal_directory(self, client_id: str, instance: str) -> str:
+        """Directory for the outcome journals of the tasks of one client."""
+
+    def poller(self, destination: Destination, in_progress: Destination | None = None) -> Poller:
+        """Takes from one destination; with ``in_progress``, taking is the move there.
+
+        Raises:
+            CapabilityError: the provider cannot poll it.
+            ProviderError: it cannot be made.
+        """
+
+    def adopt(self, claim: Claim, cycle: int, sequence: int) -> Claim | None:
+        """Claims a message that waits in an in-progress destination; None where it is gone.
+
+        Raises:
+            ProviderError: it cannot be taken.
+        """
+
+    def settle(self, settlements: Sequence[Settlement]) -> None:
         """Settles all, or none: one commit record, synced once, then rolled forward.
 
         Raises:
@@ -154,7 +188,42 @@ class Connection(Protocol):
 
     def access(self) -> AccessSpec: ...
 
-    def close(self) -> None: ...
+    def leftovers(self, in_progress: Destination | None, *, at_start: bool) -> Iterator[Leftover]:
+        """The dead clients that this one takes over from; their committed records are finished first.
+
+        Raises:
+            ProviderError: a committed record cannot be finished.
+        """
+
+    def unowned(self, in_progress: Destination) -> Sequence[Claim]:
+        """Messages in an in-progress destination that no known client owns."""
+
+    def prune(self) -> int:
+        """Removes what is kept no longer; returns how many messages."""
+
+    def close(self) -> None:
+        """Ends the connection; everything is settled or given back."""
+
+    def abandon(self) -> None:
+        """Ends it with claims still open: whoever recovers next deals with them."""
+
+
+class Leftover(Protocol):
+    """What one dead client has left. Nobody else takes over from it until it is forgotten or released."""
+
+    client_id: str
+    application: str
+    instance: str
+
+    @property
+    def claims(self) -> Sequence[Claim]:
+        """Its open claims, in the order in which they were taken."""
+
+    def forget(self) -> None:
+        """All is dealt with; nothing of it is kept."""
+
+    def release(self) -> None:
+        """Leaves it to whoever looks next."""
 
 
 class AccessSpec(Protocol):

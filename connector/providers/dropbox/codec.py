@@ -199,7 +199,7 @@ def message_id(name: str) -> str:
     """JMSMessageID of the message with this file name."""
     fields = split(name)
     if fields is None:
-        return decode_field(os.fsencode(name).decode("utf-8", "backslashreplace")) if not name.isascii() else name
+        return name if name.isascii() else os.fsencode(name).decode("utf-8", "backslashreplace")
     text = decode_field(fields.id)
     return text if BARE in fields.properties else f"ID:{text}"
 

@@ -1,0 +1,51 @@
+"""Named places at which a test may make this process fail.
+
+``CONNECTOR_FAULT=settle.committing:2=kill`` ends the process with SIGKILL the second time it
+reaches that place; ``killgroup`` does so to its whole process group, ``enospc`` and ``eacces`` raise the
+error that a full or forbidden disk would. Several are separated by commas. Without the variable a place costs
+one empty call. The places of an event's life, in its order::
+
+    claim  begin  deliver  done  settle.record  settle.committing  settle.move  settle.finished
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from collections.abc import Callable
+
+
+class _Faults:
+    def __init__(self, text: str) -> None:
+        self._countdown: dict[str, tuple[int, str]] = {}
+        for part in text.split(","):
+            place, _, action = part.strip().partition("=")
+            name, _, nth = place.partition(":")
+            if not name or action not in ("kill", "killgroup", "enospc", "eacces"):
+                raise ValueError(f"CONNECTOR_FAULT: {part!r} is not PLACE[:NTH]=kill|killgroup|enospc|eacces")
+            self._countdown[name] = (int(nth or 1), action)
+
+    def __call__(self, place: str) -> None:
+        if place not in self._countdown:
+            return
+        left, action = self._countdown[place]
+        self._countdown[place] = (left - 1, action)
+        if left != 1:
+            return
+        if action == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif action == "killgroup":
+            os.killpg(0, signal.SIGKILL)
+        else:
+            number = errno.ENOSPC if action == "enospc" else errno.EACCES
+            raise OSError(number, os.strerror(number), place)
+
+
+def _nothing(place: str) -> None:
+    """Does nothing: no fault is configured."""
+
+
+_text = os.environ.get("CONNECTOR_FAULT", "")
+point: Callable[[str], None] = _Faults(_text) if _text else _nothing
+"""Call with the name of the place."""

@@ -1,0 +1,1 @@
+"""The ``dropbox`` provider: queues are directories, claims are renames (seed 000)."""

@@ -1,0 +1,119 @@
+"""The part of the provider that a Spark task needs: read a claimed file, write a prepared one."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from connector.errors import MalformedData, ProviderError
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+from connector.messaging.provider import Prepared
+from connector.providers.dropbox import codec, files
+from connector.providers.dropbox.claims import ORIGIN, TAG, in_progress_origin, split_tag
+from connector.providers.dropbox.headers import HeaderStore
+from connector.providers.dropbox.layout import Layout
+
+PREPARED: Final = "prepared"
+
+
+@dataclass(frozen=True, slots=True)
+class DropboxAccessSpec:
+    """See :class:`connector.messaging.provider.AccessSpec`.
+
+    Args:
+        root, incoming: of the provider.
+        client_id: owner of what is prepared, so that its recovery finds it.
+        durable: whether prepared messages are synced.
+    """
+
+    root: str
+    incoming: str
+    client_id: str
+    durable: bool
+
+    def open(self) -> DropboxAccess:
+        return DropboxAccess(self)
+
+
+class DropboxAccess:
+    """See :class:`connector.messaging.provider.MessageAccess`."""
+
+    def __init__(self, spec: DropboxAccessSpec) -> None:
+        self._spec = spec
+        self._layout = Layout(spec.root, spec.incoming)
+        self._numbers = itertools.count(1)
+        # a sidecar of a prepared message is written by a task; its key must not meet the driver's
+        self._headers = HeaderStore(
+            self._layout.headers, f"{spec.client_id}-{os.getpid()}", sync=spec.durable
+        )
+        self._unsynced: list[str] = []
+        self._prefix = self._layout.root + "/"
+
+    def load(self, reference: str, max_body: int) -> Message:
+        """See :meth:`connector.messaging.provider.MessageAccess.load`."""
+        path = self._prefix + reference
+        name = reference.rpartition("/")[2]
+        if TAG in name:
+            name = split_tag(name)[0]
+        else:  # claimed into an in-progress destination: owner and origin are not the message's
+            name = without_owner(name)
+        message, _ = codec.decode(self._headers.expand(name))
+        try:
+            message.body, status = files.read_regular(path, max_body)
+        except FileNotFoundError:
+            raise LookupError(f"{reference} is gone") from None
+        except OSError as error:
+            raise ProviderError(f"cannot read {path}: {error.strerror}") from error
+        if not message.timestamp:
+            message.timestamp = status.st_mtime_ns // 1_000_000
+        return message
+
+    def prepare(self, destination: Destination, message: Message, key: str) -> Prepared:
+        """See :meth:`connector.messaging.provider.MessageAccess.prepare`."""
+        micros = time.time_ns() // 1000
+        # the same key gives the same id, so that whoever gets two copies can tell
+        identity = hashlib.blake2b(key.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
+        message.message_id = f"ID:{micros:016d}-{self._spec.client_id}-{identity}"
+        folders = self._layout.ensure(destination)
+        try:
+            name = self._headers.fit(codec.encode(message))
+            working = f"{folders.working}/{identity}{TAG}{self._spec.client_id}-0-{PREPARED}"
+            files.write_new(working, message.body, sync=False, replace=True)
+        except OSError as error:
+            raise ProviderError(
+                f"cannot write a message for {destination}: {error.strerror}: {error.filename!r}"
+            ) from error
+        if self._spec.durable:
+            self._unsynced.append(working)
+        relative = self._layout.relative
+        return Prepared((relative(working), relative(f"{folders.target}/{name}")), destination)
+
+    def discard(self, prepared: Prepared) -> None:
+        """Removes a prepared message that will not be sent."""
+        path = self._layout.absolute(prepared.handle[0])
+        files.remove(path)
+        if path in self._unsynced:
+            self._unsynced.remove(path)
+
+    def sync(self) -> None:
+        """See :meth:`connector.messaging.provider.MessageAccess.sync`."""
+        paths, self._unsynced = self._unsynced, []
+        try:
+            files.sync_files(paths)
+        except OSError as error:
+            raise ProviderError(f"cannot make a prepared message durable: {error.strerror}") from error
+
+
+def without_owner(name: str, *, keep_origin: bool = False) -> str:
+    """The name of a message as it was before an in-progress destination took it."""
+    if codec.OWNER not in name:
+        return name
+    owner, _ = in_progress_origin(name)
+    if owner is None:
+        raise MalformedData("the file name has an owner that cannot be read")
+    return codec.without_properties(name, (codec.OWNER,) if keep_origin else (codec.OWNER, ORIGIN))

@@ -1,0 +1,313 @@
+"""The ``dropbox`` provider and its connection (see :mod:`connector.messaging.provider`)."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from connector.core.state import order_key
+from connector.errors import CapabilityError, MalformedData, ProviderError, UnknownDestination
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+from connector.messaging.provider import Capabilities, Claim, Settlement
+from connector.providers.dropbox import codec, files
+from connector.providers.dropbox.access import DropboxAccessSpec, without_owner
+from connector.providers.dropbox.claims import DropboxClaim, Owner, QueuePoller, owned_name, split_tag
+from connector.providers.dropbox.clients import ClientInfo, ClientLock
+from connector.providers.dropbox.headers import HeaderStore
+from connector.providers.dropbox.layout import Layout
+from connector.providers.dropbox.log import Move
+from connector.providers.dropbox.recovery import DropboxLeftover, find_leftovers, unowned_claims
+from connector.providers.dropbox.settlement import Settler
+
+_NO_LIMIT: Final = 1 << 62
+
+
+class DropboxProvider:
+    """Queues as directories under one root that every client sees.
+
+    Args:
+        root: the shared directory; made when missing.
+        incoming: name of the level between a queue and its folders.
+        durable: sync what is sent before it is visible, and commit records.
+        keep_processed: seconds that ``processed/`` and ``expired/`` keep a file; None = for ever.
+        redelivery_limit: deliveries of one message by anybody, then its queue's ``error/``; None = no limit.
+    """
+
+    capabilities = Capabilities()
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        incoming: str = "incoming",
+        durable: bool = True,
+        keep_processed: float | None = 7 * 86400.0,
+        redelivery_limit: int | None = None,
+    ) -> None:
+        self.layout = Layout(root, incoming)
+        self.durable = durable
+        self.keep_processed = keep_processed
+        self.redelivery_limit = redelivery_limit
+
+    def connect(self, application: str = "", instance: str = "") -> DropboxConnection:
+        """A connection of its own, with a client id of its own.
+
+        Raises:
+            ProviderError: the root cannot be used.
+        """
+        self.layout.prepare()
+        return DropboxConnection(self, ClientInfo.here(application, instance))
+
+    def existing(self) -> DropboxConnection:
+        """A connection that only looks: it makes nothing, so the root must be there.
+
+        Raises:
+            ProviderError: there is no such root.
+        """
+        if not os.path.isdir(self.layout.root):
+            raise ProviderError(f"there is no root {self.layout.root}; run or send makes it")
+        return DropboxConnection(self, None)
+
+
+class DropboxConnection:
+    """One client of one root (see :class:`connector.messaging.provider.Connection`)."""
+
+    def __init__(self, provider: DropboxProvider, info: ClientInfo | None) -> None:
+        self._provider = provider
+        self.layout = provider.layout
+        self._lock = ClientLock(self.layout.clients, info) if info is not None else None
+        self.client_id = self._lock.client_id if self._lock else ""
+        self._application = info.application if info else ""
+        self._headers = HeaderStore(self.layout.headers, self.client_id, sync=provider.durable)
+        window = None
+        if self._application:
+            window = self.window_directory
+            os.makedirs(window, exist_ok=True)
+        self._settler = Settler(
+            self.layout,
+            self._headers,
+            self.client_id,
+            durable=provider.durable,
+            window=window,
+            keep=provider.keep_processed != 0,
+        )
+        self._pollers: list[QueuePoller] = []
+        self._micros = 0
+        self._numbers = itertools.count(1)
+
+    # -- what an adapter keeps beside its messages -------------------------------------------------
+
+    @property
+    def state_directory(self) -> str:
+        """State that the instances of one ApplicationName share."""
+        return self.layout.application(self._application)
+
+    @property
+    def window_directory(self) -> str:
+        """Finished commit records with published ids: the duplicate window."""
+        return os.path.join(self.state_directory, "published")
+
+    def journal_directory(self, client_id: str, instance: str) -> str:
+        """Where the tasks of one client keep their outcome journals."""
+        return os.path.join(self.state_directory, codec.encode_field(instance), client_id)
+
+    # -- taking ------------------------------------------------------------------------------------
+
+    def poller(self, destination: Destination, in_progress: Destination | None = None) -> QueuePoller:
+        """Takes from a queue; with ``in_progress`` the claim is the move to that queue.
+
+        Raises:
+            CapabilityError: a topic.
+            ProviderError: the folders of the queue cannot be made.
+        """
+        if not destination.is_queue:
+            raise CapabilityError(f"{destination}: this version polls queues only")
+        poller = QueuePoller(
+            self.layout,
+            self._headers,
+            self.client_id,
+            destination,
+            in_progress,
+            limit=self._provider.redelivery_limit or _NO_LIMIT,
+            keep=self._provider.keep_processed != 0,
+        )
+        self._pollers.append(poller)
+        return poller
+
+    def adopt(self, claim: Claim, cycle: int, sequence: int) -> DropboxClaim | None:
+        """Takes over a leftover of an in-progress destination; None where somebody else did.
+
+        Raises:
+            ProviderError: it cannot be renamed.
+        """
+        assert isinstance(claim, DropboxClaim)
+        folder = claim.path.rpartition("/")[0]
+        owner = Owner(self.client_id, cycle, sequence)
+        name = self._headers.fit(owned_name(claim.name, owner, claim.destination))
+        path = f"{folder}/{name}"
+        try:
+            os.rename(self.layout.absolute(claim.path), self.layout.absolute(path))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise ProviderError(f"cannot take over {claim.path}: {error.strerror}") from error
+        return DropboxClaim(self.layout, self._headers, claim.home, name, path, cycle, sequence, owner)
+
+    # -- settling ----------------------------------------------------------------------------------
+
+    def settle(self, settlements: Sequence[Settlement]) -> None:
+        """See :meth:`connector.messaging.provider.Connection.settle`."""
+        self._settler.settle(settlements)
+        if any(settlement.give_back for settlement in settlements):
+            for poller in self._pollers:
+                poller.look_again()
+
+    def access(self) -> DropboxAccessSpec:
+        return DropboxAccessSpec(
+            self.layout.root, self.layout.incoming, self.client_id, self._provider.durable
+        )
+
+    # -- recovery ----------------------------------------------------------------------------------
+
+    def leftovers(self, in_progress: Destination | None, *, at_start: bool) -> Iterator[DropboxLeftover]:
+        """See :meth:`connector.messaging.provider.Connection.leftovers`."""
+        return find_leftovers(
+            self.layout,
+            self._headers,
+            self._settler,
+            own=self.client_id,
+            application=self._application,
+            in_progress=in_progress,
+            at_start=at_start,
+        )
+
+    def unowned(self, in_progress: Destination) -> list[DropboxClaim]:
+        """See :meth:`connector.messaging.provider.Connection.unowned`."""
+        return unowned_claims(self.layout, self._headers, in_progress)
+
+    def prune(self) -> int:
+        """Removes what ``keep_processed`` no longer keeps; returns how many files."""
+        keep = self._provider.keep_processed
+        if keep is None:
+            return 0
+        removed = 0
+        limit = time.time() - keep
+        for destination in self.layout.queues():
+            folders = self.layout.queue(destination)
+            for folder in (folders.processed, folders.expired):
+                removed += self._prune_folder(folder, limit)
+        return removed
+
+    def _prune_folder(self, folder: str, limit: float) -> int:
+        removed = 0
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_ctime < limit:
+                        self._headers.remove(entry.name)
+                        files.remove(entry.path)
+                        removed += 1
+        except OSError:
+            pass  # what cannot be removed now is removed another time
+        return removed
+
+    # -- sending and looking -----------------------------------------------------------------------
+
+    def send(self, destination: Destination, messages: Iterable[Message]) -> list[str]:
+        """See :meth:`connector.messaging.provider.Connection.send`."""
+        if not destination.is_queue:
+            raise CapabilityError(f"{destination}: this version sends to queues only")
+        folders = self.layout.ensure(destination)
+        ids, moves, written = [], [], []
+        try:
+            try:
+                for message in messages:
+                    message.message_id = self._new_id()
+                    name = self._headers.fit(codec.encode(message))
+                    working = f"{folders.working}/{self.client_id}-{next(self._numbers)}~@{self.client_id}-0-0"
+                    written.append(working)
+                    files.write_new(working, message.body, sync=False)
+                    moves.append(
+                        Move("sent", self.layout.relative(working), self.layout.relative(f"{folders.target}/{name}"))
+                    )
+                    ids.append(message.message_id)
+                if self._provider.durable:
+                    files.sync_files(written)
+            except BaseException:
+                for path in written:
+                    files.remove(path)
+                raise
+            if len(moves) == 1:
+                os.rename(written[0], self.layout.absolute(moves[0].target or ""))
+                if self._provider.durable:
+                    files.sync_directory(folders.target)
+            elif moves:
+                self._settler.commit(moves)
+        except OSError as error:
+            raise ProviderError(
+                f"cannot send to {destination}: {error.strerror}: {error.filename!r}; nothing was sent"
+            ) from error
+        return ids
+
+    def _new_id(self) -> str:
+        """Sorts by time, also within this client, and names the client (design, section 5)."""
+        self._micros = max(self._micros + 1, time.time_ns() // 1000)
+        return f"ID:{self._micros:016d}-{self.client_id}-{next(self._numbers)}"
+
+    def browse(self, destination: Destination) -> Iterator[Message]:
+        """See :meth:`connector.messaging.provider.Connection.browse`."""
+        if not destination.is_queue or not self.layout.exists(destination):
+            raise UnknownDestination(
+                f"there is no {destination} under {self.layout.root}"
+                + (f"; there are {', '.join(str(d) for d in self.layout.queues())}" if self.layout.queues() else "")
+            )
+        folders = self.layout.queue(destination)
+        found = []
+        for folder in (folders.target, folders.processing):
+            for name in os.listdir(folder):
+                if name.startswith("."):
+                    continue
+                message = self._look(folder, name)
+                if message is not None:
+                    message.destination = str(destination)
+                    key = order_key(message.priority, message.timestamp, name)
+                    found.append((key, f"{folder}/{name}", message))
+        found.sort(key=lambda entry: entry[0])
+        for _, path, message in found:
+            try:
+                message.body, _ = files.read_regular(path, _NO_LIMIT)
+            except (OSError, MalformedData):
+                continue  # taken meanwhile, or no message
+            yield message
+
+    def _look(self, folder: str, name: str) -> Message | None:
+        """Headers of a file; None where it is gone or no message."""
+        path = f"{folder}/{name}"
+        short = split_tag(name)[0]
+        try:
+            if not os.path.isfile(path) or os.path.islink(path):
+                return None
+            status = os.lstat(path)
+        except OSError:
+            return None
+        try:
+            message, _ = codec.decode(without_owner(self._headers.expand(short), keep_origin=True))
+        except MalformedData:
+            message = Message(message_class="B", message_id=codec.message_id(short))
+        if not message.timestamp:
+            message.timestamp = status.st_mtime_ns // 1_000_000
+        return message
+
+    def close(self) -> None:
+        """Ends the connection; everything must be settled or given back."""
+        if self._lock is not None:
+            self._lock.close()
+
+    def abandon(self) -> None:
+        """Ends the connection with claims still open: whoever recovers next deals with them."""
+        if self._lock is not None:
+            self._lock.abandon()

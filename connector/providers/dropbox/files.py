@@ -1,0 +1,167 @@
+"""The few file operations that the protocol stands on."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import stat
+from typing import Final
+
+from connector.errors import MalformedData
+from connector.providers.dropbox import codec
+
+_AT_FDCWD: Final = -100
+_RENAME_NOREPLACE: Final = 1
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_renameat2 = getattr(_libc, "renameat2", None)
+if _renameat2 is not None:
+    _renameat2.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
+
+
+def rename_new(source: str, target: str) -> None:
+    """Renames, but never over an existing name; ``rename(2)`` would replace it silently.
+
+    Raises:
+        FileExistsError: ``target`` exists.
+        OSError: as ``os.rename``.
+    """
+    if _renameat2 is not None:
+        if not _renameat2(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), _RENAME_NOREPLACE):
+            return
+        number = ctypes.get_errno()
+        if number not in (errno.ENOSYS, errno.EINVAL):
+            raise OSError(number, os.strerror(number), source, None, target)
+    os.link(source, target, follow_symlinks=False)
+    os.unlink(source)
+
+
+def same_file(first: str, second: str) -> bool:
+    """Whether two names are one inode; False where either is missing."""
+    try:
+        return os.path.samestat(os.lstat(first), os.lstat(second))
+    except FileNotFoundError:
+        return False
+
+
+def read_regular(path: str, limit: int) -> tuple[bytes, os.stat_result]:
+    """The content of a regular file, not followed through a link and never blocking on a pipe.
+
+    Raises:
+        MalformedData: not a regular file, or larger than ``limit`` bytes.
+        FileNotFoundError: it is gone.
+        OSError: it cannot be read.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            raise MalformedData("the message is not a regular file") from None
+        raise
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise MalformedData("the message is not a regular file")
+        if status.st_size > limit:
+            raise MalformedData(f"the body has {status.st_size} bytes, more than max_body ({limit} bytes)")
+        size = status.st_size
+        body = os.read(descriptor, size + 1)
+        if len(body) <= size and len(body) == size:
+            return body, status
+        chunks = [body]  # a short read, or a file that still grows although it is in target/
+        total = len(body)
+        while chunk := os.read(descriptor, 1 << 20):
+            chunks.append(chunk)
+            total += len(chunk)
+            if total > limit:
+                raise MalformedData(f"the body has more than max_body ({limit} bytes)")
+        return b"".join(chunks), status
+    finally:
+        os.close(descriptor)
+
+
+def write_new(path: str, data: bytes, *, sync: bool, replace: bool = False) -> None:
+    """Writes a file that did not exist; on any error none is left behind.
+
+    Raises:
+        FileExistsError: it exists, and ``replace`` is false.
+        OSError: it cannot be written; after a failed sync the content counts as lost.
+    """
+    mode = os.O_TRUNC if replace else os.O_EXCL
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | mode, 0o666)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        if sync:
+            os.fdatasync(descriptor)
+    except BaseException:
+        os.close(descriptor)
+        remove(path)
+        raise
+    os.close(descriptor)
+
+
+def start_writeback(descriptor: int) -> None:
+    """Lets the kernel begin to write a file, so that syncing many afterwards is one disk commit."""
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def sync_files(paths: list[str]) -> None:
+    """Makes files durable, many for nearly the price of one."""
+    descriptors = []
+    try:
+        for path in paths:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptors.append(descriptor)
+            start_writeback(descriptor)
+        for descriptor in descriptors:
+            os.fdatasync(descriptor)
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def sync_directory(path: str) -> None:
+    """Makes the names in a directory durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def remove(path: str) -> None:
+    """Removes a file that may already be gone."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+
+
+def rename_to_free_name(source: str, target: str) -> str:
+    """Renames to ``target``, or to a name beside it when another file has that name already.
+
+    The same file under both names (a link whose second half was interrupted) loses the old one.
+
+    Raises:
+        OSError: as ``os.rename``.
+    """
+    folder, _, name = target.rpartition("/")
+    candidate = target
+    number = 1
+    while True:
+        try:
+            rename_new(source, candidate)
+            return candidate
+        except FileExistsError:
+            if same_file(source, candidate):
+                os.unlink(source)
+                return candidate
+            number += 1
+            other = codec.add_properties(name, f"{codec.OWN}copyI={number}")
+            if len(os.fsencode(other)) > codec.NAME_MAX:  # the id is what matters: cut nothing else off
+                stem = os.fsencode(name)[: codec.NAME_MAX - 8].decode("utf-8", "ignore")
+                other = f"{stem}~{number}"
+            candidate = f"{folder}/{other}"

@@ -1,0 +1,144 @@
+"""What waits in a ``target/`` folder, in the order in which it is taken.
+
+A directory has no order, so priority and age need the whole of it. One sorted listing therefore
+serves many polls: it is made anew at least every second, or after 20 times what it cost, whichever
+is longer. A poll so costs what it takes, not what waits; a late message of high priority waits at
+most that long.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import time
+from typing import Final
+
+from connector.errors import ProviderError
+from connector.providers.dropbox import codec
+
+_log = logging.getLogger("connector.dropbox")
+
+_MAX_AGE: Final = 1.0
+_COST_FACTOR: Final = 20.0
+_CLOCK_TICK_NS: Final = 10_000_000
+"""A directory changed so recently may change again without a new time stamp (coarse kernel clocks)."""
+
+_REGULAR: Final = re.compile(r"\d\.\d{16}-[^.]*\.[MBSPOT](?:\.|$)").match
+"""One digit of priority and an id with a time: such names sort as text."""
+
+
+class Listing:
+    """The names in one ``target/``, highest priority first, then oldest.
+
+    Only regular files are messages, and no dot names; anything else is left where it is and
+    reported once.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._names: list[str] = []  # reversed: the next one is the last
+        self._scanned_at = float("-inf")
+        self._cost = 0.0
+        self._changed_ns = -1
+        self._ages: dict[str, int] = {}
+        self._reported: set[str] = set()
+
+    def next(self) -> str | None:
+        """The name to try next, None where nothing waits.
+
+        Raises:
+            ProviderError: the folder cannot be read.
+        """
+        if self._names:
+            if time.monotonic() - self._scanned_at > max(_MAX_AGE, _COST_FACTOR * self._cost):
+                self._scan()
+        elif self._may_have_changed():
+            self._scan()
+        return self._names.pop() if self._names else None
+
+    def forget(self) -> None:
+        """Something came back that the listing cannot know of: look again."""
+        self._scanned_at = float("-inf")
+
+    def _may_have_changed(self) -> bool:
+        if time.monotonic() - self._scanned_at > _MAX_AGE:
+            return True
+        try:
+            return os.stat(self._folder).st_mtime_ns != self._changed_ns
+        except FileNotFoundError:
+            return True
+
+    def _scan(self) -> None:
+        started = time.monotonic()
+        wall_ns = time.time_ns()
+        names: list[str] = []
+        try:
+            changed_ns = os.stat(self._folder).st_mtime_ns
+            with os.scandir(self._folder) as entries:
+                for entry in entries:
+                    if entry.is_file(follow_symlinks=False) and not entry.name.startswith("."):
+                        names.append(entry.name)
+                    else:
+                        self._report(entry)
+        except FileNotFoundError:
+            changed_ns = -1
+        except OSError as error:
+            raise ProviderError(
+                f"cannot read {self._folder}: {error.strerror}; give this user the right to read and write there"
+            ) from error
+        # a time stamp this fresh may not tell the next change apart
+        self._changed_ns = changed_ns if wall_ns - changed_ns > _CLOCK_TICK_NS else -1
+        self._names = self._sorted(names)
+        self._scanned_at = time.monotonic()
+        self._cost = self._scanned_at - started
+
+    def _sorted(self, names: list[str]) -> list[str]:
+        """The names in reverse order of taking."""
+        groups: dict[str, list[str]] = {}
+        irregular = []
+        for name in names:
+            if _REGULAR(name):
+                groups.setdefault(name[0], []).append(name)
+            else:
+                irregular.append(name)
+        if not irregular:
+            self._ages.clear()
+            ordered: list[str] = []
+            for digit in sorted(groups):
+                groups[digit].sort(reverse=True)
+                ordered.extend(groups[digit])
+            return ordered
+        keys = [
+            (-int(digit), int(name[2:18]), name) for digit, group in groups.items() for name in group
+        ]
+        ages = {}
+        for name in irregular:
+            fields = codec.split(name)
+            priority = int(fields.priority) if fields else codec.DEFAULT_PRIORITY
+            age = codec.timestamp_micros(fields.id) if fields else None
+            if age is None:
+                age = ages[name] = self._ages.get(name) or self._modified(name)
+            keys.append((-priority, age, name))
+        self._ages = ages
+        keys.sort(reverse=True)
+        return [name for _, _, name in keys]
+
+    def _modified(self, name: str) -> int:
+        """Microseconds since 1970 at which a file whose name has no time was written."""
+        try:
+            return os.lstat(f"{self._folder}/{name}").st_mtime_ns // 1000
+        except OSError:
+            return 0
+
+    def _report(self, entry: os.DirEntry[str]) -> None:
+        if entry.name in self._reported:
+            return
+        self._reported.add(entry.name)
+        if entry.name.startswith("."):
+            _log.debug("%s begins with a dot and is no message; it stays", ascii(entry.path))
+            return
+        kind = "a directory" if entry.is_dir(follow_symlinks=False) else (
+            "a symbolic link" if entry.is_symlink() else "no regular file"
+        )
+        _log.warning("%s is %s and no message; it stays where it is", ascii(entry.path), kind)

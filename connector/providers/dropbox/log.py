@@ -1,0 +1,157 @@
+"""The transaction log: one text record a commit, one line a message (reference dropbox-and-core, 1.4).
+
+A record is written to ``associated/`` and synced; its rename into ``committing/`` is the commit point;
+then every move it names is made, and the record itself goes to ``committed/`` or away. Each move is
+idempotent, so whoever finds a record in ``committing/`` can finish it, however often. A record in
+``associated/`` of a dead client never happened.
+
+A line::
+
+    dropboxmq --creator-version 1.1 --type received --message-file P --commit-file P --rollback-file P
+
+``sent`` moves a prepared message to its queue, ``received`` a claimed one out of it; no commit file
+means delete. Paths are relative to the root. Ours: ``--published KEY``, the key that the duplicate
+window remembers, and ``--encoding percent`` where a path or key has white space.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote_from_bytes, unquote_to_bytes
+
+from connector import faults
+from connector.errors import ProviderError
+from connector.providers.dropbox import files
+from connector.providers.dropbox.layout import Layout
+
+_HEAD: Final = "dropboxmq --creator-version 1.1 --type "
+_needs_encoding = re.compile(r"\s|[\ud800-\udfff]").search
+
+
+@dataclass(slots=True)
+class Move:
+    """One line of a record. Paths are relative to the root.
+
+    Args:
+        kind: ``sent`` or ``received``.
+        source: where the file is.
+        target: where commit puts it; None = it is deleted.
+        rollback: where rollback puts it; None = it is deleted.
+        published: key for the duplicate window.
+    """
+
+    kind: str
+    source: str
+    target: str | None
+    rollback: str | None = None
+    published: str | None = None
+
+
+def format_record(moves: Iterable[Move]) -> bytes:
+    lines = []
+    for move in moves:
+        paths = f"{move.source}{move.target or ''}{move.rollback or ''}{move.published or ''}"
+        if _needs_encoding(paths):
+            lines.append(_format_encoded(move))
+            continue
+        line = f"{_HEAD}{move.kind} --message-file {move.source}"
+        if move.target is not None:
+            line += f" --commit-file {move.target}"
+        if move.rollback is not None:
+            line += f" --rollback-file {move.rollback}"
+        if move.published is not None:
+            line += f" --published {move.published}"
+        lines.append(line)
+    lines.append("")
+    return os.fsencode("\n".join(lines))
+
+
+def _format_encoded(move: Move) -> str:
+    line = f"{_HEAD}{move.kind} --encoding percent --message-file {_quote(move.source)}"
+    if move.target is not None:
+        line += f" --commit-file {_quote(move.target)}"
+    if move.rollback is not None:
+        line += f" --rollback-file {_quote(move.rollback)}"
+    if move.published is not None:
+        line += f" --published {_quote(move.published)}"
+    return line
+
+
+def _quote(text: str) -> str:
+    return quote_from_bytes(os.fsencode(text), safe="/:.-_~@=&")
+
+
+def parse_record(data: bytes) -> list[Move]:
+    """Reads a record; options in any order, as the protocol allows.
+
+    Raises:
+        ProviderError: a line is none of a transaction log; nothing may be done with such a record.
+    """
+    moves = []
+    for number, line in enumerate(os.fsdecode(data).split("\n"), 1):
+        if not line.strip():
+            continue
+        options = _options(line, number)
+        kind, source = options.get("type"), options.get("message-file")
+        if kind not in ("sent", "received") or not source:
+            raise ProviderError(f"line {number} of a transaction record has no type or no message file: {line!r}")
+        for path in (source, options.get("commit-file"), options.get("rollback-file")):
+            if path is not None and (path.startswith("/") or ".." in path.split("/")):
+                raise ProviderError(f"line {number} of a transaction record leaves the root: {path!r}")
+        moves.append(
+            Move(kind, source, options.get("commit-file"), options.get("rollback-file"), options.get("published"))
+        )
+    return moves
+
+
+def _options(line: str, number: int) -> dict[str, str]:
+    head, *parts = line.split(" --")
+    if head != "dropboxmq":
+        raise ProviderError(f"line {number} of a transaction record does not begin with 'dropboxmq': {line!r}")
+    options = {}
+    for part in parts:
+        name, _, value = part.partition(" ")
+        options[name] = value
+    if options.pop("encoding", None) == "percent":
+        return {
+            name: os.fsdecode(unquote_to_bytes(value)) if name not in ("type", "creator-version") else value
+            for name, value in options.items()
+        }
+    return options
+
+
+def roll_forward(layout: Layout, moves: Iterable[Move]) -> set[str]:
+    """Makes every move that is not made yet; returns the folders that changed.
+
+    Raises:
+        ProviderError: a file cannot be moved; the record stays and is finished later.
+    """
+    root = layout.root + "/"
+    folders = set()
+    for move in moves:
+        faults.point("settle.move")
+        source = root + move.source
+        try:
+            if move.target is None:
+                files.remove(source)
+                continue
+            target = root + move.target
+            try:
+                files.rename_new(source, target)
+            except FileNotFoundError:
+                if os.path.lexists(source):  # else: moved before the crash
+                    os.makedirs(os.path.dirname(target), exist_ok=True)
+                    files.rename_to_free_name(source, target)
+            except FileExistsError:
+                files.rename_to_free_name(source, target)
+        except OSError as error:
+            raise ProviderError(
+                f"cannot move a settled message: {error.strerror}: {error.filename!r} -> {error.filename2!r}; "
+                "it is finished as soon as that can be written"
+            ) from error
+        folders.add(target.rpartition("/")[0])
+    return folders

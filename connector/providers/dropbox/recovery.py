@@ -1,0 +1,190 @@
+"""What dead clients leave: records to finish, claims to decide about, prepared messages to remove."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from typing import Final
+
+from connector.messaging.destination import Destination
+from connector.providers.dropbox import codec
+from connector.providers.dropbox.claims import DropboxClaim, in_progress_origin, split_tag
+from connector.providers.dropbox.clients import ClientInfo, DeadClient, dead_clients, living_clients
+from connector.providers.dropbox.files import remove
+from connector.providers.dropbox.headers import HeaderStore
+from connector.providers.dropbox.layout import Layout
+from connector.providers.dropbox.settlement import Settler
+
+_log = logging.getLogger("connector.dropbox")
+_UNKNOWN: Final = ClientInfo()
+
+
+class DropboxLeftover:
+    """See :class:`connector.messaging.provider.Leftover`."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        client_id: str,
+        info: ClientInfo,
+        claims: list[DropboxClaim],
+        dead: DeadClient | None,
+    ) -> None:
+        self._layout = layout
+        self._dead = dead
+        self.client_id = client_id
+        self.application = info.application
+        self.instance = info.instance
+        self.claims = claims
+
+    def forget(self) -> None:
+        """All of it is dealt with: removes its unsent messages and, last, its mark."""
+        for destination in self._layout.queues():
+            working = self._layout.queue(destination).working
+            try:
+                names = os.listdir(working)
+            except FileNotFoundError:
+                continue
+            for name in names:
+                owner = split_tag(name)[1]
+                if owner is not None and owner.client_id == self.client_id:
+                    remove(f"{working}/{name}")
+        if self._dead is not None:
+            self._dead.forget()
+
+    def release(self) -> None:
+        """Leaves it to whoever looks next."""
+        if self._dead is not None:
+            self._dead.release()
+
+
+def find_leftovers(
+    layout: Layout,
+    headers: HeaderStore,
+    settler: Settler,
+    *,
+    own: str,
+    application: str,
+    in_progress: Destination | None,
+    at_start: bool,
+) -> Iterator[DropboxLeftover]:
+    """The dead clients that this one takes over from, each locked until forgotten or released.
+
+    An adapter of another application is left to its own instances: only they know its settings. A
+    client that is no adapter is anybody's.
+
+    Raises:
+        ProviderError: a record in ``committing/`` cannot be finished.
+    """
+    dead = []
+    for client in dead_clients(layout.clients, own):
+        if client.info.application in ("", application):
+            dead.append(client)
+        else:
+            client.release()
+    if not dead and not at_start:
+        return
+    remaining = list(dead)
+    try:
+        for client in dead:
+            _finish_records(layout, settler, client.client_id)
+        if at_start:
+            _finish_orphan_records(layout, settler)
+        claims = _claims_by_owner(layout, headers, in_progress)
+        for client in dead:
+            remaining.remove(client)
+            yield DropboxLeftover(layout, client.client_id, client.info, claims.pop(client.client_id, []), client)
+    finally:
+        for client in remaining:
+            client.release()
+    if at_start:  # claims whose owner has no mark any more: it was removed by hand
+        living = living_clients(layout.clients)
+        for client_id, orphans in claims.items():
+            in_processing = [claim for claim in orphans if claim.owner is None]
+            if client_id not in living and in_processing:
+                _log.warning("%d claims of %s, which is unknown, go back to their queues", len(in_processing), client_id)
+                yield DropboxLeftover(layout, client_id, _UNKNOWN, in_processing, None)
+
+
+def _finish_records(layout: Layout, settler: Settler, client_id: str) -> None:
+    prefix = f"{client_id}-"
+    for name in sorted(os.listdir(layout.committing)):
+        if name.startswith(prefix):
+            _log.info("finishing the commit record %s of a dead client", name)
+            settler.finish_record(os.path.join(layout.committing, name))
+    for name in os.listdir(layout.associated):
+        if name.startswith(prefix):
+            remove(os.path.join(layout.associated, name))
+
+
+def _finish_orphan_records(layout: Layout, settler: Settler) -> None:
+    living = living_clients(layout.clients)
+    for name in sorted(os.listdir(layout.committing)):
+        if name.partition("-")[0] not in living:
+            settler.finish_record(os.path.join(layout.committing, name))
+
+
+def _claims_by_owner(
+    layout: Layout, headers: HeaderStore, in_progress: Destination | None
+) -> dict[str, list[DropboxClaim]]:
+    """All claims under the root, by the client that its name says; oldest claim first."""
+    found: dict[str, list[DropboxClaim]] = {}
+    for destination in layout.queues():
+        folders = layout.queue(destination)
+        try:
+            names = os.listdir(folders.processing)
+        except FileNotFoundError:
+            continue
+        relative = layout.relative(folders.processing)
+        for name in names:
+            short, owner = split_tag(name)
+            if owner is not None:
+                claim = DropboxClaim(
+                    layout, headers, folders, short, f"{relative}/{name}", owner.cycle, owner.sequence
+                )
+                found.setdefault(owner.client_id, []).append(claim)
+    if in_progress is not None:
+        for claim in _in_progress_claims(layout, headers, in_progress):
+            if claim.owner is not None:
+                found.setdefault(claim.owner.client_id, []).append(claim)
+    for claims in found.values():
+        claims.sort(key=lambda claim: (claim.cycle, claim.sequence))
+    return found
+
+
+def _in_progress_claims(layout: Layout, headers: HeaderStore, in_progress: Destination) -> list[DropboxClaim]:
+    folders = layout.queue(in_progress)
+    relative = layout.relative(folders.target)
+    claims = []
+    try:
+        with os.scandir(folders.target) as entries:
+            names = sorted(e.name for e in entries if e.is_file(follow_symlinks=False) and e.name[0] != ".")
+    except FileNotFoundError:
+        return []
+    for name in names:
+        owner, origin = in_progress_origin(name if codec.OWNER in name else headers.expand(name))
+        home = layout.queue(origin) if origin is not None else folders
+        claims.append(
+            DropboxClaim(
+                layout,
+                headers,
+                home,
+                name,
+                f"{relative}/{name}",
+                owner.cycle if owner else 0,
+                owner.sequence if owner else 0,
+                owner,
+            )
+        )
+    return claims
+
+
+def unowned_claims(layout: Layout, headers: HeaderStore, in_progress: Destination) -> list[DropboxClaim]:
+    """Messages in the in-progress destination that no client with a mark owns: left from before."""
+    known = living_clients(layout.clients)
+    return [
+        claim
+        for claim in _in_progress_claims(layout, headers, in_progress)
+        if claim.owner is None or claim.owner.client_id not in known
+    ]

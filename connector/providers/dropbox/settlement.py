@@ -1,0 +1,207 @@
+"""Settlement: what becomes of the claims of a cycle, as one commit record."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from connector import faults
+from connector.errors import ProviderError, SettlementError
+from connector.messaging.destination import Destination
+from connector.messaging.message import PropertyValue, natural_type
+from connector.messaging.provider import Settlement
+from connector.providers.dropbox import codec, files, headers
+from connector.providers.dropbox.claims import ORIGIN, DropboxClaim
+from connector.providers.dropbox.clients import base36
+from connector.providers.dropbox.layout import Layout
+from connector.providers.dropbox.log import Move, format_record, parse_record, roll_forward
+
+_OURS: Final = ("connector_", codec.DELIVERY_COUNT, codec.OWNER)
+"""Properties that a copy does not inherit from the message as it was claimed."""
+
+
+class Settler:
+    """Writes and finishes the commit records of one client.
+
+    Args:
+        layout, store: of the root.
+        client_id: names the records.
+        durable: whether records and moves are synced.
+        window: directory that finished records with published ids go to; None = nobody needs them.
+        keep: whether a message that gets no copy is kept in ``processed/``.
+    """
+
+    def __init__(
+        self, layout: Layout, store: headers.HeaderStore, client_id: str, *, durable: bool, window: str | None,
+        keep: bool,
+    ) -> None:
+        self._layout = layout
+        self._store = store
+        self._client_id = client_id
+        self._durable = durable
+        self._window = window
+        self._keep = keep
+        self._records = 0
+        self._suffixes: dict[tuple[tuple[str, PropertyValue], ...], str] = {}
+
+    def settle(self, settlements: Sequence[Settlement]) -> None:
+        """See :meth:`connector.messaging.provider.Connection.settle`."""
+        try:
+            moves = [move for settlement in settlements for move in self._moves(settlement)]
+        except OSError as error:
+            raise _unwritable(error) from error
+        for destination in {s.copy_to for s in settlements if s.copy_to is not None}:
+            self._check_writable(destination)
+        for prepared in (prepared for s in settlements for prepared in s.sends):
+            self._check_writable(prepared.destination)
+        if moves:
+            self.commit(moves)
+
+    def commit(self, moves: Sequence[Move]) -> None:
+        """Commits moves: written, synced, renamed into ``committing/``, made, finished.
+
+        Raises:
+            SettlementError: before the commit point; nothing has happened.
+            ProviderError: after it; whoever recovers finishes it.
+        """
+        self._records += 1
+        name = f"{self._client_id}-{base36(self._records)}"
+        record = os.path.join(self._layout.associated, name)
+        committing = os.path.join(self._layout.committing, name)
+        try:
+            files.write_new(record, format_record(moves), sync=self._durable)
+            faults.point("settle.record")
+            os.rename(record, committing)
+        except OSError as error:
+            raise _unwritable(error) from error
+        faults.point("settle.committing")
+        self._finish(committing, moves)
+
+    def finish_record(self, path: str) -> None:
+        """Rolls a record forward that its writer could not finish.
+
+        Raises:
+            ProviderError: it cannot be read or made now; it stays.
+        """
+        try:
+            with open(path, "rb") as record:
+                data = record.read()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise ProviderError(f"cannot read the transaction record {path}: {error.strerror}") from error
+        self._finish(path, parse_record(data))
+
+    def _finish(self, path: str, moves: Sequence[Move]) -> None:
+        folders = roll_forward(self._layout, moves)
+        try:
+            if self._durable:
+                for folder in folders:
+                    files.sync_directory(folder)
+            if self._window is not None and any(move.published for move in moves):
+                os.rename(path, os.path.join(self._window, os.path.basename(path)))
+            else:
+                os.unlink(path)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise ProviderError(f"cannot finish the transaction record {path}: {error.strerror}") from error
+        faults.point("settle.finished")
+
+    def _moves(self, settlement: Settlement) -> Iterable[Move]:
+        claim = settlement.claim
+        assert isinstance(claim, DropboxClaim)
+        for prepared in settlement.sends:
+            working, target = prepared.handle
+            yield Move("sent", working, target)
+        for prepared in settlement.discards:
+            yield Move("received", prepared.handle[0], None)
+        if settlement.give_back:
+            folder, name = self._layout.relative(claim.home.target), self._returned_name(settlement, claim)
+        elif settlement.copy_to is not None:
+            folder = self._layout.relative(self._layout.ensure(settlement.copy_to).target)
+            name = self._copy_name(claim, settlement.properties)
+        else:
+            folder, name = self._layout.relative(claim.home.processed), claim.name
+            if claim.owner is not None:
+                name = codec.without_properties(name, (codec.OWNER,))
+            if not self._keep:
+                yield Move("received", claim.path, None, published=settlement.published)
+                yield from self._without_sidecar(claim)
+                return
+        yield Move(
+            "received",
+            claim.path,
+            f"{folder}/{name}",
+            rollback=f"{self._layout.relative(claim.home.target)}/{claim.name}" if claim.owner is None else None,
+            published=settlement.published,
+        )
+        if headers.key_of(claim.name) != headers.key_of(name):
+            yield from self._without_sidecar(claim)
+
+    def _without_sidecar(self, claim: DropboxClaim) -> Iterable[Move]:
+        key = headers.key_of(claim.name)
+        if key is not None:
+            yield Move("received", self._layout.relative(self._store.path(key)), None)
+
+    def _copy_name(self, claim: DropboxClaim, properties: Mapping[str, PropertyValue]) -> str:
+        suffix = self._suffix(properties)
+        name = claim.name
+        if "connector_" in name or codec.DELIVERY_COUNT in name or codec.OWNER in name:
+            name = codec.without_properties(name, _OURS)
+        copy = codec.add_properties(name, suffix)
+        if len(copy) > codec.NAME_MAX or (not copy.isascii() and len(os.fsencode(copy)) > codec.NAME_MAX):
+            full = codec.without_properties(self._store.expand(claim.name), _OURS)
+            copy = self._store.fit(codec.add_properties(full, suffix))
+        return copy
+
+    def _suffix(self, properties: Mapping[str, PropertyValue]) -> str:
+        """The encoded pairs; those of a cycle are few, so they are encoded once."""
+        key = tuple(properties.items())
+        suffix = self._suffixes.get(key)
+        if suffix is None:
+            if len(self._suffixes) > 1000:
+                self._suffixes.clear()
+            suffix = "&".join(
+                codec.encode_property(name, natural_type(value), value)
+                for name, value in properties.items()
+            )
+            self._suffixes[key] = suffix
+        return suffix
+
+    def _returned_name(self, settlement: Settlement, claim: DropboxClaim) -> str:
+        name = claim.name
+        if claim.owner is not None:
+            name = codec.without_properties(name, (codec.OWNER, ORIGIN))
+        if settlement.delivery_count == claim.delivery_count and not settlement.properties:
+            return name
+        pairs = []
+        if settlement.delivery_count > 0:
+            pairs.append(f"{codec.DELIVERY_COUNT}I={settlement.delivery_count + 1}")
+        if settlement.properties:
+            pairs.append(self._suffix(settlement.properties))
+        dropped = [f"{pair.partition('=')[0]}=" for pair in "&".join(pairs).split("&")]
+        full = codec.without_properties(name, (codec.DELIVERY_COUNT, *dropped))
+        returned = codec.add_properties(full, "&".join(pairs)) if pairs else full
+        if len(os.fsencode(returned)) > codec.NAME_MAX:
+            full = codec.without_properties(self._store.expand(name), (codec.DELIVERY_COUNT, *dropped))
+            returned = self._store.fit(codec.add_properties(full, "&".join(pairs)))
+        return returned
+
+    def _check_writable(self, destination: Destination) -> None:
+        folder = self._layout.queue(destination).target
+        if not os.path.isdir(folder):
+            self._layout.make(self._layout.queue(destination))
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise SettlementError(
+                f"{destination} cannot be written: {folder}: permission denied; give this user the right to "
+                "write there. Its messages stay claimed until then, none is lost"
+            )
+
+
+def _unwritable(error: OSError) -> SettlementError:
+    return SettlementError(
+        f"cannot write the commit record of a poll: {error.strerror}: {error.filename!r}; make room on the disk, or "
+        "give this user the right to write there. The messages stay claimed until then, none is lost"
+    )

@@ -1,0 +1,1 @@
+"""What outlives a process and is no message: outcome journals, the duplicate window, instances."""

@@ -1,0 +1,197 @@
+"""Duplicate event elimination: which messages were published (seed 004 "DEE"; design, section 7).
+
+The source remembers one id; this remembers a window of them, shared by all instances of one
+ApplicationName. What has been published stands in the finished commit records, which the provider
+leaves in one directory: the window is an index of those, stored nowhere a second time. Small records are
+merged now and then, so that the directory stays short.
+
+Two instances may hold two copies of one message at the same time, neither published yet. So each
+says which keys it has in flight, under one lock, and keeps off those of a neighbour.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from connector.errors import ProviderError
+
+_MERGED: Final = "merged-"
+_MAX_FILES: Final = 200
+_IN_FLIGHT: Final = "in-flight"
+
+
+class DuplicateWindow:
+    """Remembers the last ``size`` published keys of one ApplicationName.
+
+    Args:
+        directory: where finished commit records with published keys are.
+        state_directory: of the ApplicationName; holds the lock and what is in flight.
+        client_id: names what this instance has in flight.
+        size: keys to remember, at least.
+        keys_of: reads the published keys out of a commit record, in order.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        state_directory: str,
+        client_id: str,
+        size: int,
+        keys_of: Callable[[bytes], Sequence[str]],
+    ) -> None:
+        self._directory = directory
+        self._in_flight = os.path.join(state_directory, _IN_FLIGHT)
+        self._lock = os.path.join(state_directory, "window.lock")
+        self._client_id = client_id
+        self._size = size
+        self._keys_of = keys_of
+        self._index: dict[str, None] = {}
+        self._read: set[str] = set()
+        self._changed_ns = -1
+        try:
+            os.makedirs(self._directory, exist_ok=True)
+            os.makedirs(self._in_flight, exist_ok=True)
+        except OSError as error:
+            raise ProviderError(f"cannot make {error.filename}: {error.strerror}") from error
+        self._merge_if_many()
+        self.refresh()
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._index
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def add(self, keys: Iterable[str]) -> None:
+        """Remembers keys that this instance has just published; their record follows."""
+        for key in keys:
+            self._index.pop(key, None)
+            self._index[key] = None
+        self._shrink()
+
+    def reserve(self, keys: Sequence[str], held: Sequence[str] = ()) -> set[str]:
+        """Says that this instance is about to publish ``keys``; returns those that a neighbour has in flight.
+
+        ``held`` are keys it has reserved before and not yet settled.
+
+        After it, the window has everything that neighbours published before they released a key.
+
+        Raises:
+            ProviderError: the state directory cannot be used.
+        """
+        try:
+            with self._locked():
+                self.refresh()
+                taken = self._keys_in_flight()
+                busy = {key for key in keys if key in taken} if taken else set()
+                self._write_in_flight([*held, *(key for key in keys if key not in busy)])
+        except OSError as error:
+            raise ProviderError(f"cannot use {self._in_flight}: {error.strerror}: {error.filename!r}") from error
+        return busy
+
+    def release(self, client_id: str | None = None) -> None:
+        """Nothing of this instance (or of the dead ``client_id``) is in flight any more."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(self._in_flight, client_id or self._client_id))
+
+    def refresh(self) -> None:
+        """Reads the records that were finished since; cheap when there are none.
+
+        Raises:
+            ProviderError: they cannot be read.
+        """
+        try:
+            changed_ns = os.stat(self._directory).st_mtime_ns
+            if changed_ns == self._changed_ns and time.time_ns() - changed_ns > 10_000_000:
+                return
+            names = os.listdir(self._directory)
+            for name in sorted(set(names) - self._read, key=_record_order):
+                self._read_record(name)
+            self._read.intersection_update(names)
+            self._changed_ns = changed_ns
+        except OSError as error:
+            raise ProviderError(f"cannot read {self._directory}: {error.strerror}") from error
+        self._shrink()
+        if len(self._read) > _MAX_FILES:
+            self._merge_if_many()
+
+    def _read_record(self, name: str) -> None:
+        try:
+            with open(os.path.join(self._directory, name), "rb") as record:
+                data = record.read()
+        except FileNotFoundError:
+            return  # merged by a neighbour; the merged file is read instead
+        self._read.add(name)
+        if name.startswith("."):
+            return
+        for key in data.decode("utf-8", "surrogateescape").split("\n") if name.startswith(_MERGED) else self._keys_of(data):
+            if key and key not in self._index:
+                self._index[key] = None
+
+    def _shrink(self) -> None:
+        # a dict keeps its order, so the oldest are first; not at every key, for the sake of speed
+        if len(self._index) > self._size * 1.1 + 1000:
+            self._index = dict.fromkeys(list(self._index)[-self._size :])
+
+    def _merge_if_many(self) -> None:
+        """Puts many small records into one file of keys; the newest of them name it, so the order stays."""
+        with contextlib.suppress(BlockingIOError), self._locked(fcntl.LOCK_NB):
+            names = sorted((n for n in os.listdir(self._directory) if n[0] != "."), key=_record_order)
+            if len(names) <= _MAX_FILES:
+                return
+            keys: dict[str, None] = {}
+            for name in names:
+                with open(os.path.join(self._directory, name), "rb") as record:
+                    data = record.read()
+                found = data.decode("utf-8", "surrogateescape").split("\n") if name.startswith(_MERGED) else self._keys_of(data)
+                for key in found:
+                    keys.pop(key, None)
+                    keys[key] = None
+            keys.pop("", None)
+            kept = list(keys)[-self._size :]
+            merged = os.path.join(self._directory, _MERGED + names[-1].removeprefix(_MERGED))
+            temporary = os.path.join(self._directory, f".{self._client_id}")
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+            with open(descriptor, "wb") as out:
+                out.write("\n".join(kept).encode("utf-8", "surrogateescape"))
+                out.flush()
+                os.fsync(descriptor)
+            os.rename(temporary, merged)
+            for name in names:
+                path = os.path.join(self._directory, name)
+                if path != merged:
+                    os.unlink(path)
+            self._read.add(os.path.basename(merged))
+
+    @contextlib.contextmanager
+    def _locked(self, flags: int = 0) -> Iterator[None]:
+        descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | flags)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _keys_in_flight(self) -> set[str]:
+        keys: set[str] = set()
+        for name in os.listdir(self._in_flight):
+            if name != self._client_id:
+                with contextlib.suppress(FileNotFoundError), open(os.path.join(self._in_flight, name), "rb") as file:
+                    keys.update(file.read().decode("utf-8", "surrogateescape").split("\n"))
+        return keys
+
+    def _write_in_flight(self, keys: Sequence[str]) -> None:
+        path = os.path.join(self._in_flight, self._client_id)
+        with open(path, "wb") as file:
+            file.write("\n".join(keys).encode("utf-8", "surrogateescape"))
+
+
+def _record_order(name: str) -> tuple[str, int, str]:
+    """Records in the order in which they were finished, nearly: by client, which sorts by its start, then number."""
+    client, _, number = name.removeprefix(_MERGED).partition("-")
+    return (client, len(number), number)

@@ -1,0 +1,217 @@
+"""The outcome journal: what was delivered, written where it happens (design, section 4).
+
+The driver learns outcomes only when a job has ended, and a task may outlive the driver. So each
+task appends to a file of its own: ``B n`` before the first external delivery of event *n*, ``D n
+outcome`` after the last. The file is created exclusively, so that no task ever runs twice, and
+locked for the life of the process that writes it, so that whoever takes over knows when there is
+nothing more to come. After any failure:
+
+* *done* (a ``D`` line): it is settled with that outcome;
+* *begun* (a ``B`` line only): in doubt, at most one event of each task at a time;
+* *untouched*: never delivered.
+
+A line that lacks its end was being written when the process died, and counts as not written; that
+is right for ``B`` too, because the delivery comes after it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import orjson
+
+from connector.errors import ProviderError
+
+_CLOSED: Final = ".closed"
+_RETRY: Final = 0.02
+
+
+class Journal:
+    """The journal of one running task.
+
+    Args:
+        path: the file; its directory must exist.
+
+    Raises:
+        FileExistsError: this task has run before, or runs now.
+        FileNotFoundError: the directory is closed: somebody has taken over from this client.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._descriptor = os.open(
+            path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o666
+        )
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        _open.add(self)
+        if os.fstat(self._descriptor).st_nlink == 0 or not os.path.exists(path):
+            self.close()  # the directory was closed between the two calls
+            raise FileNotFoundError(path)
+
+    def begin(self, sequence: int) -> None:
+        """Before the first external delivery of an event.
+
+        Raises:
+            OSError: it cannot be written; then the event must not be delivered.
+        """
+        os.write(self._descriptor, b"B %d\n" % sequence)
+
+    def done(self, sequence: int, outcome: bytes) -> None:
+        """After the last delivery of an event; ``outcome`` is JSON without a line end.
+
+        Raises:
+            OSError: it cannot be written; the event stays in doubt.
+        """
+        os.write(self._descriptor, b"D %d %b\n" % (sequence, outcome))
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+        _open.discard(self)
+
+
+_open: weakref.WeakSet[Journal] = weakref.WeakSet()
+
+
+def _close_in_child() -> None:
+    """A process that a business process forks must not keep the lock when this one is gone."""
+    for journal in list(_open):
+        journal.close()
+
+
+os.register_at_fork(after_in_child=_close_in_child)
+
+
+@dataclass(slots=True)
+class CycleJournal:
+    """What the journals of one cycle say together.
+
+    Args:
+        done: outcome by sequence, as it was written.
+        begun: how often the delivery of an event was begun without an outcome, by sequence.
+    """
+
+    done: dict[int, object] = field(default_factory=dict)
+    begun: dict[int, int] = field(default_factory=dict)
+
+
+def journal_name(cycle: int, partition: int, attempt: int) -> str:
+    return f"{cycle}.{partition}.{attempt}"
+
+
+def read_journal(path: str, into: CycleJournal) -> None:
+    """Adds what one journal says."""
+    with open(path, "rb") as journal:
+        data = journal.read()
+    for line in data[: data.rfind(b"\n") + 1].splitlines():
+        kind, _, rest = line.partition(b" ")
+        number, _, outcome = rest.partition(b" ")
+        try:
+            sequence = int(number)
+            if kind == b"B":
+                into.begun[sequence] = into.begun.get(sequence, 0) + 1
+            elif kind == b"D":
+                into.done[sequence] = orjson.loads(outcome)
+        except ValueError:
+            continue
+
+
+class JournalDirectory:
+    """The journals of one client, as the driver sees them.
+
+    Args:
+        path: the directory; made when missing.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def make(self) -> None:
+        """Raises ProviderError when the directory cannot be made."""
+        try:
+            os.makedirs(self.path, exist_ok=True)
+        except OSError as error:
+            raise ProviderError(f"cannot make {self.path}: {error.strerror}") from error
+
+    def file(self, cycle: int, partition: int, attempt: int) -> str:
+        return os.path.join(self.path, journal_name(cycle, partition, attempt))
+
+    def read(self, cycle: int) -> CycleJournal:
+        """All journals of a cycle."""
+        result = CycleJournal()
+        for path in self._files():
+            if os.path.basename(path).partition(".")[0] == str(cycle):
+                read_journal(path, result)
+        return result
+
+    def read_all(self) -> dict[int, CycleJournal]:
+        """The journals of every cycle, by cycle."""
+        result: dict[int, CycleJournal] = {}
+        for path in self._files():
+            cycle = os.path.basename(path).partition(".")[0]
+            if cycle.isdigit():
+                read_journal(path, result.setdefault(int(cycle), CycleJournal()))
+        return result
+
+    def wait(self, timeout: float) -> bool:
+        """Waits until no task writes any of them; False when one still does after ``timeout`` seconds."""
+        deadline = time.monotonic() + timeout
+        for path in self._files():
+            while not _is_free(path):
+                if time.monotonic() >= deadline:
+                    return False
+                time.sleep(_RETRY)
+        return True
+
+    def close(self) -> None:
+        """No task can open a journal any more: those that have not begun never will."""
+        if not self.path.endswith(_CLOSED):
+            closed = self.path + _CLOSED
+            try:
+                os.rename(self.path, closed)
+            except FileNotFoundError:
+                pass
+            self.path = closed
+
+    def forget(self, cycle: int) -> None:
+        """Removes the journals of a cycle that is settled."""
+        for path in self._files():
+            if os.path.basename(path).partition(".")[0] == str(cycle):
+                try:
+                    os.unlink(path)
+                except FileNotFoundError:
+                    pass
+
+    def remove(self) -> None:
+        """Removes them all."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        shutil.rmtree(self.path + _CLOSED, ignore_errors=True)
+
+    def _files(self) -> Iterator[str]:
+        try:
+            names = sorted(os.listdir(self.path))
+        except FileNotFoundError:
+            return
+        for name in names:
+            yield os.path.join(self.path, name)
+
+
+def _is_free(path: str) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
