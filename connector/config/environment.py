@@ -1,0 +1,69 @@
+"""Environment variables inside single values: ``${NAME}``, ``${NAME:default}``, ``$${`` for ``${``.
+
+They are filled in after parsing, so that no value of the environment can change the structure of
+the file. Keys are left alone, and so are ``metaobjects/``, whose texts belong to the rules.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from connector.config.problems import Problems
+from connector.config.tree import Items, Leaf, Node, Table
+
+_REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+def fill_in(node: Node, environment: Mapping[str, str], problems: Problems, path: str = "") -> Node:
+    """Returns the tree with every reference replaced.
+
+    Notes each variable that is not set and has no default; its value then counts as not given.
+    """
+    if isinstance(node, Leaf):
+        return _fill_leaf(node, environment, problems, path)
+    if isinstance(node, Items):
+        return Items(
+            node.mark,
+            [fill_in(item, environment, problems, f"{path}[{i}]") for i, item in enumerate(node.items)],
+        )
+    table = Table(node.mark)
+    for key, value in node.entries.items():
+        table.put(node.keys[key], fill_in(value, environment, problems, f"{path}.{key}" if path else key))
+    return table
+
+
+def _fill_leaf(leaf: Leaf, environment: Mapping[str, str], problems: Problems, path: str) -> Leaf:
+    if "${" not in leaf:
+        return leaf
+    failed = False
+
+    def replace(match: re.Match[str]) -> str:
+        nonlocal failed
+        if match[0] == "$${":
+            return "${"
+        name, separator, default = match[1].partition(":")
+        if not match[2] or not _NAME.match(name):
+            failed = True
+            problems.add(
+                leaf.mark, path, f"{match[0]!r}", "${NAME} or ${NAME:default}; $${ stands for a literal ${"
+            )
+            return ""
+        value = environment.get(name)
+        if value is not None:
+            return value
+        if separator:
+            return default
+        failed = True
+        problems.add(
+            leaf.mark,
+            path,
+            f"the environment variable {name} is not set",
+            f"{name} in the environment, or a default: ${{{name}:...}}",
+        )
+        return ""
+
+    text = _REFERENCE.sub(replace, leaf)
+    return Leaf.of("" if failed else text, leaf.mark, plain=leaf.plain or failed, raw=str(leaf))

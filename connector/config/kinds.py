@@ -1,0 +1,409 @@
+"""The kinds of single values: how each is read, checked, written and described.
+
+Every kind is an ``Annotated`` type for the fields of :mod:`connector.config.model`; its reader
+gets the text as it stands in the file, so nothing depends on what YAML would make of it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from connector.config.later import not_yet
+from connector.config.problems import nearest, shown
+from connector.config.tree import Leaf, kind_of
+from connector.errors import DestinationError
+from connector.messaging.destination import Destination, parse_destination
+
+_REFERENCE: Final[dict[str, Any]] = {"type": "string", "pattern": r"\$\{"}
+"""A value that comes from the environment, as an editor sees it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """A kind of single value: the metadata of an ``Annotated`` field.
+
+    Args:
+        read: the value of a :class:`Leaf`; raises what :func:`refuse` makes.
+        write: the value as it would be written in the file.
+        schema: its JSON Schema.
+        label: what the generated reference calls it.
+    """
+
+    read: Callable[[object], Any]
+    write: Callable[[Any], Any]
+    schema: dict[str, Any]
+    label: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.read, serialization=self._serialization())
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return dict(self.schema)
+
+    def _serialization(self) -> core_schema.PlainSerializerFunctionSerSchema:
+        return core_schema.plain_serializer_function_ser_schema(self.write)
+
+
+def refuse(found: str, expected: str, near: str | None = None, kind: str = "refused") -> PydanticCustomError:
+    """The error that becomes a :class:`connector.errors.Problem`."""
+    return PydanticCustomError(
+        "refused", "{found}", {"found": found, "expected": expected, "nearest": near, "kind": kind}
+    )
+
+
+def as_found(value: object) -> str:
+    """A value for an error text. What the environment gave is never shown, only its reference."""
+    if isinstance(value, Leaf):
+        return f"{shown(value.raw)} from the environment" if value.from_environment else shown(value)
+    return kind_of(value)
+
+
+def leaf(value: object, expected: str) -> Leaf:
+    """The value as a single text.
+
+    Raises:
+        PydanticCustomError: it is a mapping or a list.
+    """
+    if isinstance(value, Leaf):
+        return value
+    raise refuse(kind_of(value), expected)
+
+
+# --- texts -----------------------------------------------------------------------------------
+
+
+def _read_text(value: object) -> str:
+    text = leaf(value, "a text")
+    if not text.strip():
+        raise refuse("an empty text", "a text")
+    return str(text)
+
+
+def text_kind(label: str = "text") -> Kind:
+    """A text as it stands."""
+    return Kind(_read_text, str, {"type": ["string", "number", "boolean"]}, label)
+
+
+Text = Annotated[str, text_kind()]
+
+_NAME: Final = re.compile(r"[^\W][\w.@+-]*(?: [\w.@+-]+)*\Z")
+
+
+def _read_directory_name(value: object) -> str:
+    expected = "letters, digits and . _ - only, at most 100 bytes; it becomes the name of a directory"
+    name = leaf(value, expected)
+    if not _NAME.match(name) or ".." in name or len(name.encode()) > 100:
+        raise refuse(as_found(name), expected)
+    return str(name)
+
+
+DirectoryName = Annotated[str, Kind(_read_directory_name, str, {"type": ["string", "number"]}, "name")]
+
+
+def choice(*values: str) -> Kind:
+    """One of some words; upper and lower case as written here."""
+    words = " | ".join(values)
+
+    def read(value: object) -> str:
+        word = leaf(value, words)
+        if word in values:
+            return str(word)
+        raise refuse(as_found(word), words, nearest(word, values))
+
+    return Kind(read, str, {"anyOf": [{"enum": [*values]}, _REFERENCE]}, words)
+
+
+def _read_boolean(value: object) -> bool:
+    word = leaf(value, "true or false")
+    if word.casefold() in ("true", "false"):
+        return word.casefold() == "true"
+    raise refuse(as_found(word), "true or false")
+
+
+Boolean = Annotated[
+    bool,
+    Kind(_read_boolean, bool, {"anyOf": [{"type": "boolean"}, _REFERENCE]}, "true | false"),
+]
+
+
+def _read_managed(value: object) -> bool:
+    return bool(_JMS_OR_NONE.read(value) == "JMS")
+
+
+_JMS_OR_NONE: Final = choice("none", "JMS")
+CONTAINER_MANAGED: Final = Kind(
+    _read_managed, lambda value: "JMS" if value else "none", _JMS_OR_NONE.schema, _JMS_OR_NONE.label
+)
+"""``JMS`` or ``none``, as the source writes a switch."""
+
+
+# --- numbers ---------------------------------------------------------------------------------
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}\Z")
+
+
+def integer(minimum: int, unit: str = "", *, none: str | None = None, maximum: int | None = None) -> Kind:
+    """A whole number; ``none`` is the word that stands for None."""
+    limits = f"from {minimum} up" if maximum is None else f"from {minimum} to {maximum}"
+    expected = f"a whole number {limits}" + (f" ({unit})" if unit else "") + (f", or {none}" if none else "")
+
+    def read(value: object) -> int | None:
+        number = leaf(value, expected)
+        if none is not None and number.casefold() == none:
+            return None
+        if not _INTEGER.match(number):
+            raise refuse(as_found(number), expected)
+        result = int(number)
+        if result < minimum or (maximum is not None and result > maximum):
+            raise refuse(as_found(number), expected)
+        return result
+
+    number: dict[str, Any] = {"type": "integer", "minimum": minimum}
+    if maximum is not None:
+        number["maximum"] = maximum
+    any_of = [number, _REFERENCE]
+    if none is not None:
+        any_of.append({"enum": [none, False] if none == "no" else [none]})
+    label = (unit or "whole number") + (f" | {none}" if none else "")
+    return Kind(read, lambda value: none if value is None else value, {"anyOf": any_of}, label)
+
+
+def _read_minutes(value: object) -> float:
+    expected = "minutes, a number from 0 up"
+    number = leaf(value, expected)
+    if not re.match(r"[0-9]{1,9}(\.[0-9]{1,9})?\Z", number):
+        raise refuse(as_found(number), expected)
+    return float(number)
+
+
+Minutes = Annotated[
+    float,
+    Kind(
+        _read_minutes,
+        lambda value: int(value) if value == int(value) else value,
+        {"anyOf": [{"type": "number", "minimum": 0}, _REFERENCE]},
+        "minutes",
+    ),
+]
+
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m|h|d)\Z")
+
+
+def write_duration(seconds: float) -> str:
+    """The shortest text that means so many seconds."""
+    for unit in ("d", "h", "m", "s"):
+        if seconds and seconds % _UNITS[unit] == 0:
+            return f"{int(seconds / _UNITS[unit])}{unit}"
+    milliseconds = round(seconds * 1000, 6)
+    return f"{milliseconds:g}ms" if milliseconds else "0s"
+
+
+def duration(*, none: str | None = None, zero: bool = False) -> Kind:
+    """Seconds, written ``500ms 30s 5m 2h 7d``. ``none`` is the word for None; ``zero`` allows ``0``."""
+    words = [f"{none}"] if none else []
+    words += ["0"] if zero else []
+    expected = "a duration such as 500ms, 30s, 5m, 2h or 7d" + "".join(f", or {word}" for word in words)
+
+    def read(value: object) -> float | None:
+        written = leaf(value, expected)
+        if none is not None and written == none:
+            return None
+        match = _DURATION.match(written)
+        seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
+        if not match and not (zero and written == "0"):
+            raise refuse(as_found(written), expected)
+        if seconds == 0 and not zero:
+            raise refuse(as_found(written), expected.replace("a duration", "a duration above 0"))
+        return seconds
+
+    def write(value: float | None) -> Any:
+        if value is None:
+            return none
+        return 0 if zero and not value else write_duration(value)
+
+    pattern = r"^([0-9.]+(ms|s|m|h|d)|0" + (f"|{none}" if none else "") + r")$|\$\{"
+    schema: dict[str, Any] = {"type": "string", "pattern": pattern}
+    if zero:
+        schema = {"anyOf": [schema, {"const": 0}]}
+    return Kind(read, write, schema, "duration" + "".join(f" | {word}" for word in words))
+
+
+_BYTES: Final = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+
+def _read_size(value: object) -> int:
+    expected = "a size above 0 such as 64KiB, 16MiB or 1GiB"
+    written = leaf(value, expected)
+    match = re.match(r"([0-9]{1,15})(B|KiB|MiB|GiB|)\Z", written)
+    size = int(match[1]) * _BYTES[match[2]] if match else 0
+    if size <= 0:
+        raise refuse(as_found(written), expected)
+    return size
+
+
+def _write_size(size: int) -> Any:
+    for unit in ("GiB", "MiB", "KiB"):
+        if size % _BYTES[unit] == 0:
+            return f"{size // _BYTES[unit]}{unit}"
+    return f"{size}B"
+
+
+Size = Annotated[
+    int,
+    Kind(
+        _read_size,
+        _write_size,
+        {"anyOf": [{"type": "string", "pattern": r"^[0-9]+(B|KiB|MiB|GiB)?$|\$\{"}, {"type": "integer"}]},
+        "size",
+    ),
+]
+
+
+def _read_time(value: object) -> datetime.time:
+    expected = 'a time of day, "HH:MM"'
+    written = leaf(value, expected)
+    match = re.match(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?\Z", written)
+    try:
+        if match:
+            return datetime.time(int(match[1]), int(match[2]), int(match[3] or 0))
+    except ValueError:
+        pass
+    raise refuse(as_found(written), expected)
+
+
+TimeOfDay = Annotated[
+    datetime.time,
+    Kind(
+        _read_time,
+        lambda value: value.isoformat("auto" if value.second else "minutes"),
+        # Readers of YAML 1.1 make a number of an unquoted 22:00.
+        {
+            "anyOf": [
+                {"type": "string", "pattern": r"^[0-9]{1,2}:[0-9]{2}(:[0-9]{2})?$|\$\{"},
+                {"type": "integer", "minimum": 0, "maximum": 86399},
+            ]
+        },
+        "HH:MM",
+    ),
+]
+
+
+# --- places ----------------------------------------------------------------------------------
+
+_A_DESTINATION: Final = "a destination such as queue://orders"
+
+
+def read_destination(value: object, role: str = "") -> Destination:
+    """Reads a destination of this version: a queue.
+
+    Raises:
+        PydanticCustomError: it is none, or a topic.
+    """
+    written = leaf(value, _A_DESTINATION)
+    try:
+        destination = parse_destination(written)
+    except DestinationError as error:
+        found = as_found(written)
+        if not written.from_environment:
+            found = str(error).replace(repr(str(written)), shown(written), 1)
+        near = None
+        kind, separator, rest = written.partition("://")
+        if separator and (close := nearest(kind, ("queue", "topic"))):
+            near = None if written.from_environment else f"{close}://{rest}"
+        raise refuse(found, _A_DESTINATION, near) from None
+    if not destination.is_queue:
+        if role == "InProgressDestination":
+            raise refuse(
+                f"{as_found(written)} is a topic", "a queue: work in progress cannot be kept on a topic"
+            )
+        raise refuse(f"{as_found(written)} is a topic; {not_yet('topics')}", "a queue")
+    return destination
+
+
+def queue(role: str = "") -> Kind:
+    """A queue; ``role`` is the key it stands under."""
+    return Kind(
+        lambda value: read_destination(value, role),
+        lambda value: None if value is None else str(value),
+        {"type": "string"},
+        "destination",
+    )
+
+
+def resolve(text: str, directory: Path) -> Path:
+    """The path that ``text`` means in a file of ``directory``."""
+    return directory / Path(text).expanduser()
+
+
+@dataclass(frozen=True, eq=False)
+class PathKind(Kind):
+    """A path, counted from the directory of the file."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        def read(value: object, info: ValidationInfo) -> Path:
+            context: dict[str, Any] = info.context or {}
+            return resolve(_read_text(value), context["directory"])
+
+        return core_schema.with_info_plain_validator_function(read, serialization=self._serialization())
+
+
+PathName = Annotated[Path, PathKind(_read_text, str, {"type": "string"}, "path")]
+
+
+def _read_any_destination(value: object) -> str:
+    written = leaf(value, _A_DESTINATION)
+    try:
+        parse_destination(written)
+    except DestinationError:
+        read_destination(written)
+    return str(written)
+
+
+ANY_DESTINATION: Final = Kind(_read_any_destination, str, {"type": "string"}, "destination")
+"""The text of a queue or topic."""
+
+AS_WRITTEN: Final = Kind(
+    lambda value: leaf(value, "a single value"),
+    str,
+    {"type": ["string", "number", "boolean", "null"]},
+    "as its use demands",
+)
+"""The :class:`Leaf` itself, for values whose type is known only later."""
+
+
+def split_list(value: object) -> Any:
+    """A list, or one text with ``;`` between its entries, as the source writes it."""
+    if not isinstance(value, Leaf):
+        return value
+    pieces, offset = [], 0
+    for piece in value.split(";"):
+        text = piece.strip()
+        if text:
+            column = value.mark.column + offset + len(piece) - len(piece.lstrip())
+            # Behind a quote or a filled-in variable the columns of the file are other ones.
+            exact = value.plain and not value.from_environment
+            mark = value.mark._replace(column=column) if exact else value.mark
+            pieces.append(Leaf.of(text, mark, raw=value.raw if value.from_environment else None))
+        offset += len(piece) + 1
+    return pieces
+
+
+def one_or_list(value: object) -> Any:
+    """A list, or a single value that stands for a list of one."""
+    return [value] if isinstance(value, Leaf) else value
+
+
+def words(values: Sequence[str]) -> str:
+    """``a, b or c``."""
+    if len(values) < 2:
+        return "".join(values)
+    return f"{', '.join(values[:-1])} or {values[-1]}"

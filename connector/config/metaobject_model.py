@@ -1,0 +1,199 @@
+"""The documents of ``metaobjects/*.yaml`` (surface "metaobjects/*.yaml").
+
+The names of the source and the short ones are the same keys: :data:`ALIASES`. The names of rule
+properties are the source's (seed 004; reference wbi-adapter, section 5.3).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from connector.config.kinds import (
+    ANY_DESTINATION,
+    AS_WRITTEN,
+    Boolean,
+    Kind,
+    Text,
+    as_found,
+    choice,
+    integer,
+    leaf,
+    refuse,
+    text_kind,
+)
+from connector.config.model import Section
+
+ALIASES: Final = {
+    "Type": "type",
+    "IsKey": "key",
+    "IsForeignKey": "foreign_key",
+    "IsRequired": "required",
+    "MaxLength": "max_length",
+    "DefaultValue": "default",
+    "Cardinality": "cardinality",
+    "AppSpecificInfo": "app_specific_info",
+    "Version": "version",
+}
+"""Name in the source -> short name."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_]{1,80}\Z")
+
+
+def is_name(name: str) -> bool:
+    """Whether business objects, attributes and verbs can have this name."""
+    return _NAME.match(name) is not None
+
+
+NAME_RULE: Final = "at most 80 letters (A-Z, a-z), digits and _"
+
+
+def _read_name(value: object) -> str:
+    name = leaf(value, NAME_RULE)
+    if not is_name(name):
+        raise refuse(as_found(name), NAME_RULE)
+    return str(name)
+
+
+def _read_info(value: object) -> str:
+    return str(leaf(value, "a text, usually name=value;name=value"))
+
+
+def _read_delivery_mode(value: object) -> str:
+    mode = leaf(value, "PERSISTENT or NON_PERSISTENT")
+    if mode.upper().replace("-", "_") not in ("PERSISTENT", "NON_PERSISTENT", "1", "2"):
+        raise refuse(as_found(mode), "PERSISTENT (2) or NON_PERSISTENT (1)")
+    return str(mode)
+
+
+Name = Annotated[str, Kind(_read_name, str, {"type": "string"}, "name")]
+Info = Annotated[str, Kind(_read_info, str, {"type": "string"}, "text")]
+AnyDestination = Annotated[str, ANY_DESTINATION]
+
+
+class AttributeEntry(Section):
+    """One attribute; ``Name: String`` is short for ``Name: {type: String}``."""
+
+    type: Annotated[str, text_kind("type")] = Field(
+        description="`String`, `LongText`, `Boolean`, `Integer`, `Float`, `Double`, `Date`, or a business object."
+    )
+    key: Boolean = Field(default=False, description="Part of the key of the object.")
+    foreign_key: Boolean = Field(default=False, description="The key of another object.")
+    required: Boolean = Field(default=False, description="Without it the body is malformed.")
+    max_length: Annotated[int, integer(0, "characters")] = Field(
+        default=0, description="Of a String or LongText; 0: unlimited."
+    )
+    default: Annotated[str | None, AS_WRITTEN] = Field(
+        default=None, description="Satisfies `required` where `UseDefaults` is true."
+    )
+    cardinality: Annotated[str, choice("1", "n", "N")] = Field(
+        default="1", description="`n`: a list of children."
+    )
+    app_specific_info: Info = Field(default="", description="Free text, usually `name=value;name=value`.")
+
+
+class VerbEntry(Section):
+    """One verb; ``Create:`` with nothing behind it is enough."""
+
+    app_specific_info: Info = Field(default="", description="For example `response_selector=...`.")
+
+
+class BusinessObjectDocument(Section):
+    """The definition of a business object."""
+
+    business_object: Name = Field(description="Its name.")
+    version: Text = Field(default="1.0.0", description="Its version, for people.")
+    app_specific_info: Info = Field(
+        default="",
+        description="`cw_mo_<label>=<attribute>` names the attribute that holds the dynamic meta-object.",
+    )
+    verbs: dict[str, VerbEntry] = Field(default={}, description="What can happen to it.")
+    attributes: dict[str, AttributeEntry] = Field(default={}, description="In the order of a body.")
+
+
+class DefaultEntry(Section):
+    """Properties of every rule that does not have them itself."""
+
+    mime_type: Text | None = Field(
+        default=None, alias="DataHandlerMimeType", description="The data handler, by format."
+    )
+    config_mo: Text | None = Field(
+        default=None, alias="DataHandlerConfigMO", description="The options of that data handler."
+    )
+    class_name: Text | None = Field(
+        default=None, alias="DataHandlerClassName", description="The data handler, `module:Class`."
+    )
+    output_format: Text | None = Field(
+        default=None, alias="OutputFormat", description="Format of messages sent (JMSType)."
+    )
+    output_destination: AnyDestination | None = Field(
+        default=None, alias="OutputDestination", description="Where requests are sent."
+    )
+    response_timeout: Annotated[int, integer(-1, "milliseconds")] | None = Field(
+        default=None, alias="ResponseTimeout", description="How long a request waits; -1: it does not."
+    )
+    timeout_fatal: Boolean | None = Field(
+        default=None,
+        alias="TimeoutFatal",
+        description="`false`: a request without a reply is FAIL, not APPRESPONSETIMEOUT.",
+    )
+    correlation_id: Text | None = Field(
+        default=None, alias="CorrelationID", description="JMSCorrelationID of requests."
+    )
+    reply_to: AnyDestination | None = Field(
+        default=None, alias="ReplyToDestination", description="JMSReplyTo of requests."
+    )
+    priority: Annotated[int, integer(0, maximum=9)] | None = Field(
+        default=None, alias="Priority", description="JMSPriority of messages sent."
+    )
+    delivery_mode: (
+        Annotated[
+            str,
+            Kind(_read_delivery_mode, str, {"type": ["string", "integer"]}, "PERSISTENT | NON_PERSISTENT"),
+        ]
+        | None
+    ) = Field(default=None, alias="DeliveryMode", description="JMSDeliveryMode of messages sent.")
+
+
+class RuleEntry(DefaultEntry):
+    """A rule for one business object and verb; also ``name=value;name=value`` as one text."""
+
+    input_format: Text | None = Field(
+        default=None, alias="InputFormat", description="Match key: the format of the message."
+    )
+    input_destination: AnyDestination | None = Field(
+        default=None, alias="InputDestination", description="Match key: where the message was taken from."
+    )
+
+
+class StaticDocument(Section):
+    """A static meta-object: which business object a message means."""
+
+    static_metaobject: Name = Field(description="Its name.")
+    default: DefaultEntry | None = Field(
+        default=None, alias="Default", description="Fills in what a rule does not say; never matches."
+    )
+    rules: dict[str, RuleEntry] = Field(default={}, description="`<business object>_<verb>`: a rule.")
+
+
+class HandlerDocument(Section):
+    """A data-handler meta-object: the options of data handlers."""
+
+    datahandler_metaobject: Name = Field(description="Its name.")
+    handlers: dict[str, dict[str, Annotated[str, AS_WRITTEN]]] = Field(
+        default={}, description="MIME type: options of its handler."
+    )
+
+
+MATCH_KEYS: Final = ("InputFormat", "InputDestination")
+
+REFUSED: Final = {
+    f"Default.{key}": (
+        "a match key under Default",
+        "it in the rules themselves: Default only fills in what rules leave out, and never matches",
+    )
+    for key in MATCH_KEYS
+}
+"""For :func:`connector.config.reading.read_section`."""

@@ -1,0 +1,324 @@
+"""The sections of ``adapter.yaml``: one field, one place.
+
+From these classes come the reading of the file, its errors, the resolved configuration, the JSON
+Schema and the generated reference. The alias of a field is its name in the file (surface
+"adapter.yaml"): CamelCase is the source's (seed 004), lower_snake_case is ours. Every default that
+the source does not record is named as ours in the description.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+
+from connector.config.kinds import (
+    CONTAINER_MANAGED,
+    Boolean,
+    DirectoryName,
+    Kind,
+    Minutes,
+    PathName,
+    Size,
+    Text,
+    TimeOfDay,
+    as_found,
+    choice,
+    duration,
+    integer,
+    leaf,
+    one_or_list,
+    queue,
+    refuse,
+    split_list,
+    text_kind,
+)
+from connector.config.tree import Leaf
+from connector.messaging.destination import Destination
+
+Queue = Annotated[Destination, queue()]
+InputQueue = Annotated[Destination, queue("InputDestination")]
+InProgressQueue = Annotated[Destination, queue("InProgressDestination")]
+_AN_OBJECT = re.compile(r"[A-Za-z0-9_*?]+\Z")
+
+
+def _read_object(value: object) -> str:
+    expected = "the name of a business object, or a pattern with * and ?"
+    name = leaf(value, expected)
+    if not _AN_OBJECT.match(name):
+        raise refuse(as_found(name), expected)
+    return str(name)
+
+
+ObjectPattern = Annotated[str, Kind(_read_object, str, {"type": "string"}, "name or pattern")]
+
+
+class Section(BaseModel):
+    """Base of all sections: unknown keys are mistakes, values do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class Provider(Section):
+    """Where messages live. ``dropbox``: a shared directory."""
+
+    type: Annotated[Literal["dropbox"], choice("dropbox")] = Field(
+        default="dropbox", description="The provider; this version has `dropbox`."
+    )
+    root: PathName = Field(
+        description="Directory that every adapter and every Spark worker sees under this path; made by "
+        "`run` and `send` when missing."
+    )
+    incoming_directory: Annotated[str, text_kind("name")] = Field(
+        default="incoming",
+        description="Name of the directory between a queue and its `working`, `target` ...",
+    )
+    durability: Annotated[Literal["none", "batch"], choice("none", "batch")] = Field(
+        default="batch",
+        description="`batch`: what is sent or settled is synced to disk before it is visible.",
+    )
+    keep_processed: Annotated[float | None, duration(none="forever", zero=True)] = Field(
+        default=7 * 86400.0, description="`processed/` and `expired/` are pruned after this."
+    )
+    redelivery_limit: Annotated[int | None, integer(0, "deliveries", none="none")] = Field(
+        default=None,
+        description="Deliveries of a message by any consumer before it goes to the provider's own `error/`; "
+        "the adapter's own limit is `max_attempts`.",
+    )
+
+
+class InputEntry(Section):
+    """One destination that is polled."""
+
+    destination: InputQueue = Field(description="The queue.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        return {"destination": value} if isinstance(value, Leaf) else value
+
+    def __str__(self) -> str:
+        return str(self.destination)
+
+
+class Connector(Section):
+    """What is polled, how often, and what becomes of the messages."""
+
+    application_name: DirectoryName = Field(
+        alias="ApplicationName",
+        description="One name = one adapter: its instances share the work and the duplicate window.",
+    )
+    inputs: Annotated[
+        tuple[InputEntry, ...],
+        BeforeValidator(split_list),
+        PlainSerializer(lambda value: [str(entry) for entry in value], return_type=list[str]),
+    ] = Field(
+        default=(),
+        alias="InputDestination",
+        description="A list, or one text with `;` between names; polled round-robin in this order. None: "
+        "requests only.",
+    )
+    poll_frequency: Annotated[int | None, integer(0, "milliseconds", none="no")] = Field(
+        default=10000,
+        alias="PollFrequency",
+        description="From the end of a poll to the start of the next; `no`: never by itself.",
+    )
+    poll_quantity: Annotated[int, integer(1, "messages")] = Field(
+        default=1, alias="PollQuantity", description="At most so many messages of each destination in a poll."
+    )
+    poll_start_time: TimeOfDay | None = Field(
+        default=None,
+        alias="PollStartTime",
+        description="Start of the daily window for polls, local time; needs `PollEndTime`. May cross "
+        "midnight. `--once` and `--drain` ignore it.",
+    )
+    poll_end_time: TimeOfDay | None = Field(
+        default=None, alias="PollEndTime", description="End of the daily window; needs `PollStartTime`."
+    )
+    order: Annotated[Literal["destination", "group", "none"], choice("destination", "group", "none")] = Field(
+        default="destination",
+        description="What is published one after the other: the events of a destination, of a JMSXGroupID, "
+        "or nothing.",
+    )
+    max_body: Size = Field(default=16 << 20, description="A larger body is not read: the event has failed.")
+    max_attempts: Annotated[int, integer(1, "deliveries")] = Field(
+        default=5, description="Deliveries begun for one event, then it has failed."
+    )
+    in_progress_destination: InProgressQueue | None = Field(
+        default=None,
+        alias="InProgressDestination",
+        description="Where a message is while it is worked on, so that in-doubt events can be told apart.",
+    )
+    in_doubt_events: Annotated[
+        Literal["Reprocess", "FailOnStartup", "Ignore", "LogError"],
+        choice("Reprocess", "FailOnStartup", "Ignore", "LogError"),
+    ] = Field(
+        default="Reprocess",
+        alias="InDoubtEvents",
+        description="What becomes of messages found in the `InProgressDestination`.",
+    )
+    archive_destination: Queue | None = Field(
+        default=None,
+        alias="ArchiveDestination",
+        description="Copies of published messages; none: no copy is kept.",
+    )
+    error_destination: Queue | None = Field(
+        default=None,
+        alias="ErrorDestination",
+        description="Copies of failed messages; none: no copy is kept.",
+    )
+    unsubscribed_destination: Queue | None = Field(
+        default=None,
+        alias="UnsubscribedDestination",
+        description="Copies of messages that nobody wants; none: no copy is kept.",
+    )
+    duplicate_event_elimination: Boolean = Field(
+        default=False,
+        alias="DuplicateEventElimination",
+        description="A message that was published already is not published again.",
+    )
+    duplicate_window: Annotated[int, integer(1, "message ids")] = Field(
+        default=100_000, description="Published ids remembered (the source remembers one)."
+    )
+    container_managed_events: Annotated[bool, CONTAINER_MANAGED] = Field(
+        default=False,
+        alias="ContainerManagedEvents",
+        description="`JMS`: publishing and settling are one commit; every subscription is a destination.",
+    )
+    configuration_meta_object: Text | None = Field(
+        default=None,
+        alias="ConfigurationMetaObject",
+        description="The static meta-object: the rules that say which business object a message means.",
+    )
+    data_handler_mime_type: Text = Field(
+        default="text/xml",
+        alias="DataHandlerMimeType",
+        description="The default data handler (the default value is that of the source's sibling adapters).",
+    )
+    data_handler_config_mo: Text = Field(
+        default="MO_DataHandler_Default",
+        alias="DataHandlerConfigMO",
+        description="The data-handler meta-object with the options of all data handlers; one that is not "
+        "named and not there means that all options have their defaults.",
+    )
+    data_handler_class_name: Text | None = Field(
+        default=None,
+        alias="DataHandlerClassName",
+        description="The default data handler named directly, `module:Class`; then no options are read.",
+    )
+    message_format_property: Text = Field(
+        default="JMSType",
+        alias="MessageFormatProperty",
+        description="The header or property that `InputFormat` and `OutputFormat` mean (default ours).",
+    )
+    default_verb: Text = Field(
+        default="Create", alias="DefaultVerb", description="Verb of events whose rule and body name none."
+    )
+    use_defaults: Boolean = Field(
+        default=False,
+        alias="UseDefaults",
+        description="`true`: the default of an attribute satisfies `required`.",
+    )
+    restart_retry_count: Annotated[int, integer(0, "attempts")] = Field(
+        default=3,
+        alias="RestartRetryCount",
+        description="Reconnections after APPRESPONSETIMEOUT; 0: end at once.",
+    )
+    restart_retry_interval: Minutes = Field(
+        default=1.0, alias="RestartRetryInterval", description="Minutes between two reconnections."
+    )
+    stop_timeout: Annotated[float, duration(zero=True)] = Field(
+        default=30.0, description="How long what is in flight may take once the adapter was told to stop."
+    )
+    instance: DirectoryName | None = Field(
+        default=None,
+        description="Name of this instance, stable across restarts; default: the name of the host (with a "
+        "number where several run).",
+    )
+
+
+class Subscription(Section):
+    """Who wants which business object. Every subscription that matches gets the event."""
+
+    object: ObjectPattern = Field(description="A business object, or a pattern: `Order*`, `*`.")
+    verbs: Annotated[tuple[Text, ...] | None, BeforeValidator(one_or_list)] = Field(
+        default=None, description="Verbs; left out: every verb."
+    )
+    process: Text | None = Field(
+        default=None, description="A business process, `module:function`, beside `adapter.yaml` or installed."
+    )
+    destination: Queue | None = Field(
+        default=None, description="A queue; sent in the same commit that settles the event."
+    )
+    name: Text = Field(default="", description="Default: the object and the process or destination.")
+    timeout: Annotated[float | None, duration(none="none")] = Field(
+        default=None,
+        description="Longest time a process may take; then its worker is ended, and the event runs again "
+        "alone, up to `max_attempts`.",
+    )
+    retries: Annotated[int, integer(0, "attempts")] = Field(
+        default=0, description="For `TemporaryFailure` only: attempts in place, with back-off."
+    )
+    mime_type: Text | None = Field(
+        default=None,
+        description="Format of the message sent; left out: the connector's default data handler.",
+    )
+    format: Text | None = Field(
+        default=None, description="JMSType of the message sent; left out: `OutputFormat` of the rule."
+    )
+
+
+class Spark(Section):
+    """Where the events are processed."""
+
+    master: Text = Field(default="local[*]", description="`local[n]`, `local[*]`, or the URL of a master.")
+    python: Text | None = Field(
+        default=None, description="The workers' Python; default: the one that runs the adapter."
+    )
+    ship: Annotated[tuple[PathName, ...] | None, BeforeValidator(one_or_list)] = Field(
+        default=None,
+        description="Files and directories sent to workers; default: `*.py` and `datahandlers` beside "
+        "this file.",
+    )
+    conf: dict[str, Text] = Field(
+        default_factory=dict, description="Any Spark setting but those that the event job owns."
+    )
+
+
+class Logging(Section):
+    """Logs, on the standard error stream."""
+
+    level: Annotated[
+        Literal["debug", "info", "warning", "error"], choice("debug", "info", "warning", "error")
+    ] = Field(default="info", description="The least level that is written.")
+    format: Annotated[Literal["console", "json"], choice("console", "json")] = Field(
+        default="console", description="For people or for programs."
+    )
+
+
+class State(Section):
+    """What outlives a process and is no message, where the provider cannot keep it."""
+
+    directory: PathName | None = Field(
+        default=None, description="Journals and duplicate window; a `dropbox` keeps them under its root."
+    )
+
+
+class AdapterFile(Section):
+    """``adapter.yaml`` as a whole, before its parts are checked against one another."""
+
+    provider: Provider = Field(description="Where messages live.")
+    connector: Connector = Field(description="What is polled, and what becomes of it.")
+    subscriptions: tuple[Subscription, ...] = Field(default=(), description="The integration broker.")
+    metaobjects: Annotated[tuple[PathName, ...], BeforeValidator(one_or_list)] = Field(
+        default=(),
+        description="Business objects and meta-objects: a directory (its `*.yaml`), or a list of "
+        "files and directories.",
+    )
+    datahandlers: PathName | None = Field(
+        default=None, description="Data handlers of one's own: a file or directory, loaded by path."
+    )
+    spark: Spark = Field(default=Spark(), description="Where the events are processed.")
+    logging: Logging = Field(default=Logging(), description="Logs.")
+    state: State = Field(default=State(), description="What the provider cannot keep.")

@@ -1,0 +1,89 @@
+"""Collecting mistakes: all of them, each with its place."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from connector.errors import Problem
+
+
+class Mark(NamedTuple):
+    """A place in a file; ``line`` and ``column`` are 1-based, 0 = the file as a whole."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+
+@dataclass(slots=True)
+class _Collected:
+    order: int
+    problem: Problem
+
+
+class Problems:
+    """A list of mistakes that grows while a configuration is read."""
+
+    def __init__(self) -> None:
+        self._collected: list[_Collected] = []
+        self._files: dict[str, int] = {}
+        self._seen: set[Problem] = set()
+
+    def add(
+        self,
+        mark: Mark,
+        path: str,
+        found: str,
+        expected: str,
+        nearest: str | None = None,
+        *,
+        warning: bool = False,
+    ) -> None:
+        """Notes a mistake; the arguments are those of :class:`connector.errors.Problem`."""
+        problem = Problem(
+            mark.file, mark.line, mark.column, path, one_line(found), one_line(expected), nearest, warning
+        )
+        if problem in self._seen:
+            return
+        self._seen.add(problem)
+        self._files.setdefault(mark.file, len(self._files))
+        self._collected.append(_Collected(len(self._collected), problem))
+
+    def sorted(self) -> list[Problem]:
+        """By file in the order in which they were read, then by place."""
+
+        def key(item: _Collected) -> tuple[int, int, int, int]:
+            problem = item.problem
+            return self._files[problem.file], problem.line, problem.column, item.order
+
+        return [item.problem for item in sorted(self._collected, key=key)]
+
+    @property
+    def errors(self) -> int:
+        return sum(not item.problem.warning for item in self._collected)
+
+
+def one_line(text: str) -> str:
+    """The text without line ends and control characters, so that one problem stays one line."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """The name that ``name`` is most likely a misspelling of; upper and lower case do not matter."""
+    candidates = list(dict.fromkeys(names))
+    folded = name.casefold()
+    for candidate in candidates:
+        if candidate.casefold() == folded and candidate != name:
+            return candidate
+    by_folded = {candidate.casefold(): candidate for candidate in candidates if candidate != name}
+    # difflib is quadratic in the length of a text; nobody misspells a name by thousands of letters.
+    close = difflib.get_close_matches(folded[:120], by_folded, n=1, cutoff=0.6)
+    return by_folded[close[0]] if close else None
+
+
+def shown(text: str, limit: int = 80) -> str:
+    """The text in quotes for an error message, cut off where it is long."""
+    return repr(text if len(text) <= limit else text[: limit - 3] + "...")

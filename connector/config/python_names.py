@@ -1,0 +1,247 @@
+"""Finding ``module:function`` without running a line of user code: by path and syntax tree.
+
+A module beside ``adapter.yaml`` comes first, then what is installed. Of installed packages only
+the outermost is asked of the import system, which runs nothing; what lies below is looked up in
+its directories.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from connector.config.problems import nearest
+
+_MAX_SOURCE: Final = 8 << 20
+_NAMES: Final[dict[tuple[Path, int, int], Names | str]] = {}
+
+
+class LookupProblem(Exception):
+    """What was looked for is not there.
+
+    Attributes:
+        found, expected, near: as in :class:`connector.errors.Problem`.
+    """
+
+    def __init__(self, found: str, expected: str, near: str | None = None) -> None:
+        super().__init__(found)
+        self.found, self.expected, self.near = found, expected, near
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What a module defines at its top level.
+
+    Attributes:
+        functions, classes, others: names by what they are; ``others`` are assigned or imported.
+        is_open: there may be more: ``from x import *``, ``__getattr__``, or a compiled module.
+    """
+
+    functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = field(default_factory=dict)
+    classes: dict[str, ast.ClassDef] = field(default_factory=dict)
+    others: set[str] = field(default_factory=set)
+    is_open: bool = False
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.functions or name in self.classes or name in self.others
+
+    def all(self) -> list[str]:
+        return [*self.functions, *self.classes, *sorted(self.others)]
+
+
+def check_process(reference: str, directory: Path) -> None:
+    """Checks that ``module:function`` names a function that takes a business object and an event.
+
+    Args:
+        reference: as written under ``process``.
+        directory: of ``adapter.yaml``.
+
+    Raises:
+        LookupProblem: it does not.
+    """
+    module, name = _split(reference, "module:function")
+    names = _names_of(module, directory)
+    function = names.functions.get(name)
+    if function is None:
+        _expect(name, names, module, [*names.functions, *sorted(names.others)], "function")
+        return
+    if isinstance(function, ast.AsyncFunctionDef):
+        raise LookupProblem(f"{reference!r} is a coroutine function", "a plain function (def, not async def)")
+    if function.decorator_list:
+        return
+    arguments = function.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    required = len(positional) - len(arguments.defaults)
+    needed_by_name = sum(default is None for default in arguments.kw_defaults)
+    most = len(positional)
+    if required > 2 or needed_by_name or (most < 2 and arguments.vararg is None):
+        raise LookupProblem(
+            f"{reference!r} cannot be called with two arguments",
+            f"def {name}(business_object, event)",
+        )
+
+
+def check_class(reference: str, directory: Path) -> None:
+    """Checks that ``module:Class`` names a class.
+
+    Raises:
+        LookupProblem: it does not.
+    """
+    module, name = _split(reference, "module:Class")
+    names = _names_of(module, directory)
+    if name not in names.classes:
+        _expect(name, names, module, [*names.classes, *sorted(names.others)], "class")
+
+
+def locate(module: str, directory: Path) -> Path | None:
+    """The file of a module, beside ``adapter.yaml`` or installed; None for one without a source file.
+
+    Raises:
+        LookupProblem: there is no such module.
+    """
+    parts = module.split(".")
+    beside = _below(directory, parts)
+    if beside is not None:
+        return beside
+    if parts[0] in sys.builtin_module_names:
+        return None
+    try:
+        # A single name: nothing is imported for it.
+        found = importlib.util.find_spec(parts[0])
+    except (ImportError, ValueError, AttributeError):
+        found = None
+    if found is None:
+        raise LookupProblem(
+            f"there is no module {parts[0]!r}",
+            f"{parts[0]}.py beside the configuration file, or an installed module",
+            nearest(parts[0], _modules_in(directory)),
+        )
+    if len(parts) == 1:
+        return Path(found.origin) if found.origin and found.origin.endswith(".py") else None
+    for place in found.submodule_search_locations or ():
+        inner = _below(Path(place), parts[1:])
+        if inner is not None:
+            return inner
+        if _is_compiled(Path(place), parts[1:]):
+            return None
+    raise LookupProblem(f"there is no module {module!r}", f"a module of the package {parts[0]!r}")
+
+
+def read_names(path: Path) -> Names:
+    """What the source file defines, by its syntax tree.
+
+    Raises:
+        LookupProblem: it cannot be read or is no Python.
+    """
+    try:
+        status = path.stat()
+        key = (path, status.st_mtime_ns, status.st_size)
+        if key not in _NAMES:
+            _NAMES[key] = _parse(path, status.st_size)
+        names = _NAMES[key]
+    except OSError as error:
+        raise LookupProblem(
+            f"{path.name} cannot be read: {error.strerror}", "a readable Python file"
+        ) from None
+    if isinstance(names, str):
+        raise LookupProblem(names, "a Python file without errors")
+    return names
+
+
+def _parse(path: Path, size: int) -> Names | str:
+    if size > _MAX_SOURCE or not path.is_file():
+        return f"{path.name} is no Python file"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(path.read_bytes(), filename=str(path))
+    except SyntaxError as error:
+        return f"{path.name} has an error in line {error.lineno or 0}: {error.msg}"
+    except (ValueError, RecursionError, MemoryError) as error:
+        return f"{path.name} is no Python: {error}"
+    names = Names()
+    is_open = _collect(tree.body, names)
+    return Names(names.functions, names.classes, names.others, is_open)
+
+
+def _collect(statements: Iterable[ast.stmt], names: Names) -> bool:
+    is_open = False
+    for statement in statements:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+            names.functions[statement.name] = statement
+            is_open |= statement.name == "__getattr__"
+        elif isinstance(statement, ast.ClassDef):
+            names.classes[statement.name] = statement
+        elif isinstance(statement, ast.Import | ast.ImportFrom):
+            for alias in statement.names:
+                is_open |= alias.name == "*"
+                names.others.add(alias.asname or alias.name.partition(".")[0])
+        elif isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    names.others.add(node.id)
+        else:
+            for block in ("body", "orelse", "finalbody"):
+                inner = getattr(statement, block, None)
+                if isinstance(inner, list):
+                    is_open |= _collect(inner, names)
+            for handler in getattr(statement, "handlers", ()):
+                is_open |= _collect(handler.body, names)
+    return is_open
+
+
+def _split(reference: str, form: str) -> tuple[str, str]:
+    module, separator, name = reference.partition(":")
+    good = separator and name.isidentifier() and all(part.isidentifier() for part in module.split("."))
+    if not good:
+        raise LookupProblem(repr(reference), form)
+    return module, name
+
+
+def _names_of(module: str, directory: Path) -> Names:
+    path = locate(module, directory)
+    return Names(is_open=True) if path is None else read_names(path)
+
+
+def _expect(name: str, names: Names, module: str, fitting: list[str], what: str) -> None:
+    if names.is_open or name in names.others:
+        return
+    if name in names:
+        raise LookupProblem(f"{name!r} of {module!r} is not a {what}", f"a {what}", nearest(name, fitting))
+    near = nearest(name, fitting)
+    raise LookupProblem(
+        f"{module!r} has no {what} {name!r}", f"a {what} of that module", f"{module}:{near}" if near else None
+    )
+
+
+def _below(directory: Path, parts: list[str]) -> Path | None:
+    base = directory.joinpath(*parts)
+    for candidate in (base / "__init__.py", base.with_name(base.name + ".py")):
+        if candidate.is_file():
+            return candidate
+    return None
+
+
+def _is_compiled(directory: Path, parts: list[str]) -> bool:
+    base = directory.joinpath(*parts)
+    try:
+        return any(base.parent.glob(f"{base.name}.*.so")) or base.with_suffix(".so").is_file()
+    except OSError:
+        return False
+
+
+def _modules_in(directory: Path) -> list[str]:
+    try:
+        return [
+            entry.stem
+            for entry in directory.iterdir()
+            if entry.suffix == ".py" or (entry / "__init__.py").is_file()
+        ]
+    except OSError:
+        return []

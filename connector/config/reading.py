@@ -1,0 +1,206 @@
+"""From a tree to a section: every mistake becomes a problem, and what is right is kept.
+
+A value that is wrong is taken out and its section is read again without it, so that one mistake
+hides no other, neither here nor in the checks that compare sections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from connector.config.problems import Mark, Problems, nearest
+from connector.config.tree import Items, Leaf, Node, Table, kind_of
+
+Model = TypeVar("Model", bound=BaseModel)
+Location = tuple[int | str, ...]
+
+
+def read_section(
+    model: type[Model],
+    node: Node,
+    problems: Problems,
+    *,
+    directory: Path,
+    path: str = "",
+    refused: Mapping[str, tuple[str, str]] | None = None,
+) -> Model | None:
+    """Reads ``node`` as ``model``.
+
+    Args:
+        directory: relative paths count from here.
+        path: the field that ``node`` stands under.
+        refused: what is found and expected where a key, named with its section (``connector.Key``),
+            is unknown for a reason of its own.
+
+    Returns:
+        The section without what was wrong; None where it lacks what it cannot do without.
+    """
+    data = plain(node)
+    for _ in range(50):
+        try:
+            return model.model_validate(data, context={"directory": directory})
+        except ValidationError as error:
+            details = error.errors(include_url=False)
+        wrong: set[Location] = set()
+        for detail in details:
+            location = _existing(data, detail["loc"])
+            _report(detail, node, path, problems, refused or {}, model)
+            wrong.add(
+                location[:-1] if detail["type"] == "missing" and location == detail["loc"] else location
+            )
+        if () in wrong:
+            return None
+        # From the end, so that the positions of what is still to be taken out stay right.
+        for location in sorted(wrong, key=_position, reverse=True):
+            _take_out(data, location)
+    return None
+
+
+def plain(node: Node) -> Any:
+    """The tree as dictionaries and lists of leaves; keys with nothing behind them are left out."""
+    if isinstance(node, Leaf):
+        return node
+    if isinstance(node, Items):
+        return [plain(item) for item in node.items]
+    return {
+        key: plain(value)
+        for key, value in node.entries.items()
+        if not (isinstance(value, Leaf) and value.is_absent)
+    }
+
+
+def find(node: Node, location: Sequence[int | str]) -> tuple[Node, Mark, str]:
+    """The node at ``location``, or the deepest one on the way; where it stands; its path.
+
+    The place of a value in a mapping is the value's own.
+    """
+    path = ""
+    for step in location:
+        if isinstance(node, Table) and isinstance(step, str) and step in node.entries:
+            key = node.keys[step]
+            node = node.entries[step]
+            path = f"{path}.{key.raw}" if path else key.raw
+        elif isinstance(node, Items) and isinstance(step, int) and step < len(node.items):
+            node = node.items[step]
+            path = f"{path}[{step}]"
+        else:
+            break
+    return node, node.mark, path
+
+
+def join(first: str, second: str) -> str:
+    """Two parts of a path as one."""
+    if not first or not second or second.startswith("["):
+        return first + second
+    return f"{first}.{second}"
+
+
+def _position(location: Location) -> list[tuple[int, int, str]]:
+    return [(0, step, "") if isinstance(step, int) else (1, 0, step) for step in location]
+
+
+def _existing(data: Any, location: Location) -> Location:
+    """The part of ``location`` that ``data`` has."""
+    kept: list[int | str] = []
+    for step in location:
+        if isinstance(data, dict) and step in data:
+            data = data[step]
+        elif isinstance(data, list) and isinstance(step, int) and step < len(data):
+            data = data[step]
+        else:
+            break
+        kept.append(step)
+    return tuple(kept)
+
+
+def _take_out(data: Any, location: Location) -> None:
+    for step in location[:-1]:
+        data = data[step]
+    try:
+        del data[location[-1]]
+    except (KeyError, IndexError):
+        return
+
+
+def _report(
+    detail: ErrorDetails,
+    node: Node,
+    path: str,
+    problems: Problems,
+    refused: Mapping[str, tuple[str, str]],
+    model: type[BaseModel],
+) -> None:
+    location, kind = detail["loc"], detail["type"]
+    if kind == "missing":
+        _, mark, inner = find(node, location[:-1])
+        problems.add(mark, join(path, inner), f"{location[-1]} is missing", f"{location[-1]}: ...")
+        return
+    if kind == "extra_forbidden":
+        _report_unknown(location, node, path, problems, refused, model)
+        return
+    _, mark, inner = find(node, location)
+    given = detail["input"]
+    if isinstance(given, Leaf):
+        mark = given.mark
+    if kind == "refused":
+        context = detail["ctx"]
+        problems.add(mark, join(path, inner), context["found"], context["expected"], context["nearest"])
+    elif kind in ("model_type", "dict_type", "mapping_type"):
+        problems.add(mark, join(path, inner), kind_of(given), "a mapping")
+    elif kind in ("list_type", "tuple_type"):
+        problems.add(mark, join(path, inner), kind_of(given), "a list")
+    else:
+        problems.add(mark, join(path, inner), detail["msg"], "")
+
+
+def _report_unknown(
+    location: Location,
+    node: Node,
+    path: str,
+    problems: Problems,
+    refused: Mapping[str, tuple[str, str]],
+    model: type[BaseModel],
+) -> None:
+    holder, mark, inner = find(node, location[:-1])
+    key = str(location[-1])
+    if isinstance(holder, Table) and key in holder.keys:
+        mark = holder.keys[key].mark
+    where = join(join(path, inner), key)
+    section = next((step for step in reversed(location[:-1]) if isinstance(step, str)), "")
+    if (reason := refused.get(join(section, key))) is not None:
+        problems.add(mark, where, *reason)
+        return
+    known = field_names(model, location[:-1])
+    near = nearest(key, known)
+    expected = "a key of this section"
+    if near is None:
+        expected = f"one of {', '.join(known)}" if len(known) <= 12 else expected
+    problems.add(mark, where, "unknown key", expected, near)
+
+
+def field_names(model: type[BaseModel], location: Location) -> list[str]:
+    """The keys that the section at ``location`` of ``model`` takes."""
+    for step in location:
+        if isinstance(step, int):
+            continue
+        for name, field in model.model_fields.items():
+            if step in (field.alias, name):
+                inner = _model_in(field.annotation)
+                if inner is not None:
+                    model = inner
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    for argument in getattr(annotation, "__args__", ()):
+        inner = _model_in(argument)
+        if inner is not None:
+            return inner
+    return None

@@ -1,0 +1,318 @@
+"""YAML as a tree of texts with positions.
+
+Nothing is guessed from how a value looks (surface "YAML is read by the type of the key"): every
+leaf is a :class:`Leaf`, a ``str`` that knows where it stands; the key it belongs to decides what
+it means. The tree is built from the parser's events, not from its constructors, so that no tag
+can make an object and no alias can grow without bound.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from connector.config.problems import Mark, Problems
+
+MAX_BYTES: Final = 4 << 20
+"""Largest configuration file that is read."""
+MAX_DEPTH: Final = 60
+MAX_NODES: Final = 200_000
+MAX_ALIASES: Final = 200
+
+_UNPRINTABLE: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class Leaf(str):
+    """The text of a single value.
+
+    Attributes:
+        mark: where it begins.
+        plain: written without quotes and not as a block.
+        raw: as written; differs from the text after the environment was filled in.
+    """
+
+    __slots__ = ("mark", "plain", "raw")
+
+    mark: Mark
+    plain: bool
+    raw: str
+
+    @classmethod
+    def of(cls, text: str, mark: Mark, *, plain: bool = True, raw: str | None = None) -> Leaf:
+        leaf = cls(text)
+        leaf.mark = mark
+        leaf.plain = plain
+        leaf.raw = text if raw is None else raw
+        return leaf
+
+    @property
+    def from_environment(self) -> bool:
+        return self.raw != str(self)
+
+    @property
+    def is_absent(self) -> bool:
+        """``Key:`` with nothing behind it: as if the key were not there."""
+        return self.plain and not self
+
+
+@dataclass(slots=True)
+class Table:
+    """A mapping. ``keys`` holds the keys as written, with their places."""
+
+    mark: Mark
+    entries: dict[str, Node] = field(default_factory=dict)
+    keys: dict[str, Leaf] = field(default_factory=dict)
+
+    def put(self, key: Leaf, value: Node) -> None:
+        self.entries[str(key)] = value
+        self.keys[str(key)] = key
+
+
+@dataclass(slots=True)
+class Items:
+    """A list."""
+
+    mark: Mark
+    items: list[Node] = field(default_factory=list)
+
+
+Node = Leaf | Table | Items
+
+
+def kind_of(node: object) -> str:
+    """What a node is, in words for an error text."""
+    if isinstance(node, Table | dict):
+        return "a mapping"
+    if isinstance(node, Items | list):
+        return "a list"
+    return "a single value"
+
+
+def read_file(path: Path, display: str, problems: Problems) -> list[Node] | None:
+    """Reads the documents of a YAML file.
+
+    Args:
+        path: the file.
+        display: the file as the user would type it.
+        problems: gets what is wrong; the file is then unusable as a whole or lacks what is named.
+
+    Returns:
+        The documents that are not empty; None where the file cannot be read or is no YAML.
+    """
+    text = _read_text(path, display, problems)
+    if text is None:
+        return None
+    return parse(text, display, problems)
+
+
+def parse(text: str, display: str, problems: Problems) -> list[Node] | None:
+    """As :func:`read_file`, from text."""
+    bad = _UNPRINTABLE.search(text)
+    if bad:
+        line = text.count("\n", 0, bad.start()) + 1
+        column = bad.start() - text.rfind("\n", 0, bad.start())
+        problems.add(
+            Mark(display, line, column), "", f"a control character (U+{ord(bad.group()):04X})", "text"
+        )
+        return None
+    builder = _Builder(display, problems)
+    try:
+        documents = builder.build(yaml.parse(text, Loader=_LOADER))
+    except yaml.MarkedYAMLError as error:
+        place = error.problem_mark or error.context_mark
+        mark = Mark(display, place.line + 1, place.column + 1) if place else Mark(display)
+        problems.add(mark, "", f"no YAML: {_words(error)}", "YAML; look at this line and the one before")
+        return None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        problems.add(Mark(display), "", f"no YAML: {str(error).splitlines()[0]}", "YAML")
+        return None
+    except _TooMuch as error:
+        problems.add(error.mark, "", error.found, error.expected)
+        return None
+    return documents
+
+
+def _words(error: yaml.MarkedYAMLError) -> str:
+    parts = [part for part in (error.context, error.problem) if part]
+    return ", ".join(parts) or "it cannot be parsed"
+
+
+def _read_text(path: Path, display: str, problems: Problems) -> str | None:
+    here = Mark(display)
+    try:
+        # Non-blocking: a FIFO without a writer must not hold up the answer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        problems.add(here, "", "no such file", "a configuration file; name another one with -c FILE")
+        return None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        problems.add(here, "", f"cannot be read: {reason}", "a file that this user may read")
+        return None
+    with open(descriptor, "rb") as file:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            what = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
+            problems.add(here, "", f"is {what}", "a YAML file")
+            return None
+        try:
+            content = file.read(MAX_BYTES + 1)
+        except OSError as error:
+            problems.add(here, "", f"cannot be read: {error.strerror}", "a readable file")
+            return None
+    if len(content) > MAX_BYTES:
+        problems.add(here, "", f"is larger than {MAX_BYTES >> 20} MiB", "a configuration file")
+        return None
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        line = before.count(b"\n") + 1
+        column = len(before[before.rfind(b"\n") + 1 :].decode("utf-8-sig", "replace")) + 1
+        problems.add(
+            Mark(display, line, column), "", f"is not UTF-8 (byte 0x{content[error.start]:02X})", "UTF-8 text"
+        )
+        return None
+
+
+class _TooMuch(Exception):
+    def __init__(self, mark: Mark, found: str, expected: str) -> None:
+        super().__init__(found)
+        self.mark, self.found, self.expected = mark, found, expected
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A collection that is being read."""
+
+    node: Table | Items
+    anchor: str | None
+    key: Leaf | None = None
+    skip: bool = False
+    """The key that was read counts for nothing: a duplicate, or no single value."""
+
+
+class _Builder:
+    def __init__(self, display: str, problems: Problems) -> None:
+        self._file = display
+        self._problems = problems
+        self._anchors: dict[str, Node] = {}
+        self._aliases = 0
+        self._nodes = 0
+
+    def build(self, events: Iterator[Any]) -> list[Node]:
+        documents: list[Node] = []
+        frames: list[_Frame] = []
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                self._anchors = {}
+                continue
+            if isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
+                frame = frames.pop()
+                if frame.anchor:
+                    self._anchors[frame.anchor] = frame.node
+                node: Node = frame.node
+            elif isinstance(event, yaml.NodeEvent):
+                opened = self._open(event)
+                if isinstance(opened, _Frame):
+                    if len(frames) >= MAX_DEPTH:
+                        raise _TooMuch(
+                            opened.node.mark, f"nested deeper than {MAX_DEPTH} levels", "fewer levels"
+                        )
+                    frames.append(opened)
+                    continue
+                node = opened
+            else:
+                continue
+            if frames:
+                self._put(frames[-1], node)
+            elif not (isinstance(node, Leaf) and node.is_absent):
+                documents.append(node)
+        return documents
+
+    def _open(self, event: Any) -> Node | _Frame:
+        mark = Mark(self._file, event.start_mark.line + 1, event.start_mark.column + 1)
+        self._nodes += 1
+        if self._nodes > MAX_NODES:
+            raise _TooMuch(mark, f"more than {MAX_NODES} values", "a smaller file")
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event.anchor, mark)
+        if event.tag is not None and event.tag != "!":
+            self._problems.add(
+                mark, "", f"the tag {event.tag!r}", "no tag: the key decides the type of a value"
+            )
+        if isinstance(event, yaml.ScalarEvent):
+            leaf = Leaf.of(event.value, mark, plain=event.style is None)
+            if event.anchor:
+                self._anchors[event.anchor] = leaf
+            return leaf
+        node = Table(mark) if isinstance(event, yaml.MappingStartEvent) else Items(mark)
+        return _Frame(node, event.anchor)
+
+    def _alias(self, anchor: str, mark: Mark) -> Node:
+        self._aliases += 1
+        if self._aliases > MAX_ALIASES:
+            raise _TooMuch(mark, f"more than {MAX_ALIASES} aliases", "the values themselves")
+        node = self._anchors.get(anchor)
+        if node is None:
+            self._problems.add(
+                mark, "", f"the alias *{anchor} before the end of its anchor", "an anchor that stands above"
+            )
+            return Leaf.of("", mark)
+        # An alias of a collection with aliases multiplies; what it stands for counts too.
+        self._nodes += _count(node)
+        if self._nodes > MAX_NODES:
+            raise _TooMuch(mark, f"aliases that stand for more than {MAX_NODES} values", "a smaller file")
+        return node
+
+    def _put(self, frame: _Frame, node: Node) -> None:
+        target = frame.node
+        if isinstance(target, Items):
+            target.items.append(node)
+        elif frame.key is None and not frame.skip:
+            self._take_key(frame, target, node)
+        else:
+            if frame.key is not None and not frame.skip:
+                target.put(frame.key, node)
+            frame.key, frame.skip = None, False
+
+    def _take_key(self, frame: _Frame, target: Table, node: Node) -> None:
+        if not isinstance(node, Leaf):
+            self._problems.add(node.mark, "", f"{kind_of(node)} as a key", "a single value as the key")
+            frame.skip = True
+            return
+        first = target.keys.get(node)
+        if first is not None:
+            self._problems.add(
+                node.mark,
+                "",
+                f"the key {str(node)!r} stands twice, in lines {first.mark.line} and {node.mark.line}",
+                "it once",
+            )
+            frame.skip = True
+        elif node == "<<" and node.plain:
+            self._problems.add(node.mark, "", "the merge key '<<'", "the keys themselves")
+            frame.skip = True
+        frame.key = node
+
+
+def _count(node: Node) -> int:
+    total, waiting = 0, [node]
+    while waiting:
+        current = waiting.pop()
+        total += 1
+        if total > MAX_NODES:
+            break
+        if isinstance(current, Table):
+            waiting.extend(current.entries.values())
+        elif isinstance(current, Items):
+            waiting.extend(current.items)
+    return total
