@@ -1,0 +1,39 @@
+"""Spark settings that the event job owns, each with its reason.
+
+They stand in ``connector/config`` because the check of ``adapter.yaml`` refuses them there; the
+pipeline (``connector/spark``) sets them. Everything else under ``spark.conf`` is the user's.
+"""
+
+from __future__ import annotations
+
+OWNED_SETTINGS: dict[str, str] = {
+    "spark.master": "it is spark.master of adapter.yaml",
+    "spark.app.name": "it is made from ApplicationName",
+    "spark.submit.deployMode": "the adapter is the driver and runs where it was started",
+    "spark.task.maxFailures": "a failed task must not run again without the outcome journal being read",
+    "spark.speculation": "a second copy of a running task would process its messages twice",
+    "spark.stage.maxConsecutiveAttempts": "a stage must not run again without the outcome journal being read",
+    "spark.stage.maxAttempts": "a stage must not run again without the outcome journal being read",
+    "spark.excludeOnFailure.enabled": "a message that ends its worker must not take the worker's machine away",
+    "spark.dynamicAllocation.enabled": "every executor is probed at start; later ones would not be",
+    "spark.default.parallelism": "tasks of a cycle are counted by the cores there are",
+    "spark.locality.wait": "the probe at start has to reach every executor",
+    "spark.pyspark.python": "it is spark.python of adapter.yaml",
+    "spark.pyspark.driver.python": "the adapter itself is the driver",
+    "spark.python.use.daemon": "without it every cycle would start new workers",
+    "spark.python.worker.reuse": "without it every cycle would start new workers",
+    "spark.python.daemon.module": "the worker is the connector's",
+    "spark.python.worker.module": "the worker is the connector's",
+    "spark.python.unix.domain.socket.enabled": "without it every task waits 40 ms",
+    "spark.python.unix.domain.socket.dir": "sockets live in the directory that ends with the adapter",
+    "spark.executor.allowSparkContext": "a worker must not start a Spark of its own",
+}
+"""Setting to the reason why it cannot be set; also matches everything below ``<setting>.``."""
+
+
+def owner_reason(setting: str) -> str | None:
+    """Why ``setting`` belongs to the event job; None where it is the user's to set."""
+    for owned, reason in OWNED_SETTINGS.items():
+        if setting == owned or setting.startswith(f"{owned}."):
+            return reason
+    return None

