@@ -9,7 +9,16 @@ from connector.businessobjects.names import did_you_mean, shown
 from connector.businessobjects.types import SIMPLE_TYPES, Converter, text_converter, typed_converter
 from connector.errors import UnknownBusinessObject
 
-__all__ = ["OBJECT_EVENT_ID", "SIMPLE_TYPES", "Attribute", "Definition", "Definitions", "Field", "Schema", "Verb"]
+__all__ = [
+    "OBJECT_EVENT_ID",
+    "SIMPLE_TYPES",
+    "Attribute",
+    "Definition",
+    "Definitions",
+    "Field",
+    "Schema",
+    "Verb",
+]
 
 OBJECT_EVENT_ID = "ObjectEventId"
 """The attribute that the connector fills with the message id where a definition declares it; it is never

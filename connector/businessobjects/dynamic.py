@@ -192,7 +192,9 @@ def _fill_properties(child: BusinessObject, message: Message, path: str) -> None
         if kind is None:
             raise MalformedData(f"{place}: type={wanted} is no property type; correct app_specific_info")
         if kind not in _READABLE.get(actual, ()):
-            raise MalformedData(f"{place}: the property {name!r} is a {actual}, which cannot be read as {kind}")
+            raise MalformedData(
+                f"{place}: the property {name!r} is a {actual}, which cannot be read as {kind}"
+            )
         try:
             if kind == "string":
                 value = _as_text(value)
@@ -222,7 +224,9 @@ def _as_text(value: PropertyValue) -> str:
 
 def _utc(milliseconds: int, place: str) -> str:
     try:
-        moment = datetime.datetime.fromtimestamp(0, datetime.UTC) + datetime.timedelta(milliseconds=milliseconds)
+        moment = datetime.datetime.fromtimestamp(0, datetime.UTC) + datetime.timedelta(
+            milliseconds=milliseconds
+        )
     except OverflowError:
         raise MalformedData(f"{place}: {milliseconds} ms since 1970 is no date") from None
     return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"

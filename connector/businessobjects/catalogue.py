@@ -1,0 +1,393 @@
+"""The catalogue: which data handlers there are, found without running anybody's code.
+
+Three places, the later winning over the earlier where both serve a MIME type: the handlers shipped with
+the connector, those that installed distributions announce as entry points of the group
+``connector.datahandlers``, and the plug-ins of the deployment (``datahandlers:`` in adapter.yaml).
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import importlib.util
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from connector.businessobjects.datahandler import (
+    ENTRY_POINT_GROUP,
+    Option,
+    OptionProblem,
+    charset,
+    option_problems,
+)
+from connector.businessobjects.handlers import HandlerSpec, normal_mime_type
+from connector.businessobjects.names import did_you_mean
+from connector.errors import ConfigurationError, Problem
+
+SHIPPED: Final = "shipped"
+INSTALLED: Final = "installed"
+PLUGIN: Final = "plug-in"
+
+_SHIPPED_HANDLERS: Final = {
+    "application/json": "datahandlers.json_handler:JsonHandler",
+    "text/xml": "datahandlers.xml_handler:XmlHandler",
+    "text/plain": "datahandlers.text_handler:TextHandler",
+}
+"""As announced by the connector's own entry points, which a source tree that is not installed lacks."""
+
+_OPTION_TYPES: Final[dict[str, type]] = {"str": str, "int": int, "float": float, "bool": bool}
+_CHECKS: Final = {"charset": charset}
+"""Checks that are known by their names, without running the module that uses them."""
+_MAX_SOURCE: Final = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerInfo:
+    """A data handler, as far as it is known without running it.
+
+    Args:
+        class_name: the class.
+        mime_types: what it serves.
+        origin: :data:`SHIPPED`, :data:`INSTALLED` or :data:`PLUGIN`.
+        module: the module to import; empty for a plug-in.
+        path: the plug-in's file; relative to the deployment's directory where it lies inside.
+        options: its declaration; None where it is not written as literals.
+        doc: the first line of its docstring.
+    """
+
+    class_name: str
+    mime_types: tuple[str, ...]
+    origin: str
+    module: str = ""
+    path: str = ""
+    options: tuple[Option, ...] | None = None
+    doc: str = ""
+
+    @property
+    def reference(self) -> str:
+        return f"{self.path or self.module}:{self.class_name}"
+
+    def problems(self, options: Mapping[str, object]) -> list[OptionProblem]:
+        """Mistakes in options for this handler, as far as its declaration is known."""
+        return [] if self.options is None else option_problems(self.options, options)
+
+
+class Catalogue:
+    """The data handlers that there are. Made by :func:`discover`."""
+
+    def __init__(self, handlers: Iterable[HandlerInfo], warnings: Sequence[str] = ()) -> None:
+        self.handlers = tuple(handlers)
+        """In the order of the places, all of them, also those that others win over."""
+        self.warnings = tuple(warnings)
+        """Plug-in files that could not be read, and why."""
+        self._by_type = {mime_type: info for info in self.handlers for mime_type in info.mime_types}
+
+    @property
+    def mime_types(self) -> tuple[str, ...]:
+        return tuple(sorted(self._by_type))
+
+    def find(self, mime_type: str) -> HandlerInfo | None:
+        """The handler for a MIME type; parameters of it do not count."""
+        return self._by_type.get(normal_mime_type(mime_type))
+
+    def spec(
+        self, mime_type: str, options: Mapping[str, object] | None = None, config: str = ""
+    ) -> HandlerSpec:
+        """The recipe for the handler of a MIME type.
+
+        Args:
+            mime_type: as configured.
+            options: by name, as configured.
+            config: the data-handler meta-object that they are from.
+
+        Raises:
+            ConfigurationError: no handler serves it, or an option is wrong.
+        """
+        info = self.find(mime_type)
+        if info is None:
+            expected = f"one of {', '.join(self.mime_types)}{did_you_mean(mime_type, self.mime_types)}"
+            raise ConfigurationError(
+                [Problem("data handlers", 0, 0, "", f"no data handler for {mime_type!r}", expected)]
+            )
+        given = dict(options or {})
+        where = config or f"data handler {info.reference}"
+        problems = [
+            Problem(where, 0, 0, p.name, p.found, p.expected + p.suggestion) for p in info.problems(given)
+        ]
+        if problems:
+            raise ConfigurationError(problems)
+        return HandlerSpec(
+            normal_mime_type(mime_type), info.class_name, info.module, info.path, given, config
+        )
+
+
+def discover(base: Path, plugins: Path | None = None) -> Catalogue:
+    """Finds every data handler. Imports nothing but the handlers shipped with the connector.
+
+    Args:
+        base: the deployment's directory.
+        plugins: a file, or a directory whose files and packages are plug-ins (``datahandlers:``).
+
+    Raises:
+        ConfigurationError: ``plugins`` is not there, or two plug-ins serve one MIME type.
+    """
+    warnings: list[str] = []
+    found = [*_shipped(), *_announced(warnings)]
+    if plugins is not None:
+        location = base / plugins
+        if not location.exists():
+            raise ConfigurationError(
+                [Problem("data handlers", 0, 0, "", f"{plugins} does not exist", "a file or directory")]
+            )
+        mine: dict[str, HandlerInfo] = {}
+        for info in _plugins(location, base, warnings):
+            for mime_type in info.mime_types:
+                other = mine.setdefault(mime_type, info)
+                if other is not info:
+                    text = f"{other.reference} and {info.reference} both serve {mime_type}"
+                    raise ConfigurationError([Problem("data handlers", 0, 0, "", text, "one of them")])
+            found.append(info)
+    return Catalogue(found, warnings)
+
+
+def spec_for_class(reference: str, base: Path) -> HandlerSpec:
+    """The recipe for a handler that is named by its class (``DataHandlerClassName``). Imports nothing.
+
+    It has no options but its defaults, as in the source. ``Handlers.get(reference)`` finds it.
+
+    Args:
+        reference: ``module:Class``; the module lies beside adapter.yaml, or is installed.
+        base: the deployment's directory.
+
+    Raises:
+        ConfigurationError: the reference is none, or there is no such module or class.
+    """
+    module, separator, class_name = reference.partition(":")
+    parts = module.split(".")
+    if not separator or not class_name.isidentifier() or not all(part.isidentifier() for part in parts):
+        raise _bad_class(reference, "no reference to a class", "module:Class")
+    path = _module_file(base, parts)
+    if path is not None:
+        spec = HandlerSpec(reference, class_name, path=_relative(path, base))
+    else:
+        path = _installed_file(parts)
+        if path is None:
+            raise _bad_class(
+                reference, f"no module {module!r}", f"{module}.py beside adapter.yaml, or installed"
+            )
+        spec = HandlerSpec(reference, class_name, module=module)
+    source = path / "__init__.py" if path.is_dir() else path
+    if source.suffix == ".py":
+        try:
+            names = _top_level_names(_parse(source))
+        except (OSError, SyntaxError, ValueError) as error:
+            raise _bad_class(reference, f"{source.name} cannot be read: {error}", "a Python module") from None
+        if "*" not in names and class_name not in names:
+            raise _bad_class(
+                reference, f"{source.name} has no {class_name}{did_you_mean(class_name, names)}", ""
+            )
+    return spec
+
+
+def _bad_class(reference: str, found: str, expected: str) -> ConfigurationError:
+    return ConfigurationError([Problem("DataHandlerClassName", 0, 0, reference, found, expected)])
+
+
+# --- the three places -------------------------------------------------------------------------
+
+
+def _shipped() -> Iterator[HandlerInfo]:
+    for mime_type, reference in _SHIPPED_HANDLERS.items():
+        module, _, class_name = reference.partition(":")
+        path = _installed_file(module.split("."))
+        if path is None:
+            continue  # a distribution without its handlers; asking for one says so
+        for info in _handlers_in(path, SHIPPED):
+            if info.class_name == class_name and mime_type in info.mime_types:
+                yield replace(info, module=module, path="")
+
+
+def _announced(warnings: list[str]) -> Iterator[HandlerInfo]:
+    shipped = set(_SHIPPED_HANDLERS.values())
+    for entry_point in sorted(
+        importlib.metadata.entry_points(group=ENTRY_POINT_GROUP), key=lambda e: (e.name, e.value)
+    ):
+        if entry_point.value in shipped:
+            continue
+        module, class_name = entry_point.module, entry_point.attr
+        path = _installed_file(module.split("."))
+        declared = None
+        if path is not None:
+            try:
+                declared = next(
+                    (i for i in _handlers_in(path, INSTALLED) if i.class_name == class_name), None
+                )
+            except (OSError, SyntaxError, ValueError) as error:
+                warnings.append(f"entry point {entry_point.name}: {error}")
+        mime_types = (normal_mime_type(entry_point.name),) if "/" in entry_point.name else ()
+        if declared is not None:
+            yield replace(declared, module=module, path="", mime_types=mime_types or declared.mime_types)
+        elif mime_types:
+            yield HandlerInfo(class_name, mime_types, INSTALLED, module=module)
+        else:
+            warnings.append(
+                f"entry point {entry_point.name} = {entry_point.value}: name it by its MIME type, or write "
+                "mime_types of the class as a literal"
+            )
+
+
+def _plugins(location: Path, base: Path, warnings: list[str]) -> Iterator[HandlerInfo]:
+    if location.is_dir() and not (location / "__init__.py").exists():
+        files = sorted(
+            entry
+            for entry in location.iterdir()
+            if not entry.name.startswith((".", "_"))
+            and (entry.suffix == ".py" or (entry / "__init__.py").is_file())
+        )
+    elif location.is_dir():  # a package: its modules are plug-ins, each by itself
+        files = sorted(entry for entry in location.glob("*.py"))
+    else:
+        files = [location]
+    for file in files:
+        try:
+            for info in _handlers_in(file / "__init__.py" if file.is_dir() else file, PLUGIN):
+                yield replace(info, path=_relative(file, base))
+        except (OSError, SyntaxError, ValueError) as error:
+            warnings.append(f"{_relative(file, base)} cannot be read: {error}")
+
+
+def _relative(path: Path, base: Path) -> str:
+    path, base = path.resolve(), base.resolve()
+    return os.path.relpath(path, base) if path.is_relative_to(base) else str(path)
+
+
+# --- modules, without importing them ----------------------------------------------------------
+
+
+def _module_file(directory: Path, parts: Sequence[str]) -> Path | None:
+    """The file of a module, or the directory of a package, below ``directory``."""
+    location = directory.joinpath(*parts)
+    if (location / "__init__.py").is_file():
+        return location
+    file = location.with_name(f"{parts[-1]}.py")
+    return file if file.is_file() else None
+
+
+def _installed_file(parts: Sequence[str]) -> Path | None:
+    """As :func:`_module_file`, for an installed module; only finding it may not run its package."""
+    try:
+        spec = importlib.util.find_spec(parts[0])
+    except (ImportError, ValueError):
+        return None
+    if spec is None:
+        return None
+    if len(parts) == 1:
+        return Path(spec.origin) if spec.origin and os.path.exists(spec.origin) else None
+    for directory in spec.submodule_search_locations or ():
+        path = _module_file(Path(directory), parts[1:])
+        if path is not None:
+            return path
+    return None
+
+
+def _parse(file: Path) -> ast.Module:
+    """Parses a Python file.
+
+    Raises:
+        OSError, SyntaxError, ValueError: it cannot be read.
+    """
+    if file.stat().st_size > _MAX_SOURCE:
+        raise ValueError(f"larger than {_MAX_SOURCE} bytes")
+    try:
+        return ast.parse(file.read_bytes(), filename=str(file))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _top_level_names(module: ast.Module) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(module):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names.update(alias.asname or alias.name for alias in node.names)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+    return names
+
+
+def _handlers_in(file: Path, origin: str) -> Iterator[HandlerInfo]:
+    """The classes of a file that name their MIME types."""
+    if file.is_dir():
+        file = file / "__init__.py"
+    if file.suffix != ".py":
+        return
+    for node in _parse(file).body:
+        if not isinstance(node, ast.ClassDef):
+            continue
+        values = dict(_assignments(node))
+        mime_types = _literal(values.get("mime_types"))
+        if isinstance(mime_types, str):
+            mime_types = (mime_types,)
+        if not isinstance(mime_types, tuple | list) or not all(isinstance(m, str) for m in mime_types):
+            continue
+        doc = (ast.get_docstring(node) or "").strip().partition("\n")[0]
+        options = _options(values["options"]) if "options" in values else ()
+        types = tuple(normal_mime_type(mime_type) for mime_type in mime_types)
+        if types:
+            yield HandlerInfo(node.name, types, origin, options=options, doc=doc)
+
+
+def _assignments(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
+    for statement in node.body:
+        if isinstance(statement, ast.Assign):
+            for target in statement.targets:
+                if isinstance(target, ast.Name):
+                    yield target.id, statement.value
+        elif (
+            isinstance(statement, ast.AnnAssign)
+            and isinstance(statement.target, ast.Name)
+            and statement.value
+        ):
+            yield statement.target.id, statement.value
+
+
+def _literal(node: ast.expr | None) -> Any:
+    if node is None:
+        return None
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return None
+
+
+def _options(node: ast.expr) -> tuple[Option, ...] | None:
+    """The declaration ``(Option("name", str, "default", "doc"), ...)``; None where it is anything else."""
+    if not isinstance(node, ast.Tuple | ast.List):
+        return None
+    options = []
+    for element in node.elts:
+        option = _option(element)
+        if option is None:
+            return None
+        options.append(option)
+    return tuple(options)
+
+
+def _option(node: ast.expr) -> Option | None:
+    if not isinstance(node, ast.Call):
+        return None
+    names = ("name", "type", "default", "doc", "check")
+    given: dict[str, ast.expr] = dict(zip(names, node.args, strict=False))
+    given.update({keyword.arg: keyword.value for keyword in node.keywords if keyword.arg})
+    kind = given.get("type")
+    option_type = _OPTION_TYPES.get(kind.id) if isinstance(kind, ast.Name) else None
+    name, default, doc = (_literal(given.get(part)) for part in ("name", "default", "doc"))
+    if option_type is None or not isinstance(name, str) or not isinstance(default, str | int | float | bool):
+        return None
+    check = given.get("check")
+    known_check = _CHECKS.get(check.id) if isinstance(check, ast.Name) else None
+    return Option(name, option_type, default, doc if isinstance(doc, str) else "", known_check)

@@ -1,0 +1,176 @@
+"""Handlers in use: the picklable recipe of one, and the instances of a worker."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+
+from connector.businessobjects.datahandler import DataHandler, OptionValue, resolve_options
+from connector.businessobjects.definition import Definitions
+from connector.businessobjects.names import did_you_mean
+from connector.errors import ConfigurationError, Problem
+
+_PRIVATE_PREFIX = "_connector_plugin_"
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerSpec:
+    """A recipe for a handler. Picklable; made by :class:`~connector.businessobjects.catalogue.Catalogue`.
+
+    Args:
+        mime_type: what the handler is asked for by. Of one that is named by its class
+            (``DataHandlerClassName``), that name: ``my_handlers:Csv``.
+        class_name: the class within its module.
+        module: the module to import; empty where ``path`` is given.
+        path: the plug-in's file, or directory of a package; a relative one counts from the
+            deployment's directory, so that it holds on every worker.
+        options: as configured; checked when the handler is made.
+        config: the data-handler meta-object that the options are from; empty = the connector's.
+    """
+
+    mime_type: str
+    class_name: str
+    module: str = ""
+    path: str = ""
+    options: Mapping[str, object] = field(default_factory=dict)
+    config: str = ""
+
+    @property
+    def reference(self) -> str:
+        """``module:Class`` or ``file.py:Class``, for people."""
+        return f"{self.path or self.module}:{self.class_name}"
+
+
+class Handlers:
+    """The handlers of one worker, each made when first asked for.
+
+    Args:
+        specs: the recipes.
+        definitions: given to every handler.
+        base: the deployment's directory, from which relative plug-in paths count.
+    """
+
+    def __init__(self, specs: Iterable[HandlerSpec], definitions: Definitions, base: Path) -> None:
+        self._specs = {(spec.mime_type, spec.config): spec for spec in specs}
+        self._definitions = definitions
+        self._base = base
+        self._made: dict[tuple[str, str], DataHandler] = {}
+
+    def get(self, mime_type: str, config: str = "") -> DataHandler:
+        """The handler for a MIME type; parameters of it (``; charset=...``) do not count.
+
+        Args:
+            mime_type: or the class name of a handler that is named by its class.
+            config: the data-handler meta-object, where not the connector's own.
+
+        Raises:
+            ConfigurationError: there is none, it cannot be loaded, or its options are wrong.
+        """
+        handler = self._made.get((mime_type, config))
+        if handler is None:
+            handler = self._made[mime_type, config] = self._make(mime_type, config)
+        return handler
+
+    def load_all(self) -> None:
+        """Makes every handler now, so that a mistake shows at the start.
+
+        Raises:
+            ConfigurationError: with the mistakes of all.
+        """
+        problems: list[Problem] = []
+        for mime_type, config in self._specs:
+            try:
+                self.get(mime_type, config)
+            except ConfigurationError as error:
+                problems.extend(error.problems)
+        if problems:
+            raise ConfigurationError(problems)
+
+    def _make(self, mime_type: str, config: str) -> DataHandler:
+        spec = self._specs.get((mime_type, config)) or self._specs.get((normal_mime_type(mime_type), config))
+        if spec is None:
+            names = [name for name, of in self._specs if of == config]
+            found = f"no data handler for {mime_type!r}" + (f" in {config}" if config else "")
+            expected = f"one of {', '.join(names) or 'none'}{did_you_mean(mime_type, names)}"
+            raise ConfigurationError([Problem("data handlers", 0, 0, "", found, expected)])
+        handler_class = load_class(spec, self._base)
+        options = resolve_options(
+            getattr(handler_class, "options", ()),
+            spec.options,
+            spec.config or f"data handler {spec.reference}",
+        )
+        return _instantiate(handler_class, options, self._definitions, spec)
+
+
+def normal_mime_type(text: str) -> str:
+    """A MIME type as handlers are found by: lower case, without parameters."""
+    return text.partition(";")[0].strip().lower()
+
+
+def load_class(spec: HandlerSpec, base: Path) -> type[DataHandler]:
+    """Imports the class of a handler. Runs its module.
+
+    Raises:
+        ConfigurationError: it cannot be imported, or is no data handler; says why.
+    """
+    try:
+        module = _load_file(base / spec.path) if spec.path else importlib.import_module(spec.module)
+    except (Exception, SystemExit) as error:  # whatever a foreign module raises
+        raise _broken(spec, f"cannot be loaded: {type(error).__name__}: {error}") from error
+    handler_class = getattr(module, spec.class_name, None)
+    if handler_class is None:
+        classes = [name for name, value in vars(module).items() if isinstance(value, type)]
+        raise _broken(spec, f"has no {spec.class_name}{did_you_mean(spec.class_name, classes)}")
+    if not isinstance(handler_class, type):
+        raise _broken(spec, f"{spec.class_name} is no class")
+    for name in ("to_business_object", "to_body"):
+        if not callable(getattr(handler_class, name, None)):
+            raise _broken(spec, f"{spec.class_name} has no method {name}")
+    return handler_class
+
+
+def _instantiate(
+    handler_class: type[DataHandler],
+    options: Mapping[str, OptionValue],
+    definitions: Definitions,
+    spec: HandlerSpec,
+) -> DataHandler:
+    try:
+        return handler_class(options, definitions)
+    except (Exception, SystemExit) as error:  # whatever a foreign constructor raises
+        raise _broken(spec, f"cannot be made: {type(error).__name__}: {error}") from error
+
+
+def _load_file(path: Path) -> ModuleType:
+    """Imports a plug-in by its path, under a private name: it hides no module of that name."""
+    path = path.resolve()
+    name = _PRIVATE_PREFIX + hashlib.sha256(str(path).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    loaded = sys.modules.get(name)
+    if loaded is not None:
+        return loaded
+    is_package = path.is_dir()
+    file = path / "__init__.py" if is_package else path
+    spec = importlib.util.spec_from_file_location(
+        name, file, submodule_search_locations=[str(path)] if is_package else None
+    )
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # before it runs, so that its dataclasses and relative imports work
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _broken(spec: HandlerSpec, found: str) -> ConfigurationError:
+    expected = "a class with mime_types, options, to_business_object and to_body"
+    return ConfigurationError([Problem(f"data handler {spec.reference}", 0, 0, "", found, expected)])

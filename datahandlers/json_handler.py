@@ -1,0 +1,165 @@
+"""JSON (RFC 8259): a business object is an object, an attribute a member of the same name."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+
+from connector.businessobjects.datahandler import Hint, Option
+from connector.businessobjects.definition import Definitions
+from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.names import shown
+from connector.businessobjects.types import describe
+from connector.errors import MalformedData, UnknownBusinessObject
+
+_MAX_DEPTH: Final = 200
+_TYPE_KEY: Final = "BusinessObject"
+_VERB_KEY: Final = "Verb"
+_BOM: Final = b"\xef\xbb\xbf"
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]', re.DOTALL)
+
+
+class JsonHandler:
+    """JSON objects.
+
+    Numbers stand for Integer, Float and Double, strings for String, LongText and Date, true and
+    false for Boolean, a list of objects for an n-cardinality child. null leaves an attribute unset, ``""`` is
+    blank. The keys ``BusinessObject`` and ``Verb`` name type and verb where no rule does; an attribute that
+    the definition calls so is an attribute as well.
+
+    The body is UTF-8, with or without a byte order mark. Duplicate keys, NaN and infinity, anything behind
+    the object, nesting deeper than 200 and attributes that the definition lacks are errors.
+    """
+
+    mime_types = ("application/json",)
+    options = (
+        Option("IgnoreUndefinedAttributes", bool, False, "Pass over keys that the definition lacks."),
+        Option(
+            "write_type", bool, True, "Write the keys BusinessObject and Verb, so that no rule is needed."
+        ),
+    )
+
+    def __init__(self, options: Mapping[str, Any], definitions: Definitions) -> None:
+        self._definitions = definitions
+        self._ignore_undefined: bool = options["IgnoreUndefinedAttributes"]
+        self._write_type: bool = options["write_type"]
+
+    def to_business_object(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
+        document = _parse(body)
+        if hint is not None:
+            bo = BusinessObject(self._definitions, hint.object)
+        else:
+            name = document.get(_TYPE_KEY)
+            if name is None:
+                raise UnknownBusinessObject(
+                    f"neither a rule nor the key {_TYPE_KEY!r} of the body names a business object"
+                )
+            if not isinstance(name, str):
+                raise MalformedData(f"{_TYPE_KEY}: found {describe(name)}, expected a text")
+            bo = BusinessObject(self._definitions, name)
+        verb = document.get(_VERB_KEY)
+        if hint is not None and hint.verb:
+            bo.verb = hint.verb
+        elif verb is None or isinstance(verb, str):
+            bo.verb = verb or None
+        else:
+            raise MalformedData(f"{bo.type}: {_VERB_KEY}: found {describe(verb)}, expected a text")
+        attributes = bo.definition.attributes
+        for key in (_TYPE_KEY, _VERB_KEY):
+            if key not in attributes:
+                document.pop(key, None)
+        bo.set_values(document, ignore_undefined=self._ignore_undefined, body_only=True)
+        return bo
+
+    def to_body(self, bo: BusinessObject) -> bytes:
+        document: dict[str, Any] = {}
+        if self._write_type:
+            document[_TYPE_KEY] = bo.type
+            if bo.verb:
+                document[_VERB_KEY] = bo.verb
+        try:
+            document.update(bo.as_dict(body_only=True))
+            return orjson.dumps(document)
+        except (TypeError, RecursionError) as error:  # half a surrogate pair, nesting
+            raise MalformedData(f"{bo.type} cannot be written as JSON: {error}") from None
+
+
+def _parse(body: bytes | str) -> dict[str, Any]:
+    if isinstance(body, str):
+        try:
+            body = body.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise MalformedData(f"the body is no valid Unicode: character {error.start}") from None
+    body = body.removeprefix(_BOM)
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise _not_json(body, error) from None
+    if type(document) is not dict:
+        raise MalformedData(f"the body is {describe(document)}, expected a JSON object")
+    keys = _count_keys(document, 1)
+    # The parser keeps the last of two equal keys without a word. Every key has one colon: where there are as
+    # many colons outside of strings as keys in the result, none was lost.
+    if body.count(b":") != keys and _colons(body) != keys:
+        raise MalformedData(_duplicate_key(body.decode("utf-8")))
+    return document
+
+
+def _not_json(body: bytes, error: orjson.JSONDecodeError) -> MalformedData:
+    if not body.strip():
+        return MalformedData("the body is empty, expected a JSON object")
+    try:
+        body.decode("utf-8")
+    except UnicodeDecodeError as undecodable:
+        line = body.count(b"\n", 0, undecodable.start) + 1
+        return MalformedData(f"the body is not UTF-8: byte {undecodable.start}, line {line}")
+    return MalformedData(f"the body is no JSON: {error.msg}: line {error.lineno} column {error.colno}")
+
+
+def _count_keys(value: Any, depth: int) -> int:
+    """The number of keys at all levels; refuses what is nested too deeply."""
+    if depth > _MAX_DEPTH:
+        raise MalformedData(f"the body is nested deeper than {_MAX_DEPTH} levels")
+    if type(value) is dict:
+        count = len(value)
+        value = value.values()
+    else:
+        count = 0
+    for element in value:
+        if type(element) is dict or type(element) is list:
+            count += _count_keys(element, depth + 1)
+    return count
+
+
+def _colons(body: bytes) -> int:
+    """The number of colons outside of strings, in a body that is valid JSON."""
+    if b"\\" in body:
+        # In pairs from the left, as they were read: what is left of a run of backslashes escapes a quote or not.
+        body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    return b"".join(body.split(b'"')[::2]).count(b":")
+
+
+def _duplicate_key(text: str) -> str:
+    """The error for the first key that its object has already, in a text that is valid JSON."""
+    scopes: list[set[str]] = []
+    last = None
+    for token in _TOKEN.finditer(text):
+        kind = text[token.start()]
+        if kind in "{[":
+            scopes.append(set())
+        elif kind in "}]":
+            scopes.pop()
+        elif kind == '"':
+            last = token
+        elif kind == ":" and last is not None:
+            key = json.loads(last.group())
+            if key in scopes[-1]:
+                line = text.count("\n", 0, last.start()) + 1
+                column = last.start() - text.rfind("\n", 0, last.start())
+                return f"the key {shown(key)} stands twice in one object: line {line} column {column}"
+            scopes[-1].add(key)
+    return "a key stands twice in one object"

@@ -1,0 +1,73 @@
+"""Plain text: the whole body is one attribute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from connector.businessobjects.datahandler import Hint, Option, charset
+from connector.businessobjects.definition import Definitions
+from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.names import shown
+from connector.errors import MalformedData, UnknownBusinessObject
+
+
+class TextHandler:
+    """Text without any structure.
+
+    The whole body, as it stands, becomes one attribute; an empty body makes it blank. Text names no
+    business object, so that a rule has to. Written is that attribute alone, nothing where it is not set.
+    """
+
+    mime_types = ("text/plain",)
+    options = (
+        Option("attribute", str, "Text", "The attribute that holds the body."),
+        Option("charset", str, "UTF-8", "The character set of the body.", charset),
+    )
+
+    def __init__(self, options: Mapping[str, Any], definitions: Definitions) -> None:
+        self._definitions = definitions
+        self._attribute: str = options["attribute"]
+        self._charset: str = options["charset"]
+
+    def to_business_object(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
+        if hint is None:
+            raise UnknownBusinessObject("plain text names no business object, and no single rule does")
+        if isinstance(body, bytes):
+            try:
+                body = body.decode(self._charset)
+            except UnicodeDecodeError as error:
+                raise MalformedData(f"the body is not {self._charset}: byte {error.start}") from None
+            except UnicodeError as error:
+                raise MalformedData(f"the body is not {self._charset}: {error}") from None
+        bo = BusinessObject(self._definitions, hint.object, hint.verb)
+        self._check(bo)
+        bo.set_text(self._attribute, body)
+        return bo
+
+    def to_body(self, bo: BusinessObject) -> bytes:
+        self._check(bo)
+        value = bo[self._attribute]
+        if isinstance(value, bool):
+            value = "true" if value else "false"
+        try:
+            return ("" if value is None else str(value)).encode(self._charset)
+        except UnicodeEncodeError as error:
+            character = ascii(error.object[error.start])
+            raise MalformedData(
+                f"{bo.type}: {self._attribute}: the character {character} does not exist in {self._charset}"
+            ) from None
+        except UnicodeError as error:
+            raise MalformedData(f"{bo.type}: {self._attribute}: {error}") from None
+
+    def _check(self, bo: BusinessObject) -> None:
+        attribute = bo.definition.attributes.get(self._attribute)
+        if attribute is None or self._attribute in bo.definition.metaobject_attributes:
+            raise MalformedData(
+                f"{bo.type} has no attribute {shown(self._attribute)} to hold a plain text; "
+                "set the option 'attribute' of text/plain"
+            )
+        if attribute.is_child:
+            raise MalformedData(
+                f"{bo.type}: {self._attribute} is a {attribute.type}, expected an attribute of a simple type"
+            )
