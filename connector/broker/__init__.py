@@ -1,0 +1,1 @@
+"""The integration broker: who receives published business objects."""

@@ -1,0 +1,145 @@
+"""Sinks: the code that delivers a business object to a subscriber (design, sections 4 and 6).
+
+An *external* sink is called: what it does is done at once, so it stands between two lines of the
+journal. A *prepared* sink only makes a message; the settlement of the event sends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import tenacity
+
+from connector.businessobjects.instance import BusinessObject
+from connector.errors import MalformedData, TemporaryFailure
+from connector.messaging.message import Message
+
+
+@dataclass(slots=True)
+class Event:
+    """What a business process is told beside the object.
+
+    Args:
+        id: the JMSMessageID, the same at every attempt.
+        input_destination: where the message was taken from, ``queue://orders``.
+        delivery_count: 1 at the first attempt; more when this may be a repetition.
+        message: headers and properties of the message; its body stays as it arrived.
+    """
+
+    id: str
+    input_destination: str
+    delivery_count: int
+    message: Message
+
+
+class ExternalSink(Protocol):
+    """Delivers at once."""
+
+    def deliver(self, bo: BusinessObject, event: Event) -> None:
+        """Returning means done.
+
+        Raises:
+            Unsubscribed, NotActive, TemporaryFailure: as design, section 7.
+            Exception: anything else: failed, with its text.
+        """
+
+
+class PreparedSink(Protocol):
+    """Makes a message; nothing is visible until settlement."""
+
+    def prepare(self, bo: BusinessObject, event: Event) -> Message:
+        """Raises MalformedData when the object cannot be written in the sink's format."""
+
+
+class Watch(Protocol):
+    """Ends the worker when a call takes too long."""
+
+    def arm(self, seconds: float, what: str) -> None: ...
+
+    def disarm(self) -> None: ...
+
+
+class ProcessSink:
+    """A business process: a Python function ``f(bo, event)``.
+
+    Args:
+        function: the process.
+        name: of the subscription.
+        retries: calls after the first one, for TemporaryFailure only.
+        timeout: seconds one call may take; None = no limit.
+        watch: what ends this worker when a call takes longer.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], name: str, *, retries: int, timeout: float | None, watch: Watch
+    ) -> None:
+        self._function = function
+        self._name = name
+        self._timeout = timeout
+        self._watch = watch
+        self._retrying = (
+            tenacity.Retrying(
+                retry=tenacity.retry_if_exception_type(TemporaryFailure),
+                stop=tenacity.stop_after_attempt(retries + 1),
+                wait=tenacity.wait_exponential_jitter(initial=0.1, max=10.0, jitter=0.1),
+                reraise=True,
+            )
+            if retries
+            else None
+        )
+
+    def deliver(self, bo: BusinessObject, event: Event) -> None:
+        if self._retrying is not None:
+            self._retrying(self._call, bo, event)
+        else:
+            self._call(bo, event)
+
+    def _call(self, bo: BusinessObject, event: Event) -> None:
+        if self._timeout is None:
+            self._function(bo, event)
+            return
+        self._watch.arm(self._timeout, self._name)
+        try:
+            self._function(bo, event)
+        finally:
+            self._watch.disarm()
+
+
+class DestinationSink:
+    """A destination of the same provider.
+
+    Args:
+        to_body: writes an object in the format of the sink.
+        format_of: JMSType of the message, by object and verb.
+    """
+
+    def __init__(
+        self,
+        to_body: Callable[[BusinessObject], bytes | str],
+        format_of: Callable[[str, str], str | None],
+    ) -> None:
+        self._to_body = to_body
+        self._format_of = format_of
+
+    def prepare(self, bo: BusinessObject, event: Event) -> Message:
+        try:
+            body = self._to_body(bo)
+        except MalformedData:
+            raise
+        except Exception as error:
+            raise MalformedData(f"the data handler raised {type(error).__name__}: {error}") from error
+        message = Message(
+            body=body.encode("utf-8") if isinstance(body, str) else body,
+            message_class="T" if isinstance(body, str) else "B",
+            type=self._format_of(bo.type, bo.verb or ""),
+            correlation_id=event.message.correlation_id,
+            priority=event.message.priority,
+        )
+        for name in ("JMSXGroupID", "JMSXGroupSeq"):  # what belongs together stays together
+            if name in event.message.properties:
+                message.set_property(
+                    name, event.message.properties[name], event.message.property_types[name]
+                )
+        return message

@@ -1,0 +1,61 @@
+"""Subscriptions: who wants which business object. Every match gets the event."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from connector.messaging.destination import Destination
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """One entry of ``subscriptions``; exactly one of ``process`` and ``destination`` is set.
+
+    Args:
+        name: unique; names the subscription in reasons and in ``connector_delivered``.
+        object: the name of a business object, or a pattern: ``Order*``, ``*``.
+        verbs: None = every verb.
+        process: ``module:function``.
+        destination: where the object is sent, in the same commit that settles the event.
+        timeout: seconds the process may take; None = as long as it likes.
+        retries: how often it is called again, in place, after a TemporaryFailure.
+        mime_type: format of the message sent; None = the connector's default data handler.
+        format: JMSType of the message sent; None = OutputFormat of the rule.
+    """
+
+    name: str
+    object: str
+    verbs: tuple[str, ...] | None = None
+    process: str | None = None
+    destination: Destination | None = None
+    timeout: float | None = None
+    retries: int = 0
+    mime_type: str | None = None
+    format: str | None = None
+
+    def wants(self, object_name: str, verb: str) -> bool:
+        if self.verbs is not None and verb not in self.verbs:
+            return False
+        return fnmatch.fnmatchcase(object_name, self.object)
+
+
+class Broker:
+    """Finds the subscriptions of an object and verb; remembers what it has found.
+
+    Args:
+        subscriptions: in the order of the configuration, which is the order of delivery.
+    """
+
+    def __init__(self, subscriptions: Sequence[Subscription]) -> None:
+        self._subscriptions = tuple(subscriptions)
+        self._found: dict[tuple[str, str], tuple[Subscription, ...]] = {}
+
+    def subscribers(self, object_name: str, verb: str) -> tuple[Subscription, ...]:
+        key = (object_name, verb)
+        found = self._found.get(key)
+        if found is None:
+            found = tuple(s for s in self._subscriptions if s.wants(object_name, verb))
+            self._found[key] = found
+        return found

@@ -1,0 +1,100 @@
+"""Convert: a message into a business object (seed 004, "Business object mapping").
+
+One rule that matches dictates object, verb and data handler. None or several leave the choice to
+the connector's default data handler, which sees the body alone.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from connector.businessobjects.datahandler import DataHandler, Hint
+from connector.businessobjects.dynamic import fill_dynamic
+from connector.businessobjects.handlers import Handlers
+from connector.businessobjects.instance import BusinessObject, finish
+from connector.businessobjects.rules import Rule, message_format
+from connector.errors import ConnectorError, MalformedData
+from connector.events.plan import EventPlan
+from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.message import Message
+
+_UNREADABLE: Final = "O"
+
+
+class Converter:
+    """Makes business objects as one plan says.
+
+    Args:
+        plan: rules, handlers, definitions.
+        deployment: directory that relative plug-in paths count from.
+
+    Raises:
+        ConfigurationError: a data handler cannot be made.
+    """
+
+    def __init__(self, plan: EventPlan, deployment: str) -> None:
+        self._plan = plan
+        self._handlers = Handlers(plan.handlers, plan.definitions, Path(deployment))
+        self._handlers.load_all()
+        self._destinations: dict[str, Destination] = {}
+
+    def convert(self, message: Message, input_destination: str) -> BusinessObject:
+        """The business object that a message means, complete, with its dynamic meta-object.
+
+        Raises:
+            UnknownBusinessObject: neither rule nor body name one that is defined.
+            MalformedData: anything else that is wrong with the message.
+        """
+        if message.message_class == _UNREADABLE:
+            raise MalformedData("an object message is never deserialised; send text or bytes")
+        plan = self._plan
+        found_format = message_format(message, plan.format_property)
+        rule = self._rule(found_format, input_destination)
+        if rule is None:
+            handler, hint = self._handlers.get(plan.default_handler), None
+        else:
+            handler, hint = self.handler_of(rule), Hint(rule.object, rule.verb)
+        body = b"" if message.message_class == "M" else message.body
+        bo = self._read(handler, body, hint)
+        finish(bo, default_verb=plan.default_verb, use_defaults=plan.use_defaults)
+        fill_dynamic(bo, message, message_format=found_format, input_destination=input_destination)
+        bo.object_event_id = message.message_id
+        return bo
+
+    def handler_of(self, rule: Rule) -> DataHandler:
+        """The handler a rule names, the default one where it names none."""
+        properties = rule.properties
+        class_name = properties.get("DataHandlerClassName")
+        if class_name:
+            return self._handlers.get(class_name)
+        mime_type = properties.get("DataHandlerMimeType", self._plan.default_handler)
+        return self._handlers.get(mime_type, properties.get("DataHandlerConfigMO", ""))
+
+    def handler(self, mime_type: str | None) -> DataHandler:
+        """The handler for a MIME type; None = the default one."""
+        return self._handlers.get(mime_type or self._plan.default_handler)
+
+    def _rule(self, found_format: str | None, input_destination: str) -> Rule | None:
+        rules = self._plan.rules
+        if rules is None:
+            return None
+        destination = self._destinations.get(input_destination)
+        if destination is None:
+            destination = self._destinations[input_destination] = parse_destination(input_destination)
+        return rules.dictating(found_format, destination)
+
+    def _read(self, handler: DataHandler, body: bytes, hint: Hint | None) -> BusinessObject:
+        try:
+            bo = handler.to_business_object(body, hint)
+        except ConnectorError:
+            raise
+        except (Exception, RecursionError) as error:  # a handler's bug is this message's failure only
+            raise MalformedData(
+                f"the data handler {type(handler).__name__} raised {type(error).__name__}: {error}"
+            ) from error
+        if not isinstance(bo, BusinessObject):
+            raise MalformedData(
+                f"the data handler {type(handler).__name__} returned {type(bo).__name__}, no BusinessObject"
+            )
+        return bo

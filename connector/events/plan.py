@@ -1,0 +1,66 @@
+"""What a task needs to know, once for a whole run: picklable, resolved, nothing left to look up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from connector.broker.subscriptions import Subscription
+from connector.businessobjects.definition import Definitions
+from connector.businessobjects.handlers import HandlerSpec
+from connector.businessobjects.rules import StaticMetaObject
+from connector.messaging.provider import AccessSpec
+
+
+@dataclass(frozen=True, slots=True)
+class EventPlan:
+    """The event pipeline of one adapter, as its tasks run it.
+
+    Args:
+        application: ApplicationName.
+        definitions: the business objects.
+        rules: the static meta-object; None = the default data handler decides alone.
+        handlers: the recipes of all data handlers that may be asked for.
+        default_handler: MIME type (or class) of the connector's default data handler.
+        subscriptions: in the order of the configuration.
+        default_verb: for events whose rule and body name none; None = then it has none and fails.
+        use_defaults: whether an attribute's default satisfies ``required``.
+        max_body: bytes.
+        max_attempts: deliveries begun for one event; then it has failed.
+        format_property: the header or property that InputFormat means.
+        access: how to read claimed messages.
+        rerun: whether an event whose worker was ended runs again; else it stays in doubt.
+        stop_timeout: seconds a task may go on when its driver or its Spark worker is gone.
+    """
+
+    application: str
+    definitions: Definitions
+    rules: StaticMetaObject | None
+    handlers: tuple[HandlerSpec, ...]
+    default_handler: str
+    subscriptions: tuple[Subscription, ...]
+    default_verb: str | None
+    use_defaults: bool
+    max_body: int
+    max_attempts: int
+    format_property: str
+    access: AccessSpec
+    rerun: bool = True
+    stop_timeout: float = 30.0
+
+
+class WorkItem(NamedTuple):
+    """One claim, as a task sees it."""
+
+    sequence: int
+    destination: str
+    reference: Any
+    delivery_count: int
+
+
+class Assignment(NamedTuple):
+    """What one task has to do: events of different lanes in any order, those of one lane in theirs."""
+
+    journal: str
+    """Path of its journal, without the number of the attempt."""
+    lanes: list[list[WorkItem]]

@@ -1,0 +1,153 @@
+"""Publish: every subscription that matches gets the object (design, sections 4 and 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from connector import faults
+from connector.broker.loading import load_process
+from connector.broker.sinks import DestinationSink, Event, ProcessSink, Watch
+from connector.broker.subscriptions import Broker, Subscription
+from connector.businessobjects.instance import BusinessObject
+from connector.errors import NotActive, TemporaryFailure, Unsubscribed
+from connector.events.convert import Converter
+from connector.events.plan import EventPlan
+from connector.messaging.destination import Destination
+from connector.messaging.provider import MessageAccess, Prepared
+from connector.state.journal import Journal
+
+
+@dataclass(slots=True)
+class Publication:
+    """What the subscribers answered.
+
+    Args:
+        delivered: subscriptions that have confirmed, those of earlier stays in the queue included.
+        prepared: messages to send when the event is settled.
+        failures: what went wrong, by subscription.
+        unsubscribed: subscriptions that do not want the object after all.
+        inactive: the text of the one that is not active; None where all are.
+        begun: whether an external delivery was begun.
+    """
+
+    delivered: list[str] = field(default_factory=list)
+    prepared: list[Prepared] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    unsubscribed: list[str] = field(default_factory=list)
+    inactive: str | None = None
+    begun: bool = False
+
+
+class Publisher:
+    """Delivers objects to subscribers.
+
+    Args:
+        plan: with the subscriptions.
+        deployment: where processes are loaded from.
+        converter: for the formats of destination sinks.
+        access: where prepared messages are made.
+        watch: ends this worker when a process takes too long.
+
+    Raises:
+        ProcessNotFound: a business process cannot be loaded.
+    """
+
+    def __init__(
+        self, plan: EventPlan, deployment: str, converter: Converter, access: MessageAccess, watch: Watch
+    ) -> None:
+        self._plan = plan
+        self._broker = Broker(plan.subscriptions)
+        self._access = access
+        self._external: dict[str, ProcessSink] = {}
+        self._prepared: dict[str, tuple[DestinationSink, Destination]] = {}
+        for subscription in plan.subscriptions:
+            if subscription.process is not None:
+                self._external[subscription.name] = ProcessSink(
+                    load_process(subscription.process, deployment),
+                    subscription.name,
+                    retries=subscription.retries,
+                    timeout=subscription.timeout,
+                    watch=watch,
+                )
+            elif subscription.destination is not None:
+                sink = DestinationSink(
+                    converter.handler(subscription.mime_type).to_body, self._format_of(subscription)
+                )
+                self._prepared[subscription.name] = (sink, subscription.destination)
+
+    def subscribers(self, bo: BusinessObject) -> Sequence[Subscription]:
+        return self._broker.subscribers(bo.type, bo.verb or "")
+
+    def publish(
+        self,
+        bo: BusinessObject,
+        event: Event,
+        subscribers: Sequence[Subscription],
+        confirmed: Sequence[str],
+        journal: Journal,
+        sequence: int,
+    ) -> Publication:
+        """Delivers to each subscriber that has not confirmed before.
+
+        A failure does not keep the object from the others; one that is not active ends the round.
+
+        Raises:
+            OSError: the journal or a prepared message cannot be written.
+        """
+        result = Publication(delivered=[name for name in confirmed if name in {s.name for s in subscribers}])
+        for subscription in subscribers:
+            name = subscription.name
+            if name in result.delivered:
+                continue
+            external = self._external.get(name)
+            if external is None:
+                self._prepare(bo, event, name, result)
+                continue
+            if not result.begun:
+                journal.begin(sequence)
+                result.begun = True
+                faults.point("begin")
+            try:
+                external.deliver(bo, event)
+                result.delivered.append(name)
+            except Unsubscribed as answer:
+                result.unsubscribed.append(_reason(name, answer))
+            except NotActive as answer:
+                result.inactive = _reason(name, answer)
+                break
+            except TemporaryFailure as answer:
+                result.failures.append(f"{_reason(name, answer)} (tried {subscription.retries + 1} times)")
+            except (Exception, SystemExit) as error:
+                result.failures.append(_reason(name, error))
+            faults.point("deliver")
+        return result
+
+    def _prepare(self, bo: BusinessObject, event: Event, name: str, result: Publication) -> None:
+        sink, destination = self._prepared[name]
+        try:
+            message = sink.prepare(bo, event)
+        except Exception as error:
+            result.failures.append(_reason(name, error))
+            return
+        key = f"{self._plan.application}|{event.input_destination}|{event.id}|{name}"
+        result.prepared.append(self._access.prepare(destination, message, key))
+
+    def _format_of(self, subscription: Subscription): # type: ignore[no-untyped-def]
+        rules = self._plan.rules
+
+        def format_of(object_name: str, verb: str) -> str | None:
+            if subscription.format is not None:
+                return subscription.format
+            entry = rules.entry(object_name, verb) if rules is not None else None
+            return entry.properties.get("OutputFormat") if entry is not None else None
+
+        return format_of
+
+
+def _reason(name: str, error: BaseException) -> str:
+    text = str(error).strip()
+    kind = type(error).__name__
+    if isinstance(error, Unsubscribed | NotActive | TemporaryFailure):
+        return f"{name}: {kind}: {text}" if text else f"{name}: {kind}"
+    return f"{name}: {kind}: {text}" if text else f"{name}: {kind}"

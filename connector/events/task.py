@@ -1,0 +1,157 @@
+"""A task: the events of one assignment, converted and published one after the other.
+
+Pure for the rest of the world but for the deliveries themselves: references in, outcomes out. It
+never raises for what is wrong with one event; that is an outcome.
+"""
+
+from __future__ import annotations
+
+from connector import faults
+from connector.broker.sinks import Event, Watch
+from connector.errors import MalformedData, ProviderError, UnknownBusinessObject
+from connector.events.convert import Converter
+from connector.events.outcome import Outcome, pack_prepared
+from connector.events.plan import EventPlan, WorkItem
+from connector.events.publish import Publication, Publisher
+from connector.messaging.message import Message
+from connector.state.journal import Journal
+from connector.status import OutcomeKind
+
+MAX_REASON = 8192
+"""Bytes of a reason that are kept with the message."""
+
+_FAILED = OutcomeKind.FAILED.value
+_PUBLISHED = OutcomeKind.PUBLISHED.value
+_UNSUBSCRIBED = OutcomeKind.UNSUBSCRIBED.value
+_GIVEN_BACK = OutcomeKind.GIVEN_BACK.value
+
+
+class Progress(Watch):
+    """A watch that is also told which event is at work."""
+
+    stopping: bool
+
+    def enter(self, sequence: int) -> None: ...
+
+
+class Task:
+    """Runs the events of one worker, assignment after assignment.
+
+    Args:
+        plan: of the adapter.
+        deployment: directory of processes and plug-ins.
+        progress: told what is going on.
+
+    Raises:
+        ConnectorError: processes or data handlers cannot be loaded.
+    """
+
+    def __init__(self, plan: EventPlan, deployment: str, progress: Progress) -> None:
+        self._plan = plan
+        self._access = plan.access.open()
+        self._converter = Converter(plan, deployment)
+        self._publisher = Publisher(plan, deployment, self._converter, self._access, progress)
+        self._progress = progress
+
+    def run(self, journal_path: str, lanes: list[list[WorkItem]]) -> list[bytes]:
+        """Runs all lanes; returns the outcomes as JSON, without those of events left untouched.
+
+        An event that is given back stops its lane; a process that is not active, or a provider
+        that fails, stops them all.
+
+        Raises:
+            FileExistsError, FileNotFoundError: this assignment may not run (see Journal).
+            OSError: the journal cannot be written.
+        """
+        journal = Journal(journal_path)
+        outcomes: list[bytes] = []
+        try:
+            for lane in lanes:
+                for item in lane:
+                    if self._progress.stopping:
+                        return outcomes
+                    self._progress.enter(item.sequence)
+                    outcome, begun = self._event(item, journal)
+                    data = outcome.to_json()
+                    if begun:
+                        journal.done(item.sequence, data)
+                        faults.point("done")
+                    outcomes.append(data)
+                    if outcome.kind == _GIVEN_BACK:
+                        return outcomes
+            self._access.sync()
+        finally:
+            journal.close()
+        return outcomes
+
+    def _event(self, item: WorkItem, journal: Journal) -> tuple[Outcome, bool]:
+        """The outcome of one event, and whether its delivery was begun."""
+        sequence = item.sequence
+        attempts = item.delivery_count
+        object_name: str | None = None
+        verb: str | None = None
+        try:
+            message = self._access.load(item.reference, self._plan.max_body)
+            earlier, confirmed = _history(message)
+            attempts += earlier
+            bo = self._converter.convert(message, item.destination)
+            object_name, verb = bo.type, bo.verb
+            subscribers = self._publisher.subscribers(bo)
+            if not subscribers:
+                reason = f"no subscription wants {object_name}.{verb}"
+                return Outcome(sequence, _UNSUBSCRIBED, object_name, verb, reason, attempts), False
+            message.destination = item.destination
+            event = Event(message.message_id or "", item.destination, attempts + 1, message)
+            publication = self._publisher.publish(bo, event, subscribers, confirmed, journal, sequence)
+        except UnknownBusinessObject as error:
+            return Outcome(sequence, _UNSUBSCRIBED, None, None, shorten(str(error)), attempts), False
+        except MalformedData as error:
+            return Outcome(sequence, _FAILED, object_name, verb, shorten(str(error)), attempts), False
+        except LookupError as error:
+            reason = f"the message vanished between claim and read: {error}; nobody else may move claimed files"
+            return Outcome(sequence, _FAILED, None, None, reason, attempts), False
+        except ProviderError as error:
+            reason = shorten(str(error))
+            return Outcome(sequence, _GIVEN_BACK, None, None, reason, attempts, provider_failed=True), False
+        return _outcome(sequence, object_name, verb, attempts, publication), publication.begun
+
+
+def _outcome(sequence: int, object_name: str, verb: str | None, attempts: int, publication: Publication) -> Outcome:
+    delivered = tuple(publication.delivered)
+    if publication.begun:
+        attempts += 1
+    if not publication.failures and publication.inactive is None:
+        if not delivered and not publication.prepared:
+            reason = shorten("; ".join(publication.unsubscribed))
+            return Outcome(sequence, _UNSUBSCRIBED, object_name, verb, reason, attempts)
+        sends = tuple(pack_prepared(prepared) for prepared in publication.prepared)
+        return Outcome(sequence, _PUBLISHED, object_name, verb, None, attempts, delivered, sends)
+    discards = tuple(pack_prepared(prepared) for prepared in publication.prepared)
+    if publication.inactive is not None:
+        reason = shorten(publication.inactive)
+        return Outcome(
+            sequence, _GIVEN_BACK, object_name, verb, reason, attempts - 1, delivered, discards=discards
+        )
+    reason = shorten("; ".join(publication.failures))
+    return Outcome(sequence, _FAILED, object_name, verb, reason, attempts, delivered, discards=discards)
+
+
+def _history(message: Message) -> tuple[int, tuple[str, ...]]:
+    """Attempts of earlier stays in a queue, and who has confirmed, from a copy that was moved back."""
+    properties = message.properties
+    if not any(name.startswith("connector_") for name in properties):
+        return 0, ()
+    attempts = properties.get("connector_attempts")
+    earlier = attempts if isinstance(attempts, int) and not isinstance(attempts, bool) and attempts > 0 else 0
+    if properties.get("connector_outcome", _FAILED) != _FAILED:
+        return earlier, ()
+    delivered = properties.get("connector_delivered")
+    return earlier, tuple(delivered.split(";")) if isinstance(delivered, str) and delivered else ()
+
+
+def shorten(text: str) -> str:
+    """At most :data:`MAX_REASON` bytes, cut at a character; text that is no Unicode is escaped."""
+    data = text.encode("utf-8", "backslashreplace")
+    if len(data) <= MAX_REASON:
+        return data.decode()
+    return data[: MAX_REASON - 3].decode("utf-8", "ignore") + "..."

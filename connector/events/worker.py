@@ -1,0 +1,381 @@
+"""The worker: runs assignments in a process of its own, and survives what they do to it.
+
+A business process may crash its interpreter, be killed for lack of memory, or never return. If
+that were the Spark worker itself, Spark would fail the whole job, and with it end the other tasks in the
+middle of innocent events. So each Spark worker keeps one *runner*, a forked child that does the
+work, and watches it. When the runner ends, or a call exceeds its ``timeout`` and it is ended,
+the journal says what was done; the event that was at work runs again alone, up to ``max_attempts``
+times, and the rest goes on. Spark never notices.
+
+A runner whose parent dies (the adapter was killed, the JVM got the signal first) finishes the event
+at work, within ``stop_timeout``, so that as little as possible is in doubt.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import mmap
+import os
+import pickle
+import select
+import signal
+import struct
+import sys
+import time
+import traceback
+from typing import Final
+
+import orjson
+
+from connector.errors import ConnectorError, PipelineError
+from connector.events.outcome import Outcome
+from connector.events.plan import Assignment, EventPlan, WorkItem
+from connector.events.task import Task
+from connector.state.journal import CycleJournal, read_journal
+from connector.status import OutcomeKind
+
+_PR_SET_PDEATHSIG: Final = 1
+_LENGTH: Final = struct.Struct("<Q")
+_STATE: Final = struct.Struct("<qd")
+_NOTHING: Final = -1
+_POLL_MS: Final = 1000
+_MAX_NAME: Final = 200
+
+
+class RunnerProgress:
+    """What the runner is doing, in memory that it shares with its watcher.
+
+    Layout: number of the event at work, the time (monotonic seconds) at which it is ended, 0 for never, and
+    the name of the subscription that is being called.
+    """
+
+    def __init__(self) -> None:
+        self._shared = mmap.mmap(-1, mmap.PAGESIZE)
+        self.stopping = False
+        self.reset()
+
+    def reset(self) -> None:
+        _STATE.pack_into(self._shared, 0, _NOTHING, 0.0)
+
+    def enter(self, sequence: int) -> None:
+        _STATE.pack_into(self._shared, 0, sequence, 0.0)
+
+    def arm(self, seconds: float, what: str) -> None:
+        name = what.encode("utf-8", "replace")[:_MAX_NAME]
+        self._shared[_STATE.size : _STATE.size + 1 + len(name)] = bytes([len(name)]) + name
+        struct.pack_into("<d", self._shared, 8, time.monotonic() + seconds)
+
+    def disarm(self) -> None:
+        struct.pack_into("<d", self._shared, 8, 0.0)
+
+    def read(self) -> tuple[int, float, str]:
+        sequence, deadline = _STATE.unpack_from(self._shared, 0)
+        length = self._shared[_STATE.size]
+        name = self._shared[_STATE.size + 1 : _STATE.size + 1 + length].decode("utf-8", "replace")
+        return sequence, deadline, name
+
+
+class RunnerEnded(Exception):
+    """The runner ended before it answered; ``why`` completes "its worker ..."."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+class Runner:
+    """The child process that converts and publishes.
+
+    Args:
+        plan: of the adapter.
+        deployment: directory of processes and plug-ins.
+    """
+
+    def __init__(self, plan: EventPlan, deployment: str) -> None:
+        self.progress = RunnerProgress()
+        command_read, self._commands = os.pipe()
+        self._answers, answer_write = os.pipe()
+        parent = os.getpid()
+        self.pid = os.fork()
+        if self.pid == 0:
+            status = 1
+            try:
+                _runner_main(plan, deployment, self.progress, command_read, answer_write, parent)
+                status = 0
+            finally:
+                os._exit(status)
+        os.close(command_read)
+        os.close(answer_write)
+        self._ended = os.pidfd_open(self.pid)
+
+    def run(self, assignment: Assignment) -> list[bytes]:
+        """Outcomes of an assignment, as JSON.
+
+        Raises:
+            RunnerEnded: the runner is gone; the journal says how far it came.
+            PipelineError: it cannot do anything at all (a process cannot be loaded, ...).
+        """
+        self.progress.reset()
+        try:
+            _send(self._commands, pickle.dumps(assignment))
+        except BrokenPipeError:
+            raise RunnerEnded(self._how_it_ended()) from None
+        answer = self._receive()
+        kind, _, data = answer.partition(b"\n")
+        if kind == b"E":
+            raise PipelineError(data.decode())
+        return data.split(b"\n") if data else []
+
+    def _receive(self) -> bytes:
+        poll = select.poll()
+        poll.register(self._answers, select.POLLIN)
+        poll.register(self._ended, select.POLLIN)
+        while True:
+            _, deadline, name = self.progress.read()
+            left = deadline - time.monotonic() if deadline else _POLL_MS / 1000
+            if deadline and left <= 0:
+                self.kill()
+                raise RunnerEnded(f"did not return from {name} in time and was ended")
+            ready = dict(poll.poll(min(_POLL_MS, left * 1000 + 1)))
+            if self._answers in ready and ready[self._answers] & select.POLLIN:
+                header = _read_exactly(self._answers, _LENGTH.size)
+                if header is not None:
+                    data = _read_exactly(self._answers, _LENGTH.unpack(header)[0])
+                    if data is not None:
+                        return data
+            if self._ended in ready or self._answers in ready:
+                raise RunnerEnded(self._how_it_ended())
+
+    def kill(self) -> None:
+        """Ends it now."""
+        try:
+            os.kill(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self._how_it_ended()
+
+    def _how_it_ended(self) -> str:
+        """Waits for its end; returns what to say about it."""
+        try:
+            _, status = os.waitpid(self.pid, 0)
+        except ChildProcessError:
+            status = 0
+        for descriptor in (self._commands, self._answers, self._ended):
+            try:
+                os.close(descriptor)
+            except OSError:
+                pass
+        if os.WIFSIGNALED(status):
+            return f"was ended by {signal.Signals(os.WTERMSIG(status)).name}"
+        return f"ended with status {os.waitstatus_to_exitcode(status)}"
+
+
+_runners: dict[tuple[bytes, str], Runner] = {}
+
+
+def run_assignment(plan_bytes: bytes, deployment: str, payload: bytes) -> bytes:
+    """What one partition of the Spark job does: an assignment in, outcomes out.
+
+    Args:
+        plan_bytes: a pickled :class:`EventPlan`, made by the driver of this adapter.
+        deployment: directory of processes and plug-ins on this machine.
+        payload: a pickled :class:`Assignment`.
+
+    Returns:
+        a JSON list of outcomes.
+
+    Raises:
+        PipelineError: processes or data handlers cannot be loaded here.
+    """
+    assignment: Assignment = pickle.loads(payload)  # noqa: S301 - from our own driver
+    plan: EventPlan = pickle.loads(plan_bytes)  # noqa: S301 - from our own driver
+    outcomes = _Supervision(plan, plan_bytes, deployment).run(assignment)
+    return b"[" + b",".join(outcomes) + b"]"
+
+
+def check_worker(plan_bytes: bytes, deployment: str, payload: bytes) -> bytes:
+    """Loads everything an event needs, runs none; for the probe at start. Returns the pid."""
+    plan: EventPlan = pickle.loads(plan_bytes)  # noqa: S301 - from our own driver
+    runner = _runner(plan, plan_bytes, deployment)
+    try:
+        runner.run(Assignment("", []))
+    except RunnerEnded as ended:
+        _runners.clear()
+        raise PipelineError(f"the worker {ended.why} while it loaded processes and data handlers") from None
+    return str(os.getpid()).encode()
+
+
+def _runner(plan: EventPlan, plan_bytes: bytes, deployment: str) -> Runner:
+    key = (plan_bytes, deployment)
+    runner = _runners.get(key)
+    if runner is None:
+        for old in _runners.values():  # another plan: the adapter has started anew
+            old.kill()
+        _runners.clear()
+        runner = _runners[key] = Runner(plan, deployment)
+    return runner
+
+
+class _Supervision:
+    """Brings one assignment to its end, however many runners that takes."""
+
+    def __init__(self, plan: EventPlan, plan_bytes: bytes, deployment: str) -> None:
+        self._plan = plan
+        self._plan_bytes = plan_bytes
+        self._deployment = deployment
+        self._attempt = 0
+        self._deaths: dict[int, int] = {}
+
+    def run(self, assignment: Assignment) -> list[bytes]:
+        lanes = [lane for lane in assignment.lanes if lane]
+        outcomes: list[bytes] = []
+        while lanes:
+            alone = lanes[0][0].sequence in self._deaths
+            batch = [[lanes[0][0]]] if alone else lanes
+            ended = self._once(assignment.journal, batch, outcomes)
+            finished, stopped = _finished(outcomes)
+            if stopped:
+                break
+            lanes = [rest for lane in lanes if (rest := [i for i in lane if i.sequence not in finished])]
+            if ended is None:
+                if not alone:
+                    break
+                continue
+            self._blame(ended, lanes, outcomes)
+            finished, stopped = _finished(outcomes)
+            if stopped:
+                break
+            lanes = [rest for lane in lanes if (rest := [i for i in lane if i.sequence not in finished])]
+        return outcomes
+
+    def _once(self, journal: str, lanes: list[list[WorkItem]], outcomes: list[bytes]) -> RunnerEnded | None:
+        """One run of a runner; adds its outcomes, also those that only its journal knows."""
+        self._attempt += 1
+        path = f"{journal}.{self._attempt}"
+        runner = _runner(self._plan, self._plan_bytes, self._deployment)
+        counted = [
+            [item._replace(delivery_count=item.delivery_count + self._deaths.get(item.sequence, 0)) for item in lane]
+            for lane in lanes
+        ]
+        try:
+            outcomes.extend(runner.run(Assignment(path, counted)))
+            return None
+        except RunnerEnded as ended:
+            self._culprit = runner.progress.read()[0]
+            _runners.clear()
+            found = CycleJournal()
+            try:
+                read_journal(path, found)
+            except FileNotFoundError:
+                pass
+            outcomes.extend(orjson.dumps(values) for values in found.done.values())
+            return ended
+
+    def _blame(self, ended: RunnerEnded, lanes: list[list[WorkItem]], outcomes: list[bytes]) -> None:
+        """Finds the event that ended the worker: it runs again alone, or has failed, or stays in doubt."""
+        item = next((i for lane in lanes for i in lane if i.sequence == self._culprit), None)
+        if item is None:
+            if self._culprit == _NOTHING:
+                raise PipelineError(f"the worker {ended.why} before its first event")
+            return  # it had its outcome already: the runner died between two events
+        deaths = self._deaths[item.sequence] = self._deaths.get(item.sequence, 0) + 1
+        attempts = item.delivery_count + deaths
+        if not self._plan.rerun:
+            reason = f"its worker {ended.why}"
+            kind = OutcomeKind.IN_DOUBT.value
+        elif attempts >= self._plan.max_attempts:
+            times = "once" if attempts == 1 else f"{attempts} times"
+            reason = f"its worker {ended.why}; it was tried {times} (max_attempts)"
+            kind = OutcomeKind.FAILED.value
+        else:
+            # alone, before everything else: it keeps its place in its lane
+            lanes.sort(key=lambda lane: lane[0].sequence != item.sequence)
+            return
+        outcomes.append(Outcome(item.sequence, kind, None, None, reason, attempts).to_json())
+
+
+def _finished(outcomes: list[bytes]) -> tuple[set[int], bool]:
+    """Which events have an outcome, and whether one was given back, which stops the rest."""
+    finished = set()
+    stopped = False
+    for data in outcomes:
+        values = orjson.loads(data)
+        finished.add(values[0])
+        stopped = stopped or values[1] == OutcomeKind.GIVEN_BACK.value
+    return finished, stopped
+
+
+def _runner_main(
+    plan: EventPlan, deployment: str, progress: RunnerProgress, commands: int, answers: int, parent: int
+) -> None:
+    """The life of a runner."""
+
+    def finish_and_stop(signum: int, frame: object) -> None:
+        progress.stopping = True
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, max(0.01, plan.stop_timeout))
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, finish_and_stop)
+    signal.signal(signal.SIGHUP, finish_and_stop)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    _close_inherited({commands, answers})
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != parent:
+        return
+    task: Task | None = None
+    while True:
+        header = _read_exactly(commands, _LENGTH.size)
+        if header is None or progress.stopping:
+            return
+        data = _read_exactly(commands, _LENGTH.unpack(header)[0])
+        if data is None:
+            return
+        assignment: Assignment = pickle.loads(data)  # noqa: S301 - from our own parent
+        try:
+            if task is None:
+                task = Task(plan, deployment, progress)
+                gc.collect()
+                gc.freeze()
+            lanes = [[WorkItem(*item) for item in lane] for lane in assignment.lanes]
+            answer = b"O\n" + b"\n".join(task.run(assignment.journal, lanes) if lanes else [])
+        except ConnectorError as error:
+            answer = b"E\n" + str(error).encode("utf-8", "backslashreplace")
+        except Exception:
+            answer = b"E\n" + traceback.format_exc().encode("utf-8", "backslashreplace")
+        sys.stdout.flush()
+        sys.stderr.flush()
+        try:
+            _send(answers, answer)
+        except BrokenPipeError:
+            return
+
+
+def _close_inherited(kept: set[int]) -> None:
+    """The Spark worker's connections must end with the worker, not with its child."""
+    for name in os.listdir("/proc/self/fd"):
+        descriptor = int(name)
+        if descriptor > 2 and descriptor not in kept:
+            try:
+                os.close(descriptor)
+            except OSError:
+                pass
+
+
+def _send(descriptor: int, data: bytes) -> None:
+    view = memoryview(_LENGTH.pack(len(data)) + data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _read_exactly(descriptor: int, size: int) -> bytes | None:
+    chunks = []
+    while size:
+        chunk = os.read(descriptor, min(size, 1 << 20))
+        if not chunk:
+            return None
+        chunks.append(chunk)
+        size -= len(chunk)
+    return b"".join(chunks)
