@@ -77,7 +77,8 @@ class AttributeEntry(Section):
     """One attribute; ``Name: String`` is short for ``Name: {type: String}``."""
 
     type: Annotated[str, text_kind("type")] = Field(
-        description="`String`, `LongText`, `Boolean`, `Integer`, `Float`, `Double`, `Date`, or a business object."
+        description="`String`, `LongText`, `Boolean`, `Integer`, `Float`, `Double`, `Date`, or a business "
+        "object."
     )
     key: Boolean = Field(default=False, description="Part of the key of the object.")
     foreign_key: Boolean = Field(default=False, description="The key of another object.")

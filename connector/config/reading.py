@@ -6,9 +6,10 @@ hides no other, neither here nor in the checks that compare sections.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -20,6 +21,27 @@ Model = TypeVar("Model", bound=BaseModel)
 Location = tuple[int | str, ...]
 
 
+@dataclass(slots=True)
+class Reading(Generic[Model]):
+    """What could be read of a section.
+
+    Attributes:
+        section: without what was wrong; None where it lacks what it cannot do without.
+        left_out: the places of what was wrong.
+    """
+
+    section: Model | None = None
+    left_out: set[Location] = field(default_factory=set)
+
+    def kept(self, *prefix: int | str) -> Iterator[int]:
+        """The positions in the file of the entries of a list, in the order of those that were kept."""
+        index = 0
+        while True:
+            if (*prefix, index) not in self.left_out:
+                yield index
+            index += 1
+
+
 def read_section(
     model: type[Model],
     node: Node,
@@ -28,7 +50,8 @@ def read_section(
     directory: Path,
     path: str = "",
     refused: Mapping[str, tuple[str, str]] | None = None,
-) -> Model | None:
+    instead: Mapping[Location, str] | None = None,
+) -> Reading[Model]:
     """Reads ``node`` as ``model``.
 
     Args:
@@ -36,29 +59,44 @@ def read_section(
         path: the field that ``node`` stands under.
         refused: what is found and expected where a key, named with its section (``connector.Key``),
             is unknown for a reason of its own.
-
-    Returns:
-        The section without what was wrong; None where it lacks what it cannot do without.
+        instead: texts that stand in for values that are wrong and cannot be left out.
     """
     data = plain(node)
+    reading: Reading[Model] = Reading()
     for _ in range(50):
         try:
-            return model.model_validate(data, context={"directory": directory})
+            reading.section = model.model_validate(data, context={"directory": directory})
+            return reading
         except ValidationError as error:
             details = error.errors(include_url=False)
         wrong: set[Location] = set()
         for detail in details:
-            location = _existing(data, detail["loc"])
             _report(detail, node, path, problems, refused or {}, model)
-            wrong.add(
-                location[:-1] if detail["type"] == "missing" and location == detail["loc"] else location
-            )
+            wrong.add(_to_leave_out(detail, data, model, instead or {}))
         if () in wrong:
-            return None
+            return reading
         # From the end, so that the positions of what is still to be taken out stay right.
         for location in sorted(wrong, key=_position, reverse=True):
-            _take_out(data, location)
-    return None
+            _take_out(data, location, (instead or {}).get(location))
+        reading.left_out |= wrong
+    return reading
+
+
+def _to_leave_out(
+    detail: ErrorDetails, data: Any, model: type[BaseModel], instead: Mapping[Location, str]
+) -> Location:
+    """The place of the least that can be left out because of a mistake."""
+    location = _existing(data, detail["loc"])
+    if location in instead or detail["type"] == "extra_forbidden":
+        return location
+    if detail["type"] == "missing" or not location or not isinstance(location[-1], str):
+        return location
+    # An entry without what it needs is left out as a whole.
+    section = model_at(model, location[:-1])
+    for name, info in section.model_fields.items() if section else ():
+        if location[-1] in (info.alias, name) and info.is_required():
+            return location[:-1]
+    return location
 
 
 def plain(node: Node) -> Any:
@@ -118,13 +156,18 @@ def _existing(data: Any, location: Location) -> Location:
     return tuple(kept)
 
 
-def _take_out(data: Any, location: Location) -> None:
+def _take_out(data: Any, location: Location, instead: str | None) -> None:
     for step in location[:-1]:
-        data = data[step]
-    try:
-        del data[location[-1]]
-    except (KeyError, IndexError):
+        try:
+            data = data[step]
+        except (KeyError, IndexError):
+            return
+    if location[-1] not in data and not isinstance(data, list):
         return
+    if instead is None:
+        del data[location[-1]]
+    else:
+        data[location[-1]] = Leaf.of(instead, Mark(""))
 
 
 def _report(
@@ -185,15 +228,21 @@ def _report_unknown(
 
 def field_names(model: type[BaseModel], location: Location) -> list[str]:
     """The keys that the section at ``location`` of ``model`` takes."""
+    section = model_at(model, location) or model
+    return [info.alias or name for name, info in section.model_fields.items()]
+
+
+def model_at(model: type[BaseModel], location: Location) -> type[BaseModel] | None:
+    """The model of the section at ``location``; None where there is no section."""
+    inside: Any = model
     for step in location:
-        if isinstance(step, int):
-            continue
-        for name, field in model.model_fields.items():
-            if step in (field.alias, name):
-                inner = _model_in(field.annotation)
-                if inner is not None:
-                    model = inner
-    return [field.alias or name for name, field in model.model_fields.items()]
+        if isinstance(inside, type) and issubclass(inside, BaseModel):
+            fields = inside.model_fields
+            inside = next((f.annotation for n, f in fields.items() if step in (f.alias, n)), None)
+            if inside is None:
+                return None
+    # The keys of dictionaries and the positions in lists lead to the model of their entries.
+    return _model_in(inside)
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:

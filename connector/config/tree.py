@@ -250,7 +250,7 @@ class _Builder:
                 mark, "", f"the tag {event.tag!r}", "no tag: the key decides the type of a value"
             )
         if isinstance(event, yaml.ScalarEvent):
-            leaf = Leaf.of(event.value, mark, plain=event.style is None)
+            leaf = Leaf.of(event.value, mark, plain=not event.style)
             if event.anchor:
                 self._anchors[event.anchor] = leaf
             return leaf

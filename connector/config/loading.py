@@ -1,0 +1,216 @@
+"""Loading and checking a deployment: ``adapter.yaml`` and all that it names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from connector.businessobjects.catalogue import Catalogue, discover
+from connector.config.environment import fill_in
+from connector.config.kinds import resolve
+from connector.config.later import LATER, PROVIDERS, not_yet
+from connector.config.lint import Lint, subscription_name
+from connector.config.metaobject_lint import check_metaobjects
+from connector.config.metaobjects import MetaObjects, collect
+from connector.config.model import AdapterFile, Connector, Logging, Provider, Spark, State, Subscription
+from connector.config.problems import Mark, Problems, nearest
+from connector.config.reading import Location, find, read_section
+from connector.config.tree import Items, Leaf, Table, kind_of, read_file
+from connector.errors import ConfigurationError, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """A deployment, complete and checked. Picklable.
+
+    Attributes:
+        file: ``adapter.yaml``, absolute.
+        directory: where it stands; relative paths count from here, and processes are found here.
+        provider, connector, spark, logging, state: its sections (:mod:`connector.config.model`).
+        subscriptions: in the order of the file, each with a name.
+        metaobjects: business objects, rules and options of data handlers.
+        datahandlers: plug-ins of the deployment; None = none.
+    """
+
+    file: Path
+    directory: Path
+    provider: Provider
+    connector: Connector
+    subscriptions: tuple[Subscription, ...]
+    metaobjects: MetaObjects
+    datahandlers: Path | None
+    spark: Spark
+    logging: Logging
+    state: State
+
+
+def load(path: str | Path = "adapter.yaml", environment: Mapping[str, str] | None = None) -> Configuration:
+    """Reads a deployment. Runs no user code and makes no file.
+
+    Args:
+        path: of ``adapter.yaml``.
+        environment: for ``${NAME}``; default: that of the process.
+
+    Raises:
+        ConfigurationError: with every mistake. Warnings alone do not raise.
+    """
+    problems = Problems()
+    configuration = _read(path, environment, problems)
+    if configuration is None or problems.errors:
+        raise ConfigurationError(problems.sorted())
+    return configuration
+
+
+def check(path: str | Path = "adapter.yaml", environment: Mapping[str, str] | None = None) -> list[Problem]:
+    """Every mistake in a deployment, and every warning, by file and place; as :func:`load` otherwise."""
+    problems = Problems()
+    _read(path, environment, problems)
+    return problems.sorted()
+
+
+def _read(
+    path: str | Path, environment: Mapping[str, str] | None, problems: Problems
+) -> Configuration | None:
+    display = str(path)
+    documents = read_file(Path(path), display, problems)
+    if documents is None:
+        return None
+    if not documents:
+        problems.add(Mark(display), "", "is empty", "the sections provider and connector")
+        return None
+    if len(documents) > 1:
+        problems.add(documents[1].mark, "", "a second document", "one document in this file")
+    root = documents[0]
+    if not isinstance(root, Table):
+        problems.add(root.mark, "", kind_of(root), "a mapping with the sections provider and connector")
+        return None
+    filled = fill_in(root, os.environ if environment is None else environment, problems)
+    assert isinstance(filled, Table)
+    file = Path(os.path.abspath(path))
+    directory = file.parent
+    complete = _complete(filled, problems)
+    # A provider of a later version has keys of its own, which nobody knows yet.
+    reading = read_section(
+        AdapterFile, complete, problems, directory=directory, refused=LATER, instead=_STAND_IN
+    )
+    read = reading.section
+    if read is None:
+        return None
+    collected = collect(_metaobject_sources(complete, directory, display), problems)
+    catalogue = _catalogue(complete, read, directory, problems)
+    metaobjects = check_metaobjects(collected, catalogue, directory, problems)
+    Lint(complete, reading, read, metaobjects, collected, catalogue, directory, problems).run()
+    subscriptions = tuple(
+        subscription.model_copy(update={"name": subscription_name(subscription)})
+        for subscription in read.subscriptions
+    )
+    return Configuration(
+        file=file,
+        directory=directory,
+        provider=read.provider,
+        connector=read.connector,
+        subscriptions=subscriptions,
+        metaobjects=metaobjects,
+        datahandlers=read.datahandlers,
+        spark=read.spark,
+        logging=read.logging,
+        state=read.state,
+    )
+
+
+# What is needed and missing is noted and made up, so that all the rest is checked in the same go.
+_NEEDED = {"provider": {"root": "./data"}, "connector": {"ApplicationName": "unnamed"}}
+
+
+_STAND_IN: Final[dict[Location, str]] = {
+    (section, key): text for section, keys in _NEEDED.items() for key, text in keys.items()
+}
+
+
+def _complete(root: Table, problems: Problems) -> Table:
+    """The tree with what is missing made up, so that all the rest is checked in the same go."""
+    complete = Table(root.mark, dict(root.entries), dict(root.keys))
+    for section, keys in _NEEDED.items():
+        node = complete.entries.get(section)
+        if node is None or (isinstance(node, Leaf) and node.is_absent):
+            # Where a misspelt section stands, its unknown key says enough.
+            if not any(nearest(key, [section]) for key in complete.entries if key not in _SECTIONS):
+                mark = complete.keys[section].mark if section in complete.keys else root.mark
+                problems.add(mark, section, f"{section} is missing", f"the section {section}")
+            node = Table(root.mark)
+            for key, value in keys.items():
+                node.put(Leaf.of(key, root.mark), Leaf.of(value, root.mark))
+        elif not isinstance(node, Table):
+            problems.add(node.mark, section, kind_of(node), "a mapping")
+            node = Table(node.mark)
+            for key, value in keys.items():
+                node.put(Leaf.of(key, node.mark), Leaf.of(value, node.mark))
+        elif section == "provider" and _is_later(node, problems):
+            node = Table(
+                node.mark, {"root": Leaf.of("./data", node.mark)}, {"root": Leaf.of("root", node.mark)}
+            )
+        else:
+            node = _complete_section(section, node, keys, complete.keys[section].mark, problems)
+        complete.put(complete.keys.get(section, Leaf.of(section, root.mark)), node)
+    return complete
+
+
+_SECTIONS = tuple(AdapterFile.model_fields)
+
+
+def _complete_section(
+    section: str, node: Table, needed: Mapping[str, str], mark: Mark, problems: Problems
+) -> Table:
+    node = Table(node.mark, dict(node.entries), dict(node.keys))
+    for key, value in needed.items():
+        given = node.entries.get(key)
+        if given is None or (isinstance(given, Leaf) and given.is_absent):
+            # An unset variable has been noted already, and a misspelt key is.
+            failed = isinstance(given, Leaf) and given.from_environment
+            if not failed and not any(nearest(other, [key]) for other in node.entries):
+                problems.add(mark, f"{section}.{key}", f"{key} is missing", f"{key}: ...")
+            node.put(node.keys.get(key, Leaf.of(key, mark)), Leaf.of(value, mark))
+    return node
+
+
+def _is_later(provider: Table, problems: Problems) -> bool:
+    kind = provider.entries.get("type")
+    if isinstance(kind, Leaf) and kind in PROVIDERS:
+        problems.add(kind.mark, "provider.type", not_yet(f"the provider {str(kind)!r}"), "dropbox")
+        return True
+    return False
+
+
+def _metaobject_sources(tree: Table, directory: Path, display: str) -> list[tuple[Path, str, Mark, str]]:
+    node = tree.entries.get("metaobjects")
+    beside = os.path.dirname(display)
+    sources = []
+    items = node.items if isinstance(node, Items) else [node]
+    for index, item in enumerate(items):
+        if isinstance(item, Leaf) and item.strip():
+            _, mark, path = find(
+                tree, ("metaobjects", index) if isinstance(node, Items) else ("metaobjects",)
+            )
+            shown_path = os.path.normpath(os.path.join(beside, os.path.expanduser(item)))
+            sources.append((resolve(item, directory), shown_path, mark, path))
+    return sources
+
+
+def _catalogue(tree: Table, read: AdapterFile, directory: Path, problems: Problems) -> Catalogue | None:
+    """The data handlers; None where those of the deployment cannot be told."""
+    plugins = read.datahandlers
+    if plugins is not None and not plugins.exists():
+        return None  # noted by the lint
+    _, mark, path = find(tree, ("datahandlers",))
+    try:
+        catalogue = discover(directory, plugins)
+    except ConfigurationError as error:
+        for problem in error.problems:
+            problems.add(mark, path, problem.found, problem.expected, problem.nearest)
+        return None
+    for text in catalogue.warnings:
+        problems.add(mark, path, text, "", warning=True)
+    return catalogue

@@ -1,0 +1,377 @@
+"""Reading ``metaobjects/*.yaml`` into definitions, rules and options."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.rules import Rule, StaticMetaObject
+from connector.config.metaobject_model import (
+    ALIASES,
+    MATCH_KEYS,
+    NAME_RULE,
+    REFUSED,
+    BusinessObjectDocument,
+    HandlerDocument,
+    StaticDocument,
+    is_name,
+)
+from connector.config.problems import Mark, Problems, nearest, shown
+from connector.config.reading import find, join, read_section
+from connector.config.tree import Items, Leaf, Node, Table, kind_of, read_file
+from connector.messaging.destination import parse_destination
+
+KINDS: Final = ("business_object", "static_metaobject", "datahandler_metaobject")
+"""The key that says what a document is."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetaObjects:
+    """What ``metaobjects:`` says.
+
+    Attributes:
+        definitions: the business objects.
+        static: static meta-objects by name.
+        handler_options: data-handler meta-object -> MIME type -> option -> text, as written.
+    """
+
+    definitions: Definitions = field(default_factory=Definitions)
+    static: dict[str, StaticMetaObject] = field(default_factory=dict)
+    handler_options: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Document:
+    """One document and where things stand in it."""
+
+    kind: str
+    name: str
+    table: Table
+
+    def place(self, *location: int | str) -> tuple[Mark, str]:
+        """Where ``location`` stands, and its path."""
+        _, mark, path = find(self.table, location)
+        return mark, join(self.name, path)
+
+    def has(self, *location: str) -> bool:
+        """Whether that key is there."""
+        holder, _, _ = find(self.table, location[:-1])
+        return isinstance(holder, Table) and location[-1] in holder.entries
+
+    def key_place(self, *location: str) -> tuple[Mark, str]:
+        """As :meth:`place`, for the key rather than its value."""
+        holder, mark, path = find(self.table, location[:-1])
+        key = location[-1]
+        if isinstance(holder, Table) and key in holder.keys:
+            mark, path = holder.keys[key].mark, join(path, key)
+        return mark, join(self.name, path)
+
+
+@dataclass(slots=True)
+class Collected:
+    """All documents of a deployment.
+
+    Attributes:
+        incomplete: something could not be read at all, so that a name that is missing may stand there.
+        defaults: texts of attribute defaults, by business object and attribute.
+        rules: texts of the rules by static meta-object, with the properties of ``Default`` apart.
+    """
+
+    documents: dict[str, Document] = field(default_factory=dict)
+    definitions: dict[str, Definition] = field(default_factory=dict)
+    defaults: dict[tuple[str, str], Leaf] = field(default_factory=dict)
+    rules: dict[str, tuple[dict[str, Leaf], dict[str, dict[str, Leaf]]]] = field(default_factory=dict)
+    handler_options: dict[str, dict[str, dict[str, Leaf]]] = field(default_factory=dict)
+    incomplete: bool = False
+
+
+def collect(sources: Sequence[tuple[Path, str, Mark, str]], problems: Problems) -> Collected:
+    """Reads the files and directories of ``metaobjects:``.
+
+    Args:
+        sources: path, path as the user would type it, place in ``adapter.yaml``, path of the field.
+        problems: gets what is wrong within each document.
+    """
+    collected = Collected()
+    seen: set[Path] = set()
+    for path, display, mark, where in sources:
+        for file, shown_file in _files(path, display, mark, where, problems, collected):
+            real = file.resolve()
+            if real in seen:
+                continue
+            seen.add(real)
+            documents = read_file(file, shown_file, problems)
+            if documents is None:
+                collected.incomplete = True
+            for document in documents or ():
+                _take(document, collected, problems)
+    return collected
+
+
+def _files(
+    path: Path, display: str, mark: Mark, where: str, problems: Problems, collected: Collected
+) -> Iterator[tuple[Path, str]]:
+    if not path.is_dir():
+        if path.exists():
+            yield path, display
+            return
+        collected.incomplete = True
+        problems.add(mark, where, f"there is no {display}", "a directory of *.yaml files, or a file")
+        return
+    try:
+        names = sorted(os.listdir(path))
+    except OSError as error:
+        collected.incomplete = True
+        problems.add(mark, where, f"{display} cannot be read: {error.strerror}", "a readable directory")
+        return
+    # *.test.yaml are test cases of data handlers.
+    names = [n for n in names if n.endswith(".yaml") and not n.endswith(".test.yaml") and n[0] != "."]
+    if not names:
+        problems.add(mark, where, f"there is no *.yaml in {display}", "definitions", warning=True)
+    for name in names:
+        yield path / name, os.path.join(display, name)
+
+
+def _take(node: Node, collected: Collected, problems: Problems) -> None:
+    if not isinstance(node, Table):
+        problems.add(node.mark, "", kind_of(node), f"a mapping with {_kinds()}")
+        collected.incomplete = True
+        return
+    present = [kind for kind in KINDS if kind in node.entries]
+    if len(present) != 1:
+        collected.incomplete = True
+        if present:
+            where = node.keys[present[1]].mark
+            problems.add(
+                where, present[1], f"{' and '.join(present)} in one document", "--- between documents"
+            )
+            return
+        first = next(iter(node.keys.values()), None)
+        near = next((close for key in node.keys if (close := nearest(key, KINDS))), None)
+        problems.add(first.mark if first else node.mark, "", "a document of unknown kind", _kinds(), near)
+        return
+    kind = present[0]
+    name_node = node.entries[kind]
+    if not isinstance(name_node, Leaf) or not is_name(name_node):
+        collected.incomplete = True
+        found = shown(name_node) if isinstance(name_node, Leaf) else kind_of(name_node)
+        problems.add(name_node.mark, kind, found, f"a name: {NAME_RULE}")
+        return
+    name = str(name_node)
+    table = _rename(node, problems, name)
+    document = Document(kind, name, table)
+    first_document = collected.documents.get(name)
+    if first_document is not None:
+        first_mark, _ = first_document.key_place(first_document.kind)
+        problems.add(
+            name_node.mark,
+            kind,
+            f"{name!r} is defined twice, first in {first_mark.file}:{first_mark.line}",
+            "one definition",
+        )
+        return
+    collected.documents[name] = document
+    reader = {
+        "business_object": _read_business_object,
+        "static_metaobject": _read_static,
+        "datahandler_metaobject": _read_handlers,
+    }[kind]
+    reader(document, collected, problems)
+
+
+def _kinds() -> str:
+    return "business_object, static_metaobject or datahandler_metaobject"
+
+
+def _rename(table: Table, problems: Problems, path: str) -> Table:
+    """The table with the source's names of keys replaced by the short ones."""
+    renamed = Table(table.mark)
+    for key, value in table.entries.items():
+        written = table.keys[key]
+        short = ALIASES.get(key, key)
+        if short in renamed.entries:
+            first = renamed.keys[short]
+            problems.add(
+                written.mark,
+                join(path, key),
+                f"{first.raw!r} in line {first.mark.line} and {key!r} in line {written.mark.line} "
+                "are the same key",
+                "one of them",
+            )
+            continue
+        renamed.put(Leaf.of(short, written.mark, raw=key), value)
+    return renamed
+
+
+def _each(table: Table, key: str) -> Iterator[tuple[str, Node]]:
+    inner = table.entries.get(key)
+    if isinstance(inner, Table):
+        yield from list(inner.entries.items())
+
+
+def _set(table: Table, key: str, name: str, node: Node) -> None:
+    inner = table.entries[key]
+    if isinstance(inner, Table):
+        inner.entries[name] = node
+
+
+def _check_names(document: Document, key: str, problems: Problems) -> None:
+    inner = document.table.entries.get(key)
+    if not isinstance(inner, Table):
+        return
+    for name in [name for name in inner.entries if not is_name(name)]:
+        problems.add(inner.keys[name].mark, join(document.name, f"{key}.{name}"), shown(name), NAME_RULE)
+        del inner.entries[name], inner.keys[name]
+
+
+def _read_business_object(document: Document, collected: Collected, problems: Problems) -> None:
+    table = document.table
+    for key in ("verbs", "attributes"):
+        _check_names(document, key, problems)
+    for name, node in _each(table, "verbs"):
+        if isinstance(node, Leaf) and node.is_absent:
+            _set(table, "verbs", name, Table(node.mark))
+        elif isinstance(node, Table):
+            _set(table, "verbs", name, _rename(node, problems, f"{document.name}.verbs.{name}"))
+    for name, node in _each(table, "attributes"):
+        if isinstance(node, Leaf) and not node.is_absent:
+            short = Table(node.mark)
+            short.put(Leaf.of("type", node.mark), node)
+            _set(table, "attributes", name, short)
+        elif isinstance(node, Leaf):
+            _set(table, "attributes", name, Table(node.mark))
+        elif isinstance(node, Table):
+            _set(table, "attributes", name, _rename(node, problems, f"{document.name}.attributes.{name}"))
+    read = read_section(BusinessObjectDocument, table, problems, directory=Path(), path=document.name).section
+    if read is None:
+        collected.incomplete = True
+        return
+    attributes = {}
+    for name, entry in read.attributes.items():
+        attributes[name] = Attribute(
+            name=name,
+            type=entry.type,
+            is_key=entry.key,
+            is_foreign_key=entry.foreign_key,
+            is_required=entry.required,
+            max_length=entry.max_length,
+            cardinality=entry.cardinality.lower(),
+            app_specific_info=entry.app_specific_info,
+        )
+        if isinstance(entry.default, Leaf):
+            collected.defaults[document.name, name] = entry.default
+    # A verb that has a mistake of its own is one all the same.
+    verbs = {name: Verb(name) for name, _ in _each(table, "verbs")}
+    verbs.update({name: Verb(name, verb.app_specific_info) for name, verb in read.verbs.items()})
+    collected.definitions[document.name] = Definition(
+        document.name,
+        read.version,
+        read.app_specific_info,
+        attributes,
+        verbs,
+    )
+
+
+def _read_static(document: Document, collected: Collected, problems: Problems) -> None:
+    table = document.table
+    for name, node in _each(table, "rules"):
+        if isinstance(node, Leaf):
+            _set(table, "rules", name, _pairs(node, f"{document.name}.rules.{name}", problems))
+    rules = table.entries.get("rules")
+    if isinstance(rules, Table) and "Default" in rules.entries:
+        # Where the source keeps it: an attribute beside the rules.
+        key, node = rules.keys.pop("Default"), rules.entries.pop("Default")
+        if "Default" in table.entries:
+            problems.add(key.mark, f"{document.name}.rules.Default", "a second Default", "one")
+        else:
+            table.put(key, node)
+    default = table.entries.get("Default")
+    if isinstance(default, Leaf) and not default.is_absent:
+        table.entries["Default"] = _pairs(default, f"{document.name}.Default", problems)
+    read = read_section(
+        StaticDocument, table, problems, directory=Path(), path=document.name, refused=REFUSED
+    ).section
+    if read is None:
+        collected.incomplete = True
+        return
+
+    def texts(names: set[str], *location: str) -> dict[str, Leaf]:
+        holder, _, _ = find(table, location)
+        found = {}
+        for key, node in holder.entries.items() if isinstance(holder, Table) else ():
+            if key in names and isinstance(node, Leaf):
+                found[key] = node
+        return found
+
+    defaults: dict[str, Leaf] = {}
+    if read.default is not None:
+        defaults = texts(_given(read.default), "Default")
+    collected.rules[document.name] = (
+        defaults,
+        {name: texts(_given(entry), "rules", name) for name, entry in read.rules.items()},
+    )
+
+
+def _given(entry: object) -> set[str]:
+    """The keys of a rule that were read, by their names in the file."""
+    fields = type(entry).model_fields  # type: ignore[attr-defined]
+    return {fields[name].alias for name in entry.model_fields_set}  # type: ignore[attr-defined]
+
+
+def _pairs(leaf: Leaf, path: str, problems: Problems) -> Table:
+    """``name=value;name=value`` as a mapping."""
+    table = Table(leaf.mark)
+    offset = 0
+    for part in leaf.split(";"):
+        column = leaf.mark.column + offset + len(part) - len(part.lstrip()) + (not leaf.plain)
+        # Only within the first line are the columns of the file those of the text.
+        mark = leaf.mark if "\n" in leaf else leaf.mark._replace(column=column)
+        offset += len(part) + 1
+        if not part.strip():
+            continue
+        name, separator, value = part.strip().partition("=")
+        if not separator or not name.strip():
+            problems.add(mark, path, shown(part.strip()), "name=value;name=value")
+        elif name.strip() in table.entries:
+            problems.add(mark, path, f"{name.strip()!r} stands twice", "it once")
+        else:
+            table.put(Leaf.of(name.strip(), mark), Leaf.of(value.strip(), mark))
+    return table
+
+
+def _read_handlers(document: Document, collected: Collected, problems: Problems) -> None:
+    table = document.table
+    handlers = table.entries.get("handlers")
+    if isinstance(handlers, Items):
+        problems.add(handlers.mark, f"{document.name}.handlers", "a list", "MIME type: options")
+        table.entries.pop("handlers")
+    for name, node in _each(table, "handlers"):
+        if isinstance(node, Leaf) and node.is_absent:
+            _set(table, "handlers", name, Table(node.mark))
+    read = read_section(HandlerDocument, table, problems, directory=Path(), path=document.name).section
+    if read is None:
+        collected.incomplete = True
+        return
+    collected.handler_options[document.name] = {
+        mime: {option: text for option, text in options.items() if isinstance(text, Leaf)}
+        for mime, options in read.handlers.items()
+    }
+
+
+def make_rule(name: str, pair: tuple[str, str], texts: dict[str, Leaf], defaults: dict[str, Leaf]) -> Rule:
+    """The rule that the texts of an entry mean."""
+    destination = texts.get("InputDestination")
+    properties = {key: str(text) for key, text in defaults.items()}
+    properties.update({key: str(text) for key, text in texts.items() if key not in MATCH_KEYS})
+    return Rule(
+        name,
+        pair[0],
+        pair[1],
+        str(texts["InputFormat"]) if "InputFormat" in texts else None,
+        parse_destination(destination) if destination is not None else None,
+        properties,
+    )
