@@ -120,6 +120,7 @@ class Settlement:
 class Poller(Protocol):
     """Takes messages of one destination, highest priority first, then oldest."""
 
+    destination: Destination
     expired: int
     """Messages found expired since the poller was made."""
 

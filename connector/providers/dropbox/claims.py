@@ -161,6 +161,7 @@ class QueuePoller:
     ) -> None:
         self._layout = layout
         self._headers = headers
+        self.destination = destination
         self._client_id = client_id
         self._limit = limit
         self._keep = keep

@@ -1,0 +1,337 @@
+"""The poll cycle: claim, run the job, settle; and a drain, which claims while a job runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from connector.errors import ProviderError
+from connector.events.claiming import Batch, claim_round_robin
+from connector.events.job import CycleJob, Result
+from connector.events.lanes import lane_key
+from connector.events.outcome import Outcome
+from connector.events.settling import Settling, rolled_back, timestamp, untouched
+from connector.events.summary import Summary
+from connector.messaging.provider import Claim, Connection, Poller, Settlement
+from connector.state.duplicates import DuplicateWindow
+from connector.state.journal import JournalDirectory
+from connector.status import OutcomeKind, ReturnCode
+
+_log = logging.getLogger("connector.events")
+
+
+@dataclass(frozen=True, slots=True)
+class PollSettings:
+    """How an adapter polls.
+
+    Args:
+        quantity: PollQuantity, messages of one destination and poll.
+        order: ``destination``, ``group`` or ``none``.
+        max_attempts: deliveries begun for one event; then it has failed.
+    """
+
+    quantity: int
+    order: str
+    max_attempts: int
+
+
+@dataclass(slots=True)
+class CycleReport:
+    """What one cycle came to.
+
+    Args:
+        code: SUCCEED, or APPRESPONSETIMEOUT where the poll has to end.
+        claimed, settled: numbers of events; expired messages are in neither.
+        reason: why it is not SUCCEED.
+        provider_failed: whether a new connection may help.
+    """
+
+    code: ReturnCode
+    claimed: int = 0
+    settled: int = 0
+    reason: str = ""
+    provider_failed: bool = False
+
+
+class EventCycles:
+    """Runs poll cycles for one connection.
+
+    Args:
+        connection: of the provider; used by the calling thread only.
+        pollers: of the inputs, in the order of the configuration.
+        job: runs a batch.
+        journals: of this client.
+        settling: decides what settles an event.
+        window: for duplicate event elimination; None = it is off.
+        summary: counts.
+        settings: of the adapter.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        pollers: Sequence[Poller],
+        job: CycleJob,
+        journals: JournalDirectory,
+        settling: Settling,
+        window: DuplicateWindow | None,
+        summary: Summary,
+        settings: PollSettings,
+    ) -> None:
+        self._connection = connection
+        self._pollers = list(pollers)
+        self._job = job
+        self._journals = journals
+        self._settling = settling
+        self._window = window
+        self._summary = summary
+        self._settings = settings
+        self._cycle = 0
+        self._expired: dict[int, int] = {}
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="cycle-job")
+        self.stopping = False
+        """Set from a signal handler: no more is claimed; what runs is finished."""
+
+    def poll(self) -> CycleReport:
+        """One cycle.
+
+        Raises:
+            ProviderError: it could not be settled; the claims are still ours, recovery finishes them.
+        """
+        batch = self._claim(())
+        if not batch.claims:
+            return _report(batch, 0)
+        return self._settle(batch, self._start(batch).result())
+
+    def drain(self, after_cycle: Callable[[CycleReport], None] | None = None) -> CycleReport:
+        """Cycles until the inputs are empty. Claims the next batch while the job of one runs.
+
+        Ends early when a cycle does not SUCCEED, or claims something and settles nothing.
+
+        Raises:
+            ProviderError: as :meth:`poll`.
+        """
+        batch = self._claim(())
+        future = self._start(batch)
+        while True:
+            if not batch.claims:
+                return _report(batch, 0)
+            following = Batch(self._cycle) if self.stopping else self._claim(batch.keys)
+            result = future.result()
+            stop = self._must_stop(batch, result) or self.stopping
+            self._note_published(batch, result)
+            self._after(batch, result, following, give_back=stop)
+            if following.claims and not stop:
+                future = self._start(following)
+            try:
+                report = self._settle(batch, result)
+            except ProviderError:
+                if following.claims and not stop:
+                    future.result()  # its journals say what it did; recovery settles it
+                raise
+            if after_cycle is not None:
+                after_cycle(report)
+            if stop or report.code is not ReturnCode.SUCCEED or (report.claimed and not report.settled):
+                if following.claims:
+                    rest = self._settle(following, Result() if stop else future.result())
+                    report.claimed += rest.claimed
+                    report.settled += rest.settled
+                if report.code is ReturnCode.SUCCEED and not stop:
+                    report.code, report.reason = ReturnCode.FAIL, "a cycle claimed messages and settled none"
+                return report
+            batch = following
+
+    def run_claims(self, claims: Sequence[Claim], cycle: int) -> CycleReport:
+        """Runs claims that were adopted from a dead client, as a cycle of their own.
+
+        Raises:
+            ProviderError: as :meth:`poll`.
+        """
+        batch = Batch(cycle, claims=list(claims))
+        self._decide(batch, ())
+        return self._settle(batch, self._start(batch).result())
+
+    def next_cycle(self) -> int:
+        """A number that no cycle of this client has had."""
+        self._cycle += 1
+        return self._cycle
+
+    def close(self) -> None:
+        self._executor.shutdown(wait=True)
+
+    # -- the steps ---------------------------------------------------------------------------------
+
+    def _claim(self, in_flight: Sequence[str]) -> Batch:
+        batch = claim_round_robin(self._pollers, self._settings.quantity, self.next_cycle())
+        for number, poller in enumerate(self._pollers):
+            seen = self._expired.get(number, 0)
+            if poller.expired != seen:
+                self._summary.expired(str(poller.destination), poller.expired - seen)
+                self._expired[number] = poller.expired
+        if batch.failure is not None:
+            _log.error("%s", batch.failure)
+        self._decide(batch, in_flight)
+        return batch
+
+    def _decide(self, batch: Batch, in_flight: Sequence[str]) -> None:
+        """Outcomes that need no task: duplicates, and events whose delivery was begun too often."""
+        if self._window is not None:
+            self._find_duplicates(batch, self._window, in_flight)
+        for claim in batch.claims:
+            count = claim.delivery_count
+            if count >= self._settings.max_attempts and claim.sequence not in batch.decided:
+                reason = f"its delivery was begun {count} times and never came to an end (max_attempts)"
+                batch.decided[claim.sequence] = Outcome(
+                    claim.sequence, OutcomeKind.FAILED.value, None, None, reason, count
+                )
+
+    def _find_duplicates(self, batch: Batch, window: DuplicateWindow, in_flight: Sequence[str]) -> None:
+        if not batch.claims:
+            return
+        batch.keys = [claim.duplicate_key for claim in batch.claims]
+        busy = window.reserve(batch.keys, in_flight)
+        seen = set(in_flight)
+        for sequence, key in enumerate(batch.keys):
+            if key in window:
+                batch.decided[sequence] = _duplicate(batch.claims[sequence])
+            elif key in busy:
+                batch.returned.add(sequence)
+            elif key in seen:
+                batch.waiting.append(sequence)
+            else:
+                seen.add(key)
+
+    def _start(self, batch: Batch) -> Future[Result]:
+        kept_back = batch.returned.union(batch.decided, batch.waiting)
+        claims = [claim for claim in batch.claims if claim.sequence not in kept_back] if kept_back else batch.claims
+        return self._executor.submit(self._job.run, batch, claims)
+
+    def _note_published(self, batch: Batch, result: Result) -> None:
+        if self._window is not None:
+            keys = batch.keys
+            self._window.add(
+                keys[outcome.sequence]
+                for outcome in result.outcomes.values()
+                if outcome.kind == OutcomeKind.PUBLISHED.value
+            )
+
+    def _after(self, batch: Batch, result: Result, following: Batch, *, give_back: bool) -> None:
+        """What the end of one batch means for the next, which was claimed before it was known."""
+        if give_back:
+            following.returned.update(range(len(following.claims)))
+            following.decided.clear()
+            following.waiting.clear()
+            return
+        if self._window is not None:
+            self._resolve_waiting(following, self._window, final=False)
+        stopped = {
+            lane_key(self._settings.order, claim)
+            for claim in batch.claims
+            if claim.sequence not in result.outcomes
+            and claim.sequence not in batch.decided
+            and claim.sequence not in batch.waiting
+        } - {None}
+        if stopped:
+            for claim in following.claims:
+                if lane_key(self._settings.order, claim) in stopped:
+                    following.returned.add(claim.sequence)
+                    following.decided.pop(claim.sequence, None)
+
+    def _resolve_waiting(self, batch: Batch, window: DuplicateWindow, *, final: bool) -> None:
+        """Second copies: a duplicate when the first was published, else they run or come again."""
+        first: set[str] = set()
+        waiting = []
+        for sequence in batch.waiting:
+            key = batch.keys[sequence]
+            if key in window:
+                batch.decided[sequence] = _duplicate(batch.claims[sequence])
+            elif final:
+                batch.returned.add(sequence)
+            elif key in first or any(
+                other == key and number < sequence and number not in batch.waiting
+                for number, other in enumerate(batch.keys)
+            ):
+                waiting.append(sequence)
+            else:
+                first.add(key)
+        batch.waiting = waiting
+
+    @staticmethod
+    def _must_stop(batch: Batch, result: Result) -> bool:
+        return (
+            result.error is not None
+            or batch.failure is not None
+            or any(o.kind == OutcomeKind.GIVEN_BACK.value for o in result.outcomes.values())
+        )
+
+    def _settle(self, batch: Batch, result: Result) -> CycleReport:
+        self._note_published(batch, result)
+        if self._window is not None and batch.keys:
+            self._resolve_waiting(batch, self._window, final=True)
+        outcomes = {**result.outcomes, **batch.decided}
+        now = timestamp()
+        settlements: list[Settlement] = []
+        settled: list[tuple[Claim, Outcome, bool]] = []
+        report = _report(batch, 0)
+        keys = batch.keys or None
+        for claim in batch.claims:
+            outcome = outcomes.get(claim.sequence)
+            if outcome is None or claim.sequence in batch.returned:
+                begun = result.begun.get(claim.sequence, 0)
+                settlements.append(rolled_back(claim, begun) if begun else untouched(claim))
+                continue
+            key = keys[claim.sequence] if keys is not None else None
+            settlement = self._settling.settlement(claim, outcome, key, now)
+            if settlement is not None:
+                settlements.append(settlement)
+            if outcome.kind == OutcomeKind.GIVEN_BACK.value:
+                report.code = ReturnCode.APPRESPONSETIMEOUT
+                report.reason = outcome.reason or ""
+                report.provider_failed = outcome.provider_failed
+            else:
+                discarded = settlement is not None and settlement.copy_to is None
+                settled.append((claim, outcome, discarded))
+        identities = [claim.message_id for claim, _, _ in settled]
+        self._connection.settle(settlements)
+        self._journals.forget(batch.cycle)
+        report.settled = len(settled)
+        report.claimed = len(batch.claims)
+        if result.error is not None:
+            report.code, report.reason = ReturnCode.APPRESPONSETIMEOUT, str(result.error)
+            report.provider_failed = True
+        for (claim, outcome, discarded), identity in zip(settled, identities, strict=True):
+            self._summary.settled(
+                str(claim.destination),
+                identity,
+                outcome.object,
+                outcome.verb,
+                outcome.kind,
+                outcome.reason,
+                discarded=discarded,
+            )
+            if outcome.kind not in (OutcomeKind.PUBLISHED.value, OutcomeKind.DUPLICATE.value):
+                _log.warning("%s of %s: %s: %s", identity, claim.destination, outcome.kind, outcome.reason)
+        if report.reason:
+            _log.error("the poll ends: %s", report.reason)
+        return report
+
+
+def _report(batch: Batch, settled: int) -> CycleReport:
+    report = CycleReport(ReturnCode.SUCCEED, len(batch.claims), settled)
+    if batch.failure is not None:
+        report.code = ReturnCode.APPRESPONSETIMEOUT
+        report.reason = str(batch.failure)
+        report.provider_failed = True
+    return report
+
+
+def _duplicate(claim: Claim) -> Outcome:
+    attempts = claim.headers().properties.get("connector_attempts", 0)
+    return Outcome(
+        claim.sequence,
+        OutcomeKind.DUPLICATE.value,
+        reason="it was published before",
+        attempts=attempts if isinstance(attempts, int) else 0,
+    )

@@ -1,0 +1,179 @@
+"""The job of one cycle: assignments to tasks, outcomes back, whatever becomes of the tasks."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import orjson
+
+from connector.errors import PipelineError
+from connector.events.claiming import Batch
+from connector.events.lanes import make_lanes, spread
+from connector.events.outcome import Outcome
+from connector.events.plan import Assignment, EventPlan
+from connector.messaging.provider import Claim
+from connector.state.journal import JournalDirectory
+from connector.status import OutcomeKind
+
+FUNCTION: Final = "connector.events.worker:run_assignment"
+CHECK: Final = "connector.events.worker:check_worker"
+
+_TASK_COST: Final = 0.008
+"""Seconds that one more task of a job costs; below that an event is better off in another's."""
+
+
+class Pipeline(Protocol):
+    """What runs the tasks: Spark (:class:`connector.spark.pipeline.SparkPipeline`)."""
+
+    @property
+    def parallelism(self) -> int: ...
+
+    @property
+    def alive(self) -> bool: ...
+
+    def run(self, function: str, plan: bytes, payloads: Sequence[bytes], description: str) -> list[bytes]:
+        """One job, one task for each payload.
+
+        Raises:
+            PipelineError: a task or all of it failed.
+        """
+
+
+@dataclass(slots=True)
+class Result:
+    """What a job has brought.
+
+    Args:
+        outcomes: by sequence; an event that is in neither was left untouched.
+        begun: deliveries begun of events without an outcome, by sequence.
+        error: why the job could not be finished; None where it was.
+    """
+
+    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    begun: dict[int, int] = field(default_factory=dict)
+    error: PipelineError | None = None
+
+
+class CycleJob:
+    """Runs batches as jobs.
+
+    Args:
+        pipeline: runs the tasks.
+        plan: of the adapter.
+        journals: of this client.
+        order: ``destination``, ``group`` or ``none``.
+        patience: seconds to wait for a task that is still writing its journal after its job has failed.
+    """
+
+    def __init__(
+        self, pipeline: Pipeline, plan: EventPlan, journals: JournalDirectory, order: str, patience: float
+    ) -> None:
+        self._pipeline = pipeline
+        self._plan = plan
+        self._plan_bytes = pickle.dumps(plan, protocol=5)
+        self._journals = journals
+        self._order = order
+        self._patience = patience
+        self._seconds_an_event = 1.0
+
+    @property
+    def plan_bytes(self) -> bytes:
+        return self._plan_bytes
+
+    def run(self, batch: Batch, claims: Sequence[Claim]) -> Result:
+        """Runs the given claims of a batch. Called from a thread of its own; never raises PipelineError."""
+        result = Result()
+        pending = list(claims)
+        attempts: dict[int, int] = {}
+        for number in range(self._plan.max_attempts * 2 + 1):
+            if not pending:
+                break
+            suspects = [claim for claim in pending if claim.sequence in attempts]
+            now = suspects[:1] or pending
+            error = self._once(batch.cycle, number, now, attempts, result)
+            if error is not None:
+                journal = self._read_journals(batch.cycle, result)
+                if not journal:
+                    result.error = error
+                    break
+                for sequence, times in result.begun.items():
+                    if sequence not in result.outcomes:
+                        attempts[sequence] = times
+                if not self._pipeline.alive:
+                    result.error = error
+                    break
+                self._give_up(pending, attempts, result, str(error))
+                if not suspects and not attempts:
+                    result.error = error  # nothing was begun: it would fail the same way again
+                    break
+            elif any(o.kind == OutcomeKind.GIVEN_BACK.value for o in result.outcomes.values()) or not suspects:
+                break
+            pending = [claim for claim in pending if claim.sequence not in result.outcomes]
+        result.begun = {s: n for s, n in result.begun.items() if s not in result.outcomes}
+        return result
+
+    def _once(
+        self, cycle: int, number: int, claims: Sequence[Claim], attempts: dict[int, int], result: Result
+    ) -> PipelineError | None:
+        lanes = make_lanes(self._order, claims)
+        if attempts:
+            lanes = [
+                [i._replace(delivery_count=i.delivery_count + attempts.get(i.sequence, 0)) for i in lane]
+                for lane in lanes
+            ]
+        payloads = [
+            pickle.dumps(Assignment(self._journals.file(cycle, task, number), part), protocol=5)
+            for task, part in enumerate(spread(lanes, self._partitions(len(claims))))
+        ]
+        started = time.monotonic()
+        count = len(claims)
+        try:
+            answers = self._pipeline.run(
+                FUNCTION, self._plan_bytes, payloads, f"poll cycle {cycle}: {count} event{'s' * (count != 1)}"
+            )
+        except PipelineError as error:
+            return error
+        spent = (time.monotonic() - started) * len(payloads) / count
+        self._seconds_an_event += (spent - self._seconds_an_event) * 0.3
+        for answer in answers:
+            for values in orjson.loads(answer):
+                result.outcomes[values[0]] = Outcome.from_list(values)
+        return None
+
+    def _partitions(self, events: int) -> int:
+        """As many tasks as there are cores, unless the events are too few and too quick to repay them."""
+        worth = int(events * self._seconds_an_event / _TASK_COST)
+        return max(1, min(self._pipeline.parallelism, worth))
+
+    def _read_journals(self, cycle: int, result: Result) -> bool:
+        """Adds what the journals of a failed job say; False when a task still writes one."""
+        if not self._journals.wait(self._patience):
+            return False
+        journal = self._journals.read(cycle)
+        for values in journal.done.values():
+            if isinstance(values, list):
+                outcome = Outcome.from_list(values)
+                result.outcomes.setdefault(outcome.sequence, outcome)
+        result.begun = journal.begun
+        return True
+
+    def _give_up(
+        self, pending: Sequence[Claim], attempts: dict[int, int], result: Result, why: str
+    ) -> None:
+        """Events whose worker has died too often have failed; where nothing may run twice, they stay."""
+        for claim in pending:
+            times = attempts.get(claim.sequence)
+            if times is None or claim.sequence in result.outcomes:
+                continue
+            total = claim.delivery_count + times
+            if not self._plan.rerun:
+                kind, reason = OutcomeKind.IN_DOUBT.value, f"its worker ended: {why}"
+            elif total >= self._plan.max_attempts:
+                kind, reason = OutcomeKind.FAILED.value, f"ended its worker {total} times: {why}"
+            else:
+                continue
+            result.outcomes[claim.sequence] = Outcome(claim.sequence, kind, None, None, reason, total)

@@ -1,0 +1,219 @@
+"""Recovery: what dead clients have left (seed 004 "Event status and recovery"; design, section 4).
+
+The journal decides first: done is settled with its outcome, untouched goes back to its queue as it
+was. What was begun is in doubt. Without an in-progress destination it goes back and runs again
+(a rollback, the delivery count one more); with one, ``InDoubtEvents`` decides.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from connector.errors import ConnectorError, ProviderError
+from connector.events.outcome import Outcome
+from connector.events.settling import Settling, rolled_back, timestamp, untouched
+from connector.events.summary import Summary
+from connector.messaging.destination import Destination
+from connector.messaging.provider import Claim, Connection, Leftover, Settlement
+from connector.state.duplicates import DuplicateWindow
+from connector.state.journal import CycleJournal, JournalDirectory
+from connector.status import OutcomeKind
+
+_log = logging.getLogger("connector.recovery")
+
+
+class InDoubtPolicy(Enum):
+    """``InDoubtEvents``: what happens to messages left in the in-progress destination."""
+
+    REPROCESS = "Reprocess"
+    FAIL_ON_STARTUP = "FailOnStartup"
+    IGNORE = "Ignore"
+    LOG_ERROR = "LogError"
+
+
+class InDoubtAtStartup(ConnectorError):
+    """FailOnStartup: messages of unknown fate wait in the in-progress destination.
+
+    Look at them, then delete them or move them back to an input, and start again.
+    """
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What a recovery has found.
+
+    Args:
+        settled, returned: events settled with a journalled outcome; events back in their queues.
+        reprocess: claims of an in-progress destination to adopt and run, oldest first.
+        in_doubt: messages that stay where they are.
+        busy: whether a task of a dead client still runs, so that it has to be looked at again.
+    """
+
+    settled: int = 0
+    returned: int = 0
+    reprocess: list[Claim] = field(default_factory=list)
+    in_doubt: list[Claim] = field(default_factory=list)
+    busy: bool = False
+
+
+_NOBODY: Final = CycleJournal()
+
+
+class Recovery:
+    """Takes over from dead clients.
+
+    Args:
+        connection: of this adapter.
+        settling: decides what settles an event.
+        summary: counts what is settled.
+        window: of duplicates; None where it is off.
+        in_progress: InProgressDestination, None without.
+        policy: InDoubtEvents.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        settling: Settling,
+        summary: Summary,
+        window: DuplicateWindow | None,
+        in_progress: Destination | None,
+        policy: InDoubtPolicy,
+    ) -> None:
+        self._connection = connection
+        self._settling = settling
+        self._summary = summary
+        self._window = window
+        self._in_progress = in_progress
+        self._policy = policy
+
+    def run(self, *, at_start: bool, patience: float) -> Recovered:
+        """Settles or returns what dead clients have left.
+
+        Args:
+            at_start: also looks at messages that no client owns, and applies FailOnStartup.
+            patience: seconds to wait for a task of a dead client that still runs.
+
+        Raises:
+            InDoubtAtStartup: as the policy demands.
+            ProviderError: something cannot be settled.
+        """
+        result = Recovered()
+        for leftover in self._connection.leftovers(self._in_progress, at_start=at_start):
+            try:
+                self._take_over(leftover, result, patience)
+            finally:
+                leftover.release()
+        if at_start and self._in_progress is not None:
+            known = {claim.reference for claim in (*result.reprocess, *result.in_doubt)}
+            for claim in self._connection.unowned(self._in_progress):
+                if claim.reference not in known:
+                    self._doubt(claim, result)
+        self._speak_up(result, at_start)
+        return result
+
+    def _take_over(self, leftover: Leftover, result: Recovered, patience: float) -> None:
+        journals = JournalDirectory(
+            self._connection.journal_directory(leftover.client_id, leftover.instance)
+        )
+        journals.close()  # tasks that have not begun yet never will
+        if not journals.wait(patience):
+            _log.warning("a task of the dead client %s still runs; it is looked at again", leftover.client_id)
+            result.busy = True
+            return
+        cycles = journals.read_all() if leftover.application else {}
+        settlements: list[Settlement] = []
+        settled: list[tuple[Claim, Outcome, bool]] = []
+        doubtful: list[Claim] = []
+        now = timestamp()
+        for claim in leftover.claims:
+            journal = cycles.get(claim.cycle, _NOBODY)
+            values = journal.done.get(claim.sequence)
+            outcome = Outcome.from_list(values) if isinstance(values, list) else None
+            begun = journal.begun.get(claim.sequence, 0)
+            if outcome is not None:
+                settlement = self._settling.settlement(claim, outcome, None, now)
+                if settlement is None:
+                    doubtful.append(claim)
+                    continue
+                settlements.append(settlement)
+                if outcome.kind == OutcomeKind.GIVEN_BACK.value:
+                    result.returned += 1
+                else:
+                    settled.append((claim, outcome, settlement.copy_to is None))
+            elif begun and self._is_in_progress(claim):
+                doubtful.append(claim)
+            else:
+                begun = begun or (0 if leftover.application else 1)
+                settlements.append(rolled_back(claim, begun) if begun else untouched(claim))
+                result.returned += 1
+        identities = [claim.message_id for claim, _, _ in settled]
+        self._connection.settle(settlements)
+        for claim in doubtful:
+            self._doubt(claim, result)
+        for (claim, outcome, discarded), identity in zip(settled, identities, strict=True):
+            self._summary.settled(
+                str(claim.destination),
+                identity,
+                outcome.object,
+                outcome.verb,
+                outcome.kind,
+                outcome.reason,
+                discarded=discarded,
+            )
+        result.settled += len(settled)
+        if self._window is not None:
+            self._window.refresh()
+            self._window.release(leftover.client_id)
+        journals.remove()
+        leftover.forget()
+        if leftover.claims:
+            _log.warning(
+                "took over from the dead client %s: %d events settled, %d in doubt, the others back in their queues",
+                leftover.client_id,
+                len(settled),
+                len(doubtful),
+            )
+
+    def _is_in_progress(self, claim: Claim) -> bool:
+        return self._in_progress is not None and claim.reference.startswith(f"{self._in_progress.name}/")
+
+    def _doubt(self, claim: Claim, result: Recovered) -> None:
+        if self._policy is InDoubtPolicy.REPROCESS:
+            result.reprocess.append(claim)
+        else:
+            result.in_doubt.append(claim)
+
+    def _speak_up(self, result: Recovered, at_start: bool) -> None:
+        if not result.in_doubt:
+            return
+        count = len(result.in_doubt)
+        some = ", ".join(claim.message_id for claim in result.in_doubt[:5])
+        text = (
+            f"{count} message{'s' * (count != 1)} in {self._in_progress} may or may not have been published "
+            f"({some}{', ...' if count > 5 else ''}); delete what was, move the others back to their input"
+        )
+        if self._policy is InDoubtPolicy.FAIL_ON_STARTUP and at_start:
+            raise InDoubtAtStartup(f"{text}, and start again (InDoubtEvents: FailOnStartup)")
+        if self._policy is not InDoubtPolicy.IGNORE:
+            _log.error("%s (InDoubtEvents: %s)", text, self._policy.value)
+
+
+def adopt(connection: Connection, claims: list[Claim], cycle: int) -> list[Claim]:
+    """Makes leftovers of an in-progress destination claims of this client, numbered for ``cycle``.
+
+    Raises:
+        ProviderError: one cannot be taken.
+    """
+    adopted: list[Claim] = []
+    for claim in claims:
+        taken = connection.adopt(claim, cycle, len(adopted))
+        if taken is not None:
+            adopted.append(taken)
+    return adopted
+
+
+__all__ = ["InDoubtAtStartup", "InDoubtPolicy", "ProviderError", "Recovered", "Recovery", "adopt"]

@@ -1,0 +1,106 @@
+"""Settle: from outcomes to what becomes of the messages (seed 004 "Archiving", "Error recovery")."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from typing import Final
+
+from connector.events.outcome import Outcome, unpack_prepared
+from connector.messaging.destination import Destination
+from connector.messaging.message import PropertyValue
+from connector.messaging.provider import Claim, Settlement
+from connector.status import OutcomeKind
+
+
+@dataclass(frozen=True, slots=True)
+class CopyDestinations:
+    """Where copies go; None = the message is acknowledged without one ("discarded")."""
+
+    archive: Destination | None
+    error: Destination | None
+    unsubscribed: Destination | None
+
+    def of(self, kind: str) -> Destination | None:
+        return getattr(self, _COPIES[kind])  # type: ignore[no-any-return]  # the three above
+
+
+_COPIES: Final = {
+    OutcomeKind.PUBLISHED.value: "archive",
+    OutcomeKind.DUPLICATE.value: "archive",
+    OutcomeKind.FAILED.value: "error",
+    OutcomeKind.UNSUBSCRIBED.value: "unsubscribed",
+}
+
+
+class Settling:
+    """Decides what settles an event.
+
+    Args:
+        copies: the destinations.
+        remember: whether published events get into the duplicate window.
+    """
+
+    def __init__(self, copies: CopyDestinations, *, remember: bool) -> None:
+        self._copies = copies
+        self._remember = remember
+
+    def settlement(self, claim: Claim, outcome: Outcome, key: str | None, now: str) -> Settlement | None:
+        """The settlement of a claim; None where the message stays where it is, in doubt.
+
+        Args:
+            claim, outcome: of one event.
+            key: its duplicate key, where it has been made already.
+            now: :func:`timestamp` of the cycle.
+        """
+        kind = outcome.kind
+        if kind == OutcomeKind.IN_DOUBT.value:
+            return None
+        discards = [unpack_prepared(packed) for packed in outcome.discards]
+        if kind == OutcomeKind.GIVEN_BACK.value:
+            properties: dict[str, PropertyValue] = {}
+            if outcome.delivered:
+                properties["connector_delivered"] = ";".join(outcome.delivered)
+            return Settlement(
+                claim,
+                give_back=True,
+                delivery_count=claim.delivery_count,
+                properties=properties,
+                discards=discards,
+            )
+        published = None
+        if self._remember and kind == OutcomeKind.PUBLISHED.value:
+            published = key if key is not None else claim.duplicate_key
+        properties = {
+            "connector_origin_destination": str(claim.destination),
+            "connector_outcome": kind,
+            "connector_time": now,
+            "connector_attempts": outcome.attempts,
+        }
+        if outcome.reason:
+            properties["connector_reason"] = outcome.reason
+        if outcome.delivered:
+            properties["connector_delivered"] = ";".join(outcome.delivered)
+        return Settlement(
+            claim,
+            copy_to=self._copies.of(kind),
+            properties=properties,
+            sends=[unpack_prepared(packed) for packed in outcome.sends],
+            discards=discards,
+            published=published,
+        )
+
+
+def untouched(claim: Claim) -> Settlement:
+    """Back to its queue as it was: its delivery was never begun."""
+    return Settlement(claim, give_back=True, delivery_count=claim.delivery_count)
+
+
+def rolled_back(claim: Claim, begun: int) -> Settlement:
+    """Back to its queue after ``begun`` deliveries of which nobody knows the end."""
+    return Settlement(claim, give_back=True, delivery_count=claim.delivery_count + begun)
+
+
+def timestamp() -> str:
+    """Now, as copies carry it: ISO 8601, UTC, seconds."""
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

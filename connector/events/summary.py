@@ -1,0 +1,109 @@
+"""What a run has done, in numbers and, for the newest events, one by one."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Final
+
+from connector.status import OutcomeKind
+
+_KEYS: Final = (
+    "claimed",
+    "published",
+    "unsubscribed",
+    "failed",
+    "duplicates",
+    "expired",
+    "in_doubt",
+    "discarded",
+)
+_COUNTED: Final = {
+    OutcomeKind.PUBLISHED.value: "published",
+    OutcomeKind.UNSUBSCRIBED.value: "unsubscribed",
+    OutcomeKind.FAILED.value: "failed",
+    OutcomeKind.DUPLICATE.value: "duplicates",
+    OutcomeKind.IN_DOUBT.value: "in_doubt",
+}
+MAX_EVENTS: Final = 1000
+
+
+class Counts:
+    """The numbers of one destination, or of all."""
+
+    __slots__ = _KEYS
+
+    def __init__(self) -> None:
+        for key in _KEYS:
+            setattr(self, key, 0)
+
+    def add(self, kind: str, *, discarded: bool = False) -> None:
+        self.claimed: int = self.claimed + 1
+        name = _COUNTED[kind]
+        setattr(self, name, getattr(self, name) + 1)
+        if discarded:
+            self.discarded: int = self.discarded + 1
+
+    def as_dict(self) -> dict[str, int]:
+        return {key: getattr(self, key) for key in _KEYS}
+
+
+class Summary:
+    """Counts settled events. The outcomes add up to ``claimed``.
+
+    Args:
+        destinations: the inputs; each has an entry, also when nothing came.
+    """
+
+    def __init__(self, destinations: Sequence[str] = ()) -> None:
+        self._destinations: dict[str, Counts] = {name: Counts() for name in destinations}
+        self._events: deque[tuple[Any, ...]] = deque(maxlen=MAX_EVENTS)
+        self.reasons: dict[tuple[str, str], dict[str, int]] = {}
+
+    def settled(
+        self,
+        destination: str,
+        message_id: str,
+        object_name: str | None,
+        verb: str | None,
+        kind: str,
+        reason: str | None,
+        *,
+        discarded: bool,
+    ) -> None:
+        """One event has its outcome, for good."""
+        counts = self._destinations.get(destination)
+        if counts is None:
+            counts = self._destinations[destination] = Counts()
+        counts.add(kind, discarded=discarded)
+        self._events.append((message_id, destination, object_name, verb, kind, reason))
+        if reason:
+            by_reason = self.reasons.setdefault((destination, kind), {})
+            if reason in by_reason or len(by_reason) < 20:
+                by_reason[reason] = by_reason.get(reason, 0) + 1
+
+    def expired(self, destination: str, number: int) -> None:
+        if number:
+            counts = self._destinations.setdefault(destination, Counts())
+            counts.expired += number
+
+    @property
+    def total(self) -> Counts:
+        total = Counts()
+        for counts in self._destinations.values():
+            for key in _KEYS:
+                setattr(total, key, getattr(total, key) + getattr(counts, key))
+        return total
+
+    @property
+    def destinations(self) -> dict[str, Counts]:
+        return dict(self._destinations)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The document that ``connector run --json`` ends with."""
+        names = ("id", "destination", "object", "verb", "outcome", "reason")
+        return {
+            **self.total.as_dict(),
+            "destinations": {name: counts.as_dict() for name, counts in self._destinations.items()},
+            "events": [dict(zip(names, event, strict=True)) for event in self._events],
+        }
