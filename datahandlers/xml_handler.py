@@ -201,7 +201,7 @@ def _parse(body: bytes | str) -> etree._Element:
     except etree.XMLSyntaxError as error:
         line, column = error.position
         reason = error.msg or "unreadable"
-        reason = reason.partition(", line ")[0].partition(", use XML_PARSE_HUGE")[0]
+        reason = reason.partition(", line ")[0].partition(", use XML_PARSE_HUGE")[0][:300]
         raise MalformedData(f"the body is no XML: {reason}: line {line} column {column}") from None
     except (ValueError, LookupError) as error:
         raise MalformedData(f"the body is no XML: {error}") from None

@@ -1,0 +1,1 @@
+"""What users test their own parts with: suites, fixtures, fault injection."""

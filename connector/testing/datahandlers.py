@@ -1,0 +1,399 @@
+"""The suite that every data handler passes.
+
+Subclass it in a test module of yours and give it the handler, objects that its format can hold, and
+some bodies::
+
+    class TestCsv(DataHandlerSuite):
+        @pytest.fixture
+        def handler(self):
+            return CsvHandler({"delimiter": ","}, sample_definitions())
+
+        @pytest.fixture
+        def objects(self):
+            return [BusinessObject(sample_definitions(), "Customer", "Create", {"CustomerId": "C1"})]
+
+        @pytest.fixture
+        def samples(self):
+            return [Sample(b"CustomerId\\nC1\\n", Hint("Customer", "Create"), {"CustomerId": "C1"})]
+
+        @pytest.fixture
+        def malformed(self):
+            return [b"Custom"]
+
+Every test stands for one sentence of :class:`connector.businessobjects.datahandler.DataHandler`. Needs the
+``dev`` extra (pytest, hypothesis).
+"""
+
+from __future__ import annotations
+
+import inspect
+import random
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connector.businessobjects.catalogue import discover
+from connector.businessobjects.datahandler import DataHandler, Hint, Option, message_body
+from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.dynamic import fill_dynamic
+from connector.businessobjects.instance import BusinessObject
+from connector.errors import MalformedData, UnknownBusinessObject
+from connector.messaging.message import Message
+
+_FUZZ = settings(max_examples=100, deadline=None, database=None)
+_BIG = 1 << 20
+_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A body and what it means.
+
+    Args:
+        body: as it arrives.
+        hint: what a rule dictates; None = nothing.
+        values: what ``as_dict()`` is then.
+        type, verb: what they are then; None = the hint's.
+    """
+
+    body: bytes
+    hint: Hint | None
+    values: Mapping[str, Any]
+    type: str | None = None
+    verb: str | None = None
+
+
+def sample_definitions() -> Definitions:
+    """Objects for tests: ``Customer`` has every type, children of both cardinalities and a dynamic
+    meta-object ``Meta``; ``Note`` has a ``Text``; both have the verbs Create and Update."""
+    verbs = {name: Verb(name) for name in ("Create", "Update")}
+
+    def define(name: str, *attributes: Attribute, info: str = "") -> Definition:
+        return Definition(name, "1.0.0", info, {a.name: a for a in attributes}, verbs)
+
+    return Definitions(
+        {
+            definition.name: definition
+            for definition in (
+                define(
+                    "Customer",
+                    Attribute("CustomerId", "String", is_key=True, is_required=True, max_length=20),
+                    Attribute("Name", "String"),
+                    Attribute("Notes", "LongText"),
+                    Attribute("Active", "Boolean"),
+                    Attribute("Rating", "Integer"),
+                    Attribute("Discount", "Float"),
+                    Attribute("Limit", "Double", default=0.0),
+                    Attribute("Since", "Date"),
+                    Attribute("Home", "Address"),
+                    Attribute("Address", "Address", cardinality="n"),
+                    Attribute("Meta", "CustomerMeta"),
+                    info="cw_mo_conn=Meta",
+                ),
+                define(
+                    "Address",
+                    Attribute("AddressID", "Integer"),
+                    Attribute("City", "String", is_required=True),
+                    Attribute("Before", "Address"),
+                ),
+                define(
+                    "Note",
+                    Attribute("Text", "LongText"),
+                    Attribute("Meta", "CustomerMeta"),
+                    info="cw_mo_conn=Meta",
+                ),
+                define(
+                    "CustomerMeta",
+                    Attribute("MessageID", "String"),
+                    Attribute("CorrelationID", "String"),
+                    Attribute("Priority", "Integer"),
+                    Attribute("JMSProperties", "CustomerProperties"),
+                ),
+                define(
+                    "CustomerProperties",
+                    Attribute("Region", "String", app_specific_info="name=region;type=String"),
+                ),
+            )
+        }
+    )
+
+
+class DataHandlerSuite:
+    """Override the four fixtures; see the module."""
+
+    can_be_blank: ClassVar[bool] = True
+    """False where the format has no way to tell blank from not set."""
+
+    @pytest.fixture
+    def handler(self) -> DataHandler:
+        """The handler under test."""
+        raise NotImplementedError("override the fixture 'handler'")
+
+    @pytest.fixture
+    def objects(self) -> Sequence[BusinessObject]:
+        """Objects that the format can hold whole; at least one."""
+        raise NotImplementedError("override the fixture 'objects'")
+
+    @pytest.fixture
+    def samples(self) -> Sequence[Sample]:
+        """Bodies and what they mean; at least one."""
+        raise NotImplementedError("override the fixture 'samples'")
+
+    @pytest.fixture
+    def malformed(self) -> Sequence[bytes]:
+        """Bodies that are wrong for the type of the first sample; at least one."""
+        raise NotImplementedError("override the fixture 'malformed'")
+
+    # --- the class ----------------------------------------------------------------------------
+
+    def test_the_class_names_its_mime_types_in_lower_case_and_without_parameters(
+        self, handler: DataHandler
+    ) -> None:
+        assert handler.mime_types
+        for mime_type in handler.mime_types:
+            assert "/" in mime_type
+            assert ";" not in mime_type
+            assert mime_type == mime_type.strip().lower()
+
+    def test_every_option_has_a_line_of_documentation_and_a_default_that_it_accepts(
+        self, handler: DataHandler
+    ) -> None:
+        names = [option.name for option in handler.options]
+        assert len(set(names)) == len(names)
+        for option in handler.options:
+            assert isinstance(option, Option)
+            assert option.doc
+            assert "\n" not in option.doc
+            assert option.read(option.default) == option.default
+
+    def test_mime_types_and_options_are_found_without_running_the_module(self, handler: DataHandler) -> None:
+        file = Path(inspect.getfile(type(handler)))
+        found = [
+            info for info in discover(file.parent, file).handlers if info.class_name == type(handler).__name__
+        ]
+        info = found[-1]
+        assert set(info.mime_types) == set(handler.mime_types)
+        assert info.options is not None
+        assert [(o.name, o.type, o.default) for o in info.options] == [
+            (o.name, o.type, o.default) for o in handler.options
+        ]
+
+    # --- reading and writing ------------------------------------------------------------------
+
+    def test_a_sample_reads_as_what_it_means(self, handler: DataHandler, samples: Sequence[Sample]) -> None:
+        assert samples
+        for sample in samples:
+            bo = handler.to_business_object(sample.body, sample.hint)
+            assert bo.as_dict() == sample.values
+            assert bo.type == (sample.type or (sample.hint and sample.hint.object))
+            assert bo.verb == (sample.verb or (sample.hint and sample.hint.verb))
+
+    def test_what_was_written_reads_back_as_it_was(
+        self, handler: DataHandler, objects: Sequence[BusinessObject]
+    ) -> None:
+        assert objects
+        for bo in objects:
+            again = handler.to_business_object(handler.to_body(bo), Hint(bo.type, bo.verb))
+            assert again == bo
+
+    def test_text_reads_as_its_bytes_do(
+        self, handler: DataHandler, objects: Sequence[BusinessObject]
+    ) -> None:
+        for bo in objects:
+            kind, body = message_body(handler.to_body(bo))
+            if kind == "T":
+                hint = Hint(bo.type, bo.verb)
+                assert handler.to_business_object(body.decode(), hint) == handler.to_business_object(
+                    body, hint
+                )
+
+    def test_writing_changes_nothing_and_says_the_same_twice(
+        self, handler: DataHandler, objects: Sequence[BusinessObject]
+    ) -> None:
+        for bo in objects:
+            before = bo.as_dict()
+            assert handler.to_body(bo) == handler.to_body(bo)
+            assert bo.as_dict() == before
+
+    def test_what_a_rule_dictates_wins_over_the_body(
+        self, handler: DataHandler, objects: Sequence[BusinessObject]
+    ) -> None:
+        for bo in objects:
+            for verb in bo.definition.verbs:
+                again = handler.to_business_object(handler.to_body(bo), Hint(bo.type, verb))
+                assert (again.type, again.verb) == (bo.type, verb)
+
+    def test_without_a_rule_a_body_names_its_object_or_is_unknown(
+        self, handler: DataHandler, objects: Sequence[BusinessObject]
+    ) -> None:
+        for bo in objects:
+            body = handler.to_body(bo)
+            try:
+                again = handler.to_business_object(body, None)
+            except UnknownBusinessObject:
+                continue
+            assert again == bo
+
+    def test_an_object_that_is_not_defined_is_unknown(
+        self, handler: DataHandler, samples: Sequence[Sample]
+    ) -> None:
+        with pytest.raises(UnknownBusinessObject):
+            handler.to_business_object(samples[0].body, Hint("No_such_object", "Create"))
+
+    def test_blank_stays_blank_and_unset_stays_unset(
+        self, handler: DataHandler, objects: Sequence[BusinessObject]
+    ) -> None:
+        for bo in objects:
+            unset = [
+                name for name, a in bo.definition.attributes.items() if not a.is_child and name not in bo
+            ]
+            texts = [name for name in bo if bo.definition.attributes[name].type in ("String", "LongText")]
+            if not self.can_be_blank or not texts:
+                continue
+            bo[texts[0]] = ""
+            again = handler.to_business_object(handler.to_body(bo), Hint(bo.type, bo.verb))
+            assert again[texts[0]] == ""
+            assert [name for name in unset if name in again] == []
+
+    def test_the_dynamic_meta_object_is_neither_written_nor_read(
+        self, handler: DataHandler, objects: Sequence[BusinessObject]
+    ) -> None:
+        for bo in objects:
+            holder = bo.definition.dynamic_metaobject
+            if holder is None:
+                continue
+            plain = handler.to_body(bo)
+            message = Message(message_id="ID:never-in-a-body", correlation_id="never-in-a-body")
+            fill_dynamic(bo, message, message_format="never", input_destination="queue://never")
+            assert bo[holder] is not None
+            assert handler.to_body(bo) == plain
+            assert holder not in handler.to_business_object(plain, Hint(bo.type, bo.verb))
+
+    # --- bodies from strangers ----------------------------------------------------------------
+
+    def test_a_malformed_body_is_refused_with_a_reason(
+        self, handler: DataHandler, samples: Sequence[Sample], malformed: Sequence[bytes]
+    ) -> None:
+        assert malformed
+        for body in malformed:
+            with pytest.raises(MalformedData) as refused:
+                handler.to_business_object(body, samples[0].hint)
+            assert str(refused.value)
+            assert len(str(refused.value)) < 1000
+
+    def test_any_bytes_are_an_object_or_malformed(
+        self, handler: DataHandler, samples: Sequence[Sample]
+    ) -> None:
+        @_FUZZ
+        @given(body=st.binary(max_size=200))
+        def read(body: bytes) -> None:
+            for hint in (samples[0].hint, None):
+                _read_or_refuse(handler, body, hint)
+
+        read()
+
+    def test_a_damaged_body_is_an_object_or_malformed(
+        self, handler: DataHandler, samples: Sequence[Sample]
+    ) -> None:
+        @_FUZZ
+        @given(seed=st.integers(0, 1 << 32))
+        def read(seed: int) -> None:
+            chance = random.Random(seed)
+            sample = chance.choice(samples)
+            _read_or_refuse(handler, _damage(sample.body, chance), sample.hint)
+
+        read()
+
+    @pytest.mark.parametrize(
+        "piece", [b"[", b"{", b'{"a":', b"<a>", b"<", b'"', b"\0", b"\xff", b"a,", b"&a;", b"9"]
+    )
+    def test_a_huge_body_of_one_piece_is_done_with_in_seconds(
+        self, handler: DataHandler, samples: Sequence[Sample], piece: bytes
+    ) -> None:
+        begun = time.monotonic()
+        _read_or_refuse(handler, piece * (_BIG // len(piece)), samples[0].hint)
+        assert time.monotonic() - begun < _SECONDS
+
+    def test_a_sample_cut_off_anywhere_is_an_object_or_malformed(
+        self, handler: DataHandler, samples: Sequence[Sample]
+    ) -> None:
+        for sample in samples:
+            for end in range(len(sample.body)):
+                _read_or_refuse(handler, sample.body[:end], sample.hint)
+
+    def test_a_big_text_arrives_whole(self, handler: DataHandler, objects: Sequence[BusinessObject]) -> None:
+        for bo in objects:
+            for name in bo:
+                attribute = bo.definition.attributes[name]
+                if attribute.type in ("String", "LongText") and not attribute.max_length:
+                    bo[name] = "0123456789 text" * (_BIG // 15)
+                    assert handler.to_business_object(handler.to_body(bo), Hint(bo.type, bo.verb)) == bo
+                    return
+
+    # --- a long life --------------------------------------------------------------------------
+
+    def test_nothing_of_a_refused_body_is_left_for_the_next(
+        self, handler: DataHandler, samples: Sequence[Sample], malformed: Sequence[bytes]
+    ) -> None:
+        for sample in samples:
+            for body in malformed:
+                with pytest.raises(MalformedData):
+                    handler.to_business_object(body, samples[0].hint)
+                assert handler.to_business_object(sample.body, sample.hint).as_dict() == sample.values
+
+    def test_two_objects_of_one_body_share_nothing(
+        self, handler: DataHandler, samples: Sequence[Sample]
+    ) -> None:
+        for sample in samples:
+            first = handler.to_business_object(sample.body, sample.hint)
+            for name in list(first):
+                del first[name]
+            assert handler.to_business_object(sample.body, sample.hint).as_dict() == sample.values
+
+    def test_one_thread_after_the_other_may_use_it(
+        self, handler: DataHandler, samples: Sequence[Sample]
+    ) -> None:
+        read: list[dict[str, Any]] = []
+        for sample in samples:
+            thread = threading.Thread(
+                target=lambda s=sample: read.append(handler.to_business_object(s.body, s.hint).as_dict())
+            )
+            thread.start()
+            thread.join()
+        assert read == [sample.values for sample in samples]
+
+
+def _damage(original: bytes, chance: random.Random) -> bytes:
+    body = bytearray(original)
+    for _ in range(chance.randint(1, 4)):
+        position = chance.randint(0, len(body))
+        match chance.randint(0, 3):
+            case 0:
+                del body[position:]
+            case 1:
+                body[position : position + 1] = bytes([chance.randint(0, 255)])
+            case 2:
+                del body[position : position + chance.randint(1, 8)]
+            case _:
+                start = chance.randint(0, len(body))
+                body[position:position] = body[start : start + chance.randint(1, 20)]
+    return bytes(body)
+
+
+def _read_or_refuse(handler: DataHandler, body: bytes, hint: Hint | None) -> None:
+    """Reads a body; any exception but MalformedData comes through and fails the test."""
+    try:
+        bo = handler.to_business_object(body, hint)
+    except MalformedData as refused:
+        assert str(refused)  # whichever of the two it is, it has to be sound
+    else:
+        assert isinstance(bo, BusinessObject)
+        if hint is not None:
+            assert bo.type == hint.object
