@@ -1,0 +1,253 @@
+"""Business objects: values, their checks, and how they are completed."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from typing import Any
+
+import pytest
+
+from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.instance import BusinessObject, UnknownAttribute, finish
+from connector.errors import MalformedData, UnknownBusinessObject
+from connector.testing.datahandlers import sample_definitions
+
+DEFINITIONS = sample_definitions()
+
+
+def customer(values: dict[str, Any] | None = None) -> BusinessObject:
+    return BusinessObject(DEFINITIONS, "Customer", "Create", values)
+
+
+def test_a_value_is_read_by_its_path() -> None:
+    bo = customer({"CustomerId": "C1", "Address": [{"City": "Oslo"}]})
+    assert bo["CustomerId"] == "C1"
+    assert bo["Address"][0]["City"] == "Oslo"
+    assert (bo.type, bo.verb) == ("Customer", "Create")
+
+
+def test_an_attribute_that_is_not_set_is_none() -> None:
+    bo = customer()
+    assert bo["Name"] is None
+    assert bo["Address"] is None
+    assert bo.get("Address", []) == []
+    assert "Name" not in bo
+
+
+def test_an_attribute_that_does_not_exist_is_a_key_error_with_the_nearest_name() -> None:
+    bo = customer()
+    with pytest.raises(KeyError) as read:
+        bo["Nmae"]
+    assert str(read.value) == "Customer has no attribute 'Nmae', did you mean 'Name'?"
+    with pytest.raises(UnknownAttribute):
+        bo["Nmae"] = "x"
+    with pytest.raises(MalformedData, match="did you mean 'City'"):
+        bo.add("Home")["Citty"]
+
+
+def test_an_object_that_is_not_defined_is_unknown_and_names_the_nearest() -> None:
+    with pytest.raises(
+        UnknownBusinessObject, match="no business object 'Custmer' is defined, did you mean 'Customer'"
+    ):
+        BusinessObject(DEFINITIONS, "Custmer")
+
+
+def test_assigning_checks_the_type() -> None:
+    bo = customer()
+    bo["Rating"] = 7
+    with pytest.raises(MalformedData, match=r"^Customer: Rating: found the text '7', expected an integer$"):
+        bo["Rating"] = "7"
+    assert bo["Rating"] == 7
+
+
+def test_assigning_none_unsets() -> None:
+    bo = customer({"Name": "n"})
+    bo["Name"] = None
+    assert bo.as_dict() == {}
+
+
+def test_children_are_assigned_as_mappings_or_objects() -> None:
+    bo = customer()
+    home = BusinessObject(DEFINITIONS, "Address", values={"City": "Bonn"})
+    bo["Home"] = home
+    bo["Address"] = [home, {"City": "Oslo"}]
+    assert bo.as_dict() == {"Home": {"City": "Bonn"}, "Address": [{"City": "Bonn"}, {"City": "Oslo"}]}
+    with pytest.raises(MalformedData, match="Home: found a Note, expected an object"):
+        bo["Home"] = BusinessObject(DEFINITIONS, "Note")
+
+
+@pytest.mark.parametrize(
+    ("values", "error"),
+    [
+        (
+            {"Address": [{"City": "a"}, {"City": 7}]},
+            "Customer: Address[1].City: found the number 7, expected a text",
+        ),
+        (
+            {"Address": [{"Before": {"Before": {"City": True}}}]},
+            "Customer: Address[0].Before.Before.City: found true",
+        ),
+        (
+            {"Address": {"City": "a"}},
+            "Customer: Address: found an object, expected a list of objects (Address)",
+        ),
+        ({"Address": [None]}, "Customer: Address[0]: found null, expected an object (Address)"),
+        ({"Home": [{}]}, "Customer: Home: found a list, expected an object (Address)"),
+        (
+            {"Home": {"Citty": "a"}},
+            "Customer: Home.Citty: no such attribute in Address, did you mean 'City'?",
+        ),
+        (
+            {"CustomerId": "x" * 21},
+            "Customer: CustomerId: found a text of 21 characters, expected at most 20",
+        ),
+    ],
+)
+def test_an_error_names_the_path_of_the_attribute(values: dict[str, Any], error: str) -> None:
+    with pytest.raises(MalformedData) as refused:
+        customer(values)
+    assert str(refused.value).startswith(error)
+
+
+def test_null_sets_nothing_and_the_empty_text_is_blank() -> None:
+    bo = customer({"Name": None, "Notes": "", "Rating": ""})
+    assert bo.as_dict() == {"Notes": "", "Rating": ""}
+
+
+def test_undefined_attributes_are_passed_over_only_on_demand() -> None:
+    bo = customer()
+    bo.set_values({"x": 1, "Home": {"y": 2, "City": "a"}}, ignore_undefined=True)
+    assert bo.as_dict() == {"Home": {"City": "a"}}
+    with pytest.raises(MalformedData):
+        bo.set_values({"x": 1})
+
+
+def test_a_body_cannot_set_the_meta_object() -> None:
+    bo = customer()
+    with pytest.raises(
+        MalformedData, match="Meta: holds a meta-object of Customer, which is never part of a body"
+    ):
+        bo.set_values({"Meta": {"MessageID": "x"}}, body_only=True)
+    bo.set_values({"Meta": {"MessageID": "x"}}, body_only=True, ignore_undefined=True)
+    assert bo.as_dict() == {}
+    bo.set_values({"Meta": {"MessageID": "x"}})
+    assert bo.as_dict() == {"Meta": {"MessageID": "x"}}
+    assert bo.as_dict(body_only=True) == {}
+
+
+def test_as_dict_has_the_order_of_the_definition_and_is_json() -> None:
+    bo = customer({"Since": "2024-05-31", "Home": {"City": "a", "AddressID": 1}, "CustomerId": "C1"})
+    assert json.dumps(bo.as_dict()) == (
+        '{"CustomerId": "C1", "Since": "2024-05-31", "Home": {"AddressID": 1, "City": "a"}}'
+    )
+    assert list(bo) == ["CustomerId", "Since", "Home"]
+
+
+def test_a_single_child_is_added_once() -> None:
+    bo = customer()
+    bo.add("Home").set_text("AddressID", " 5 ")
+    assert bo.as_dict() == {"Home": {"AddressID": 5}}
+    with pytest.raises(MalformedData, match="Home: found a second time"):
+        bo.add("Home")
+    with pytest.raises(MalformedData, match="Name: found a child, expected a String"):
+        bo.add("Name")
+    with pytest.raises(MalformedData, match="Home: found a text, expected an object"):
+        bo.set_text("Home", "x")
+
+
+def test_copies_are_equal_and_independent() -> None:
+    bo = customer({"CustomerId": "C1", "Address": [{"City": "Oslo"}]})
+    bo.object_event_id = "ID:1"
+    for again in (copy.deepcopy(bo), pickle.loads(pickle.dumps(bo))):
+        assert again == bo
+        assert again.object_event_id == "ID:1"
+        again["Address"][0]["City"] = "Rome"
+        assert again != bo
+    assert bo["Address"][0]["City"] == "Oslo"
+
+
+def test_the_representation_shows_no_value() -> None:
+    assert repr(customer({"Name": "secret"})) == "<Customer.Create, 1 attributes set>"
+
+
+def test_the_event_id_is_no_attribute_unless_the_definition_declares_it() -> None:
+    bo = customer({"CustomerId": "C1"})
+    bo.object_event_id = "ID:1"
+    assert bo.as_dict() == {"CustomerId": "C1"}
+    declared = Definition(
+        "A",
+        attributes={"ObjectEventId": Attribute("ObjectEventId", "String", is_required=True)},
+        verbs={"V": Verb("V")},
+    )
+    other = BusinessObject(Definitions({"A": declared}), "A", "V")
+    finish(other)
+    other.object_event_id = "ID:1"
+    assert other["ObjectEventId"] == "ID:1"
+
+
+def test_the_default_verb_is_for_objects_without_one() -> None:
+    bo = BusinessObject(DEFINITIONS, "Note")
+    finish(bo, default_verb="Create")
+    assert bo.verb == "Create"
+    bo.verb = "Update"
+    finish(bo, default_verb="Create")
+    assert bo.verb == "Update"
+
+
+def test_no_verb_at_all_is_malformed() -> None:
+    with pytest.raises(
+        MalformedData, match="neither rule, body nor DefaultVerb name a verb; it has Create, Update"
+    ):
+        finish(BusinessObject(DEFINITIONS, "Note"))
+
+
+def test_a_verb_that_the_object_lacks_is_malformed_and_the_verbs_are_named() -> None:
+    bo = BusinessObject(DEFINITIONS, "Note", "Updat")
+    with pytest.raises(MalformedData, match="no verb 'Updat'; it has Create, Update, did you mean 'Update'"):
+        finish(bo, default_verb="Create")
+
+
+def test_a_missing_required_attribute_is_malformed_at_every_level() -> None:
+    with pytest.raises(MalformedData, match=r"^Customer: CustomerId: required, but not set$"):
+        finish(customer())
+    bo = customer({"CustomerId": "C", "Address": [{"City": "a"}, {"City": "b", "Before": {}}]})
+    with pytest.raises(MalformedData, match=r"^Customer: Address\[1\].Before.City: required, but not set$"):
+        finish(bo)
+
+
+def test_a_blank_attribute_is_not_missing() -> None:
+    bo = customer({"CustomerId": ""})
+    finish(bo)
+    assert bo["CustomerId"] == ""
+
+
+@pytest.mark.parametrize("required", [True, False])
+def test_a_default_satisfies_only_what_is_required_and_only_on_demand(required: bool) -> None:
+    size = Attribute("Size", "Integer", is_required=required, default=0)
+    definitions = Definitions({"A": Definition("A", attributes={"Size": size}, verbs={"V": Verb("V")})})
+    bo = BusinessObject(definitions, "A", "V")
+    finish(bo, use_defaults=True)
+    assert bo["Size"] == (0 if required else None)
+    if required:
+        with pytest.raises(MalformedData, match="Size: required"):
+            finish(BusinessObject(definitions, "A", "V"))
+
+
+def test_a_required_list_of_children_has_at_least_one() -> None:
+    child = Definition("B")
+    parts = Attribute("Parts", "B", is_required=True, cardinality="n")
+    definitions = Definitions(
+        {"A": Definition("A", attributes={"Parts": parts}, verbs={"V": Verb("V")}), "B": child}
+    )
+    with pytest.raises(MalformedData, match="Parts: required"):
+        finish(BusinessObject(definitions, "A", "V", {"Parts": []}))
+
+
+def test_definitions_travel_between_processes() -> None:
+    again = pickle.loads(pickle.dumps(DEFINITIONS))
+    assert again == DEFINITIONS
+    assert BusinessObject(again, "Customer", values={"Home": {"City": "a"}}).as_dict() == {
+        "Home": {"City": "a"}
+    }
