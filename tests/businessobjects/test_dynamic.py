@@ -1,0 +1,215 @@
+"""The dynamic meta-object: headers of a message in a child of its business object."""
+
+from __future__ import annotations
+
+import pytest
+
+from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.dynamic import dynamic_problems, fill_dynamic
+from connector.businessobjects.instance import BusinessObject
+from connector.errors import MalformedData
+from connector.messaging.message import Message, PropertyValue
+from connector.testing.datahandlers import sample_definitions
+
+HEADERS = [
+    "MessageID",
+    "CorrelationID",
+    "ReplyToDestination",
+    "Destination",
+    "Type",
+    "DeliveryMode",
+    "Priority",
+    "Expiration",
+    "TimeStamp",
+    "Redelivered",
+    "UserID",
+    "AppID",
+    "GroupID",
+    "GroupSeq",
+    "DeliveryCount",
+    "InputFormat",
+    "InputDestination",
+]
+
+
+def with_meta(*attributes: Attribute, properties: tuple[Attribute, ...] = ()) -> Definitions:
+    """An object ``A`` whose dynamic meta-object ``Meta`` has these attributes."""
+
+    def define(name: str, parts: tuple[Attribute, ...], info: str = "") -> Definition:
+        return Definition(name, "1.0.0", info, {part.name: part for part in parts}, {"V": Verb("V")})
+
+    if properties:
+        attributes = (*attributes, Attribute("JMSProperties", "Properties"))
+    return Definitions(
+        {
+            "A": define("A", (Attribute("Meta", "MetaObject"),), "x=y; cw_mo_any=Meta"),
+            "MetaObject": define("MetaObject", attributes),
+            "Properties": define("Properties", properties),
+        }
+    )
+
+
+def filled(definitions: Definitions, message: Message) -> dict[str, object]:
+    bo = BusinessObject(definitions, "A", "V")
+    fill_dynamic(bo, message, message_format="FORMAT", input_destination="queue://in")
+    values: dict[str, object] = bo.as_dict()["Meta"]
+    return values
+
+
+def property_of(value: PropertyValue, kind: str) -> Message:
+    message = Message()
+    message.set_property("p", value, kind)
+    return message
+
+
+def test_every_header_that_is_declared_is_filled() -> None:
+    message = Message(
+        message_id="ID:1",
+        timestamp=1700000000123,
+        correlation_id="c",
+        reply_to="queue://r",
+        type="T",
+        delivery_mode=1,
+        priority=9,
+        expiration=1700000060000,
+        delivery_count=2,
+        destination="queue://d",
+    )
+    for name in ("UserID", "AppID", "GroupID"):
+        message.set_property(f"JMSX{name}", name.lower())
+    message.set_property("JMSXGroupSeq", 3)
+    assert filled(with_meta(*(Attribute(name, "String") for name in HEADERS)), message) == {
+        "MessageID": "ID:1",
+        "CorrelationID": "c",
+        "ReplyToDestination": "queue://r",
+        "Destination": "queue://d",
+        "Type": "T",
+        "DeliveryMode": "1",
+        "Priority": "9",
+        "Expiration": "1700000060000",
+        "TimeStamp": "1700000000123",
+        "Redelivered": "true",
+        "UserID": "userid",
+        "AppID": "appid",
+        "GroupID": "groupid",
+        "GroupSeq": "3",
+        "DeliveryCount": "2",
+        "InputFormat": "FORMAT",
+        "InputDestination": "queue://in",
+    }
+
+
+def test_a_header_that_the_message_lacks_stays_unset() -> None:
+    names = ("MessageID", "CorrelationID", "Expiration", "TimeStamp", "GroupID", "OutputDestination")
+    assert filled(with_meta(*(Attribute(name, "String") for name in names)), Message()) == {}
+
+
+def test_a_header_is_converted_to_the_type_of_its_attribute() -> None:
+    definitions = with_meta(
+        Attribute("Priority", "Integer"),
+        Attribute("Redelivered", "Boolean"),
+        Attribute("TimeStamp", "Date"),
+        Attribute("Expiration", "Double"),
+    )
+    message = Message(timestamp=1700000000123, expiration=1700000060000)
+    assert filled(definitions, message) == {
+        "Priority": 4,
+        "Redelivered": False,
+        "TimeStamp": "2023-11-14T22:13:20.123Z",
+        "Expiration": 1700000060000.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "message"),
+    [
+        ("TimeStamp", "Integer", Message(timestamp=1700000000123)),
+        ("CorrelationID", "Integer", Message(correlation_id="c")),
+        ("Priority", "Boolean", Message()),
+        ("Expiration", "Date", Message(expiration=2**62)),
+        ("MessageID", "Date", Message(message_id="ID:1")),
+    ],
+)
+def test_a_header_that_does_not_fit_fails_with_its_path(name: str, kind: str, message: Message) -> None:
+    with pytest.raises(MalformedData, match=rf"^A: Meta\.{name}: "):
+        filled(with_meta(Attribute(name, kind)), message)
+
+
+def test_an_object_without_a_dynamic_meta_object_is_left_alone() -> None:
+    bo = BusinessObject(sample_definitions(), "Address", "Create", {"City": "a"})
+    fill_dynamic(bo, Message(message_id="ID:1"), message_format=None, input_destination="queue://in")
+    assert bo.as_dict() == {"City": "a"}
+
+
+def test_properties_are_found_by_the_name_in_the_tag_or_that_of_the_attribute() -> None:
+    message = Message()
+    message.set_property("region.code", "EU")
+    message.set_property("Plain", 5)
+    message.set_property("ignored", "x")
+    tagged = Attribute("Region", "String", app_specific_info="name=region.code; type=String")
+    definitions = with_meta(properties=(tagged, Attribute("Plain", "Integer"), Attribute("Absent", "String")))
+    assert filled(definitions, message) == {"JMSProperties": {"Region": "EU", "Plain": 5}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "attribute_type", "value", "actual", "kept"),
+    [
+        ("String", "String", 7, "int", "7"),
+        ("String", "String", True, "boolean", "true"),
+        ("Int", "Integer", "7", "string", 7),
+        ("Integer", "Integer", 7, "short", 7),
+        ("Long", "Integer", 7, "byte", 7),
+        ("Long", "String", 2**40, "long", str(2**40)),
+        ("Double", "Double", 0.5, "float", 0.5),
+        ("Boolean", "Boolean", "TRUE", "string", True),
+        ("Boolean", "String", False, "boolean", "false"),
+    ],
+)
+def test_a_property_is_read_as_the_type_in_its_tag(
+    kind: str, attribute_type: str, value: PropertyValue, actual: str, kept: object
+) -> None:
+    part = Attribute("P", attribute_type, app_specific_info=f"name=p;type={kind}")
+    assert filled(with_meta(properties=(part,)), property_of(value, actual)) == {"JMSProperties": {"P": kept}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "attribute_type", "value", "actual"),
+    [
+        ("Int", "Integer", "seven", "string"),
+        ("Int", "Integer", 7, "long"),
+        ("Int", "Integer", 0.5, "double"),
+        ("Boolean", "Boolean", 1, "int"),
+        ("Float", "Float", 1.0, "double"),
+        ("Long", "Integer", 2**40, "long"),
+        ("String", "Integer", "7", "string"),
+        ("Number", "Integer", 7, "int"),
+    ],
+)
+def test_a_property_that_cannot_be_read_so_fails_with_its_path(
+    kind: str, attribute_type: str, value: PropertyValue, actual: str
+) -> None:
+    part = Attribute("P", attribute_type, app_specific_info=f"name=p;type={kind}")
+    with pytest.raises(MalformedData, match=r"^A: Meta\.JMSProperties\.P: "):
+        filled(with_meta(properties=(part,)), property_of(value, actual))
+
+
+def test_the_shipped_samples_have_sound_meta_objects() -> None:
+    definitions = sample_definitions()
+    assert [text for d in definitions.values() for text in dynamic_problems(d, definitions)] == []
+
+
+@pytest.mark.parametrize(
+    ("info", "attributes", "words"),
+    [
+        ("cw_mo_x=Mta", (Attribute("Meta", "MetaObject"),), "no attribute of B, did you mean 'Meta'"),
+        ("cw_mo_x=Meta", (Attribute("Meta", "String"),), "must be one business object"),
+        ("cw_mo_x=Meta", (Attribute("Meta", "MetaObject", cardinality="n"),), "must be one business object"),
+        ("cw_mo_x=Meta", (Attribute("Meta", "MetaObject"),), "P of Properties has type=Number"),
+    ],
+)
+def test_a_mistake_in_a_meta_object_is_found(
+    info: str, attributes: tuple[Attribute, ...], words: str
+) -> None:
+    definitions = with_meta(properties=(Attribute("P", "String", app_specific_info="name=p;type=Number"),))
+    definition = Definition("B", app_specific_info=info, attributes={a.name: a for a in attributes})
+    assert words in "\n".join(dynamic_problems(definition, definitions))

@@ -1,0 +1,139 @@
+"""Static rules: which business object a message means (seed 004, "Business object mapping")."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connector.businessobjects.definition import Definition, Definitions, Verb
+from connector.businessobjects.rules import Rule, StaticMetaObject, message_format, split_rule_name
+from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.message import Message
+
+INPUT = parse_destination("MyInputDest")
+OTHER = parse_destination("queue://Other")
+BOTH = Rule("A_Create", "A", "Create", "Cust_In", INPUT)
+FORMAT = Rule("B_Create", "B", "Create", "Cust_In")
+DESTINATION = Rule("C_Create", "C", "Create", None, INPUT)
+EXAMPLE = (BOTH, FORMAT, DESTINATION)
+
+
+@pytest.mark.parametrize("rule", EXAMPLE, ids=lambda rule: rule.name)
+def test_each_rule_of_the_example_alone_dictates(rule: Rule) -> None:
+    static = StaticMetaObject("MO_Config", [rule])
+    assert static.dictating("Cust_In", INPUT) is rule
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_several_rules_of_the_example_together_leave_it_to_the_default_handler(count: int) -> None:
+    for rules in itertools.combinations(EXAMPLE, count):
+        static = StaticMetaObject("MO_Config", rules)
+        assert static.match("Cust_In", INPUT) == rules
+        assert static.dictating("Cust_In", INPUT) is None
+
+
+@pytest.mark.parametrize(
+    ("found_format", "destination", "matching"),
+    [
+        ("Cust_In", OTHER, (FORMAT,)),
+        ("Other", INPUT, (DESTINATION,)),
+        (None, INPUT, (DESTINATION,)),
+        ("cust_in", OTHER, ()),
+        (None, OTHER, ()),
+    ],
+)
+def test_every_match_key_that_a_rule_has_must_be_equal(
+    found_format: str | None, destination: Destination, matching: tuple[Rule, ...]
+) -> None:
+    assert StaticMetaObject("MO_Config", EXAMPLE).match(found_format, destination) == matching
+
+
+def test_a_rule_without_match_keys_never_matches() -> None:
+    static = StaticMetaObject(
+        "MO_Config", [Rule("A_Create", "A", "Create", properties={"OutputFormat": "x"})]
+    )
+    assert static.match("x", INPUT) == ()
+    assert static.match(None, INPUT) == ()
+    assert static.entry("A", "Create") is not None
+
+
+def test_without_rules_nothing_matches() -> None:
+    assert StaticMetaObject("MO_Config").match("Cust_In", INPUT) == ()
+
+
+FORMATS = st.sampled_from([None, "", "a", "b"])
+DESTINATIONS = st.sampled_from([parse_destination(name) for name in ("x", "y", "topic://x")])
+RULES = st.lists(
+    st.builds(Rule, st.just("A_V"), st.just("A"), st.just("V"), FORMATS, st.none() | DESTINATIONS), max_size=5
+)
+
+
+@given(rules=RULES, messages=st.lists(st.tuples(FORMATS, DESTINATIONS), min_size=1, max_size=5))
+def test_matching_is_what_each_rule_says_by_itself(
+    rules: list[Rule], messages: list[tuple[str | None, Destination]]
+) -> None:
+    static = StaticMetaObject("MO", rules)
+    for found_format, destination in messages * 2:
+        expected = [
+            rule
+            for rule in rules
+            if (rule.input_format, rule.input_destination) != (None, None)
+            and rule.input_format in (None, found_format)
+            and rule.input_destination in (None, destination)
+        ]
+        assert list(static.match(found_format, destination)) == expected
+        dictating = static.dictating(found_format, destination)
+        assert dictating == (expected[0] if len(expected) == 1 else None)
+
+
+def test_formats_of_strangers_do_not_pile_up() -> None:
+    static = StaticMetaObject("MO", [FORMAT])
+    for number in range(5000):
+        static.match(str(number), INPUT)
+    assert len(pickle.dumps(static)) < 200_000
+    assert static.match("Cust_In", INPUT) == (FORMAT,)
+
+
+def defined(*pairs: tuple[str, str]) -> Definitions:
+    names = dict.fromkeys(name for name, _ in pairs)
+    return Definitions({n: Definition(n, verbs={v: Verb(v) for o, v in pairs if o == n}) for n in names})
+
+
+@pytest.mark.parametrize(
+    ("name", "pairs"),
+    [
+        ("Customer_Create", (("Customer", "Create"),)),
+        ("My_Customer_Create", (("My_Customer", "Create"),)),
+        ("Customer_Create_Again", (("Customer", "Create_Again"),)),
+        ("Customer_Delete", ()),
+        ("Default", ()),
+        ("Customer", ()),
+        ("_", ()),
+    ],
+)
+def test_a_rule_name_is_split_where_the_definitions_say(
+    name: str, pairs: tuple[tuple[str, str], ...]
+) -> None:
+    definitions = defined(("Customer", "Create"), ("My_Customer", "Create"), ("Customer", "Create_Again"))
+    assert split_rule_name(name, definitions) == pairs
+
+
+def test_a_rule_name_that_fits_two_pairs_names_both() -> None:
+    definitions = defined(("A", "B_C"), ("A_B", "C"))
+    assert split_rule_name("A_B_C", definitions) == (("A", "B_C"), ("A_B", "C"))
+
+
+def test_the_message_format_is_a_header_or_a_property() -> None:
+    message = Message(type="T1", correlation_id="c")
+    message.set_property("format", "F1")
+    message.set_property("number", 7)
+    assert message_format(message) == "T1"
+    assert message_format(message, "format") == "F1"
+    assert message_format(message, "number") == "7"
+    assert message_format(message, "JMSCorrelationID") == "c"
+    assert message_format(message, "absent") is None
+    assert message_format(Message()) is None
