@@ -32,6 +32,7 @@ class Configuration:
         provider, connector, spark, logging, state: its sections (:mod:`connector.config.model`).
         subscriptions: in the order of the file, each with a name.
         metaobjects: business objects, rules and options of data handlers.
+        metaobject_paths: the files and directories that they were read from.
         datahandlers: plug-ins of the deployment; None = none.
     """
 
@@ -41,6 +42,7 @@ class Configuration:
     connector: Connector
     subscriptions: tuple[Subscription, ...]
     metaobjects: MetaObjects
+    metaobject_paths: tuple[Path, ...]
     datahandlers: Path | None
     spark: Spark
     logging: Logging
@@ -114,6 +116,7 @@ def _read(
         connector=read.connector,
         subscriptions=subscriptions,
         metaobjects=metaobjects,
+        metaobject_paths=read.metaobjects,
         datahandlers=read.datahandlers,
         spark=read.spark,
         logging=read.logging,

@@ -157,17 +157,19 @@ def _read_text(path: Path, display: str, problems: Problems) -> str | None:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         problems.add(here, "", f"cannot be read: {reason}", "a file that this user may read")
         return None
-    with open(descriptor, "rb") as file:
+    try:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):
             what = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
             problems.add(here, "", f"is {what}", "a YAML file")
             return None
-        try:
+        with open(descriptor, "rb", closefd=False) as file:
             content = file.read(MAX_BYTES + 1)
-        except OSError as error:
-            problems.add(here, "", f"cannot be read: {error.strerror}", "a readable file")
-            return None
+    except OSError as error:
+        problems.add(here, "", f"cannot be read: {error.strerror}", "a readable file")
+        return None
+    finally:
+        os.close(descriptor)
     if len(content) > MAX_BYTES:
         problems.add(here, "", f"is larger than {MAX_BYTES >> 20} MiB", "a configuration file")
         return None

@@ -1,0 +1,124 @@
+"""The command ``connector``.
+
+A verb is a function of the same name as its module, ``connector.cli.<verb>:<verb>``, listed in
+:data:`VERBS`. Only the module of the verb that was asked for is imported, so that an answer comes
+in half a second. Answers go to stdout, everything else to stderr.
+
+Exit status: what the verb says; 2 for a wrong call or configuration, 1 for any other failure.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import typer
+
+from connector.errors import ConfigurationError, ConnectorError
+
+VERBS: Final = {
+    "run": "Runs the adapter: as a service, or --once, or --drain.",
+    "check": "Finds every mistake in the configuration.",
+    "config": "Shows the resolved configuration, secrets masked.",
+    "schema": "Shows the JSON Schema of adapter.yaml.",
+    "send": "Sends messages to a destination.",
+    "browse": "Looks at the messages of a destination, takes nothing.",
+}
+"""Verb -> what it does, in one line. A verb with a ``-`` has a module and function with ``_``."""
+
+_DEBUG: Final = "--debug"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command; ends the process with its exit status."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs the command and returns its exit status."""
+    ours, rest = _split(arguments)
+    debug = _DEBUG in ours
+    arguments = [argument for argument in ours if argument != _DEBUG] + rest
+    try:
+        status = _application(arguments)(args=arguments, prog_name="connector", standalone_mode=False)
+        sys.stdout.flush()
+        return status if isinstance(status, int) else 0
+    except ConfigurationError as error:
+        if debug:
+            raise
+        for problem in error.problems:
+            print(problem, file=sys.stderr)
+        return 2
+    except typer.TyperException as error:
+        show = getattr(error, "show", None)  # of those that know how the verb is called
+        if show is None:
+            print(f"connector: {_one_line(error)}", file=sys.stderr)
+        else:
+            show(file=sys.stderr)
+        return int(error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except BrokenPipeError:
+        # The reader has seen enough. Without this, Python complains when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except ConnectorError as error:
+        if debug:
+            raise
+        print(f"connector: {_one_line(error)}", file=sys.stderr)
+        return 1
+    except Exception as error:
+        if debug:
+            raise
+        text = f"connector: {type(error).__name__}: {_one_line(error)} ({_DEBUG} shows where)"
+        print(text, file=sys.stderr)
+        return 1
+
+
+def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The arguments before and from ``--`` on; behind it nothing is an option."""
+    position = list(arguments).index("--") if "--" in arguments else len(arguments)
+    return list(arguments[:position]), list(arguments[position:])
+
+
+def _application(arguments: Sequence[str]) -> Callable[..., Any]:
+    application = typer.Typer(
+        add_completion=False,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    application.callback()(_connector)
+    wanted = next((argument for argument in arguments if not argument.startswith("-")), None)
+    for verb, help_text in VERBS.items():
+        function = _load(verb) if verb == wanted else _not_loaded
+        application.command(verb, short_help=help_text)(function)
+    return application
+
+
+def _load(verb: str) -> Callable[..., Any]:
+    name = verb.replace("-", "_")
+    function: Callable[..., Any] = getattr(importlib.import_module(f"connector.cli.{name}"), name)
+    return function
+
+
+def _not_loaded() -> None:
+    """Stands for the verbs that were not asked for."""
+
+
+def _connector(
+    debug: bool = typer.Option(False, _DEBUG, help="Shows the traceback of a failure; anywhere in the line."),
+) -> None:
+    """Turns messages into business objects, and hands them to business processes."""
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""The JSON Schema of ``adapter.yaml``, for editors."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from connector.config.model import AdapterFile
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema. It knows the keys and the form of values; ``connector check`` knows all the rest."""
+    schema = AdapterFile.model_json_schema(by_alias=True)
+    _tidy(schema)
+    connector = schema["$defs"]["Connector"]["properties"]
+    # Short forms that the model takes apart before it looks at the type.
+    listed = connector["InputDestination"].pop("items")
+    connector["InputDestination"].pop("type")
+    entry = {"anyOf": [{"type": "string"}, listed]}
+    connector["InputDestination"]["anyOf"] = [
+        {"type": "array", "items": entry},
+        {"type": "string"},
+        {"type": "null"},
+    ]
+    for section, key in (("AdapterFile", "metaobjects"), ("Subscription", "verbs"), ("Spark", "ship")):
+        properties = (
+            schema["properties"] if section == "AdapterFile" else schema["$defs"][section]["properties"]
+        )
+        field = properties[key]
+        lists = field.pop("anyOf", None) or [{"type": field.pop("type"), "items": field.pop("items")}]
+        field["anyOf"] = [*lists, {"type": "string"}]
+    return {"$schema": DIALECT, "title": "adapter.yaml", **schema}
+
+
+def _tidy(node: Any) -> None:
+    """Takes out the titles that only repeat the name of a field."""
+    if isinstance(node, dict):
+        if isinstance(node.get("title"), str):
+            del node["title"]
+        for value in node.values():
+            _tidy(value)
+    elif isinstance(node, list):
+        for value in node:
+            _tidy(value)
