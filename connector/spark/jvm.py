@@ -86,6 +86,7 @@ _FOREIGN_VARIABLES = ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_LOCAL_DIRS", "SPARK
 
 _LINES_KEPT = 200
 _START_SECONDS = 60.0
+_GATEWAY_FILE = "gateway"
 
 
 class Jvm:
@@ -147,35 +148,42 @@ class Jvm:
         assert self._scratch is not None
         return self._scratch.path
 
-    def start(self) -> None:
-        """Starts it and waits until its gateway listens: then ``port`` and ``secret`` are set.
+    def launch(self) -> None:
+        """Starts the process and returns at once.
 
         Raises:
-            PipelineError: it did not start; the text ends with what it printed.
+            PipelineError: Java cannot be run.
         """
         self._scratch = Scratch()
-        information = self.scratch / "gateway"
         try:
             self._process = subprocess.Popen(
                 self._command(),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                env=self._environment(information),
+                env=self._environment(),
                 cwd=self._directory,
                 start_new_session=True,
             )
         except OSError as error:
-            self._scratch.remove()
             raise PipelineError(f"cannot start {self._java.executable} in {self._directory}: {error}") from error
         self._reader = threading.Thread(target=self._read, name="spark-output", daemon=True)
         self._reader.start()
+
+    def connect(self) -> None:
+        """Waits until the gateway listens: then ``port`` and ``secret`` are set.
+
+        Raises:
+            PipelineError: it did not come up; the text ends with what Java printed.
+        """
+        assert self._process is not None and self._reader is not None
+        information = self.scratch / _GATEWAY_FILE
         deadline = time.monotonic() + _START_SECONDS
-        # Spark writes a temporary file and renames it: what is there is complete.
+        # Spark writes another file and renames it: what is there is complete.
         while not information.exists():
             if self._process.poll() is not None:
                 self._reader.join(2)
-                raise PipelineError(self.explain(f"Java ended at start with status {self._process.returncode}"))
+                raise PipelineError(self.explain(f"Java {self._ending()} before Spark was up"))
             if time.monotonic() > deadline:
                 raise PipelineError(self.explain(f"Spark's gateway did not come up within {_START_SECONDS:.0f} s"))
             time.sleep(0.01)
@@ -183,6 +191,13 @@ class Jvm:
         self.port, length = struct.unpack_from(">ii", answer)
         self.secret = answer[8 : 8 + length].decode()
         information.unlink()
+
+    def _ending(self) -> str:
+        status = self._process.poll() if self._process else None
+        if status is None:
+            return "does not answer"
+        number = -status if status < 0 else status - 128  # Java answers SIGTERM with status 143
+        return f"was ended by signal {number}" if number > 0 else f"ended with status {status}"
 
     def show_output(self) -> None:
         """From now on what workers print goes to ``output``; before, it is Java's own chatter."""
@@ -198,6 +213,10 @@ class Jvm:
                 pass
         printed = [line for line in list(self._lines) if not line.startswith(("WARNING:", "Picked up "))]
         return "\n".join([*log, *printed[-lines:]])
+
+    def obituary(self) -> str:
+        """How the JVM ended, with its last lines."""
+        return self.explain(f"Spark's Java process {self._ending()}")
 
     def explain(self, what: str) -> str:
         """``what``, then the last lines that say why."""
@@ -233,8 +252,8 @@ class Jvm:
                     break
                 end()
         if self._reader is not None:
-            # A worker that outlives the JVM for a moment still holds the pipe: no reason to wait long.
-            self._reader.join(0.5)
+            # The output ends with its last writer: the workers, which live on for a moment, are gone too.
+            self._reader.join(3.0)
         if self._scratch is not None:
             self._scratch.remove()
 
@@ -258,15 +277,18 @@ class Jvm:
             "pyspark-shell",
         ]
 
-    def _environment(self, information: Path) -> dict[str, str]:
+    def _environment(self) -> dict[str, str]:
         environment = {
             name: value
             for name, value in self._environ.items()
             if name not in _FOREIGN_VARIABLES and not name.startswith(("PYSPARK_", "_PYSPARK_"))
         }
-        environment["_PYSPARK_DRIVER_CONN_INFO_PATH"] = str(information)
+        environment["_PYSPARK_DRIVER_CONN_INFO_PATH"] = str(self.scratch / _GATEWAY_FILE)
         environment["PYSPARK_PIN_THREAD"] = "true"
         environment["SPARK_LOCAL_DIRS"] = str(self.scratch)
+        if path := environment.get("PYTHONPATH"):
+            # The workers start in another directory than this process.
+            environment["PYTHONPATH"] = os.pathsep.join(os.path.abspath(entry) for entry in path.split(os.pathsep))
         return environment
 
     def _read(self) -> None:

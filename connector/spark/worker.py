@@ -1,0 +1,81 @@
+"""What runs in a Spark worker before the events do.
+
+A task arrives as a small closure that travels by value (:func:`task`). It puts the connector's
+code on the worker's path, the driver's own or what was shipped, and only then imports anything of
+the connector: so a worker needs no installation of it and always has the driver's version.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+Function = Callable[[bytes, str, bytes], bytes]
+"""``f(plan, deployment, payload) -> answer``, a module-level function of an importable module."""
+
+
+def task(
+    function: str, plan: Any, code: str, deployment: str, archive: str
+) -> Callable[[int, Iterable[bytes]], Iterator[bytes]]:
+    """The function of a Spark partition that calls ``function`` for each payload.
+
+    Args:
+        function: ``package.module:name``.
+        plan: a Spark broadcast of bytes.
+        code: directory that holds the packages; used where nothing was shipped.
+        deployment: directory of adapter.yaml; used where nothing was shipped.
+        archive: name of the shipped archive in Spark's files; empty where nothing was shipped.
+    """
+
+    def on_worker(_index: int, payloads: Iterable[bytes]) -> Iterator[bytes]:
+        # Travels by value: it must not use a name of this module.
+        import os
+        import sys
+
+        packages, place = code, deployment
+        if archive:
+            from pyspark import SparkFiles
+
+            root = os.path.join(SparkFiles.getRootDirectory(), archive)
+            packages, place = os.path.join(root, "code"), os.path.join(root, "deployment")
+        if packages not in sys.path:
+            sys.path.insert(0, packages)
+        from connector.spark.worker import calls
+
+        return calls(function, plan.value, place, payloads)
+
+    return on_worker
+
+
+def calls(function: str, plan: bytes, deployment: str, payloads: Iterable[bytes]) -> Iterator[bytes]:
+    """Calls ``function`` for each payload, in the deployment's directory."""
+    call = resolve(function)
+    _enter(deployment)
+    for payload in payloads:
+        yield call(plan, deployment, payload)
+
+
+@functools.cache
+def resolve(function: str) -> Function:
+    """The function named ``package.module:name``.
+
+    Raises:
+        ImportError, AttributeError: it does not exist.
+    """
+    module, _, name = function.partition(":")
+    found: Function = getattr(importlib.import_module(module), name)
+    return found
+
+
+@functools.cache
+def _enter(deployment: str) -> None:
+    # Relative paths in business processes mean the same on a laptop and on a cluster.
+    os.chdir(deployment)
+
+
+def echo(_plan: bytes, _deployment: str, payload: bytes) -> bytes:
+    """Answers the payload; warms up workers."""
+    return payload
