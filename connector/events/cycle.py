@@ -103,7 +103,7 @@ class EventCycles:
         batch = self._claim(())
         if not batch.claims:
             return _report(batch, 0)
-        return self._settle(batch, self._start(batch).result())
+        return self._finish(batch)
 
     def drain(self, after_cycle: Callable[[CycleReport], None] | None = None) -> CycleReport:
         """Cycles until the inputs are empty. Claims the next batch while the job of one runs.
@@ -135,7 +135,9 @@ class EventCycles:
                 after_cycle(report)
             if stop or report.code is not ReturnCode.SUCCEED or (report.claimed and not report.settled):
                 if following.claims:
-                    rest = self._settle(following, Result() if stop else future.result())
+                    rest_result = Result() if stop else future.result()
+                    self._note_published(following, rest_result)
+                    rest = self._settle(following, rest_result)
                     report.claimed += rest.claimed
                     report.settled += rest.settled
                 if report.code is ReturnCode.SUCCEED and not stop:
@@ -151,7 +153,7 @@ class EventCycles:
         """
         batch = Batch(cycle, claims=list(claims))
         self._decide(batch, ())
-        return self._settle(batch, self._start(batch).result())
+        return self._finish(batch)
 
     def next_cycle(self) -> int:
         """A number that no cycle of this client has had."""
@@ -266,8 +268,12 @@ class EventCycles:
             or any(o.kind == OutcomeKind.GIVEN_BACK.value for o in result.outcomes.values())
         )
 
-    def _settle(self, batch: Batch, result: Result) -> CycleReport:
+    def _finish(self, batch: Batch) -> CycleReport:
+        result = self._start(batch).result()
         self._note_published(batch, result)
+        return self._settle(batch, result)
+
+    def _settle(self, batch: Batch, result: Result) -> CycleReport:
         if self._window is not None and batch.keys:
             self._resolve_waiting(batch, self._window, final=True)
         outcomes = {**result.outcomes, **batch.decided}

@@ -197,6 +197,7 @@ def run_assignment(plan_bytes: bytes, deployment: str, payload: bytes) -> bytes:
 def check_worker(plan_bytes: bytes, deployment: str, payload: bytes) -> bytes:
     """Loads everything an event needs, runs none; for the probe at start. Returns the pid."""
     plan: EventPlan = pickle.loads(plan_bytes)  # noqa: S301 - from our own driver
+    plan.access.open().check()
     runner = _runner(plan, plan_bytes, deployment)
     try:
         runner.run(Assignment("", []))

@@ -146,6 +146,9 @@ class Connection(Protocol):
     def window_directory(self) -> str:
         """Directory of the finished commit records that name published ids."""
 
+    def published_keys(self, record: bytes) -> Sequence[str]:
+        """The duplicate keys in a finished commit record, in their order."""
+
     def journal_directory(self, client_id: str, instance: str) -> str:
         """Directory for the outcome journals of the tasks of one client."""
 
@@ -235,6 +238,13 @@ class AccessSpec(Protocol):
 
 class MessageAccess(Protocol):
     """A provider as a Spark task sees it."""
+
+    def check(self) -> None:
+        """Whether this machine sees what the driver sees.
+
+        Raises:
+            ProviderError: it does not; names the machine.
+        """
 
     def load(self, reference: Any, max_body: int) -> Message:
         """Reads a claimed message.

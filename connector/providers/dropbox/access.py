@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
+import socket
 import time
 from dataclasses import dataclass
 from typing import Final
@@ -53,6 +54,17 @@ class DropboxAccess:
         )
         self._unsynced: list[str] = []
         self._prefix = self._layout.root + "/"
+
+    def check(self) -> None:
+        """See :meth:`connector.messaging.provider.MessageAccess.check`."""
+        mark = os.path.join(self._layout.clients, self._spec.client_id)
+        if not os.path.exists(mark):
+            raise ProviderError(
+                f"{socket.gethostname()} does not see the root {self._layout.root} that the adapter uses "
+                f"(there is no {mark} here); mount it there under the same path"
+            )
+        if not os.access(self._layout.adapters, os.W_OK | os.X_OK):
+            raise ProviderError(f"{socket.gethostname()} may not write {self._layout.adapters}")
 
     def load(self, reference: str, max_body: int) -> Message:
         """See :meth:`connector.messaging.provider.MessageAccess.load`."""

@@ -195,6 +195,13 @@ def without_properties(name: str, prefixes: Iterable[str]) -> str:
     return fields._replace(properties="&".join(kept)).name()
 
 
+def with_delivery_count(name: str, count: int) -> str:
+    """The name with JMSXDeliveryCount ``count``; none is written for a first delivery."""
+    if DELIVERY_COUNT in name:
+        name = without_properties(name, (DELIVERY_COUNT,))
+    return add_properties(name, f"{DELIVERY_COUNT}I={count}") if count > 1 else name
+
+
 def message_id(name: str) -> str:
     """JMSMessageID of the message with this file name."""
     fields = split(name)

@@ -16,12 +16,13 @@ from connector.messaging.provider import Capabilities, Claim, Settlement
 from connector.providers.dropbox import codec, files
 from connector.providers.dropbox.access import DropboxAccessSpec, without_owner
 from connector.providers.dropbox.claims import DropboxClaim, Owner, QueuePoller, owned_name, split_tag
-from connector.providers.dropbox.clients import ClientInfo, ClientLock
+from connector.providers.dropbox.clients import ClientInfo, ClientLock, lock
 from connector.providers.dropbox.headers import HeaderStore
 from connector.providers.dropbox.layout import Layout
-from connector.providers.dropbox.log import Move
+from connector.providers.dropbox.log import Move, published_keys
 from connector.providers.dropbox.recovery import DropboxLeftover, find_leftovers, unowned_claims
 from connector.providers.dropbox.settlement import Settler
+from connector.state.instances import InstanceLock
 
 _NO_LIMIT: Final = 1 << 62
 
@@ -52,6 +53,15 @@ class DropboxProvider:
         self.durable = durable
         self.keep_processed = keep_processed
         self.redelivery_limit = redelivery_limit
+
+    def instance(self, application: str, wanted: str | None) -> InstanceLock:
+        """The name of this instance of an adapter, held until closed.
+
+        Raises:
+            ProviderError: the configured name is taken, or the root cannot be used.
+        """
+        self.layout.prepare()
+        return InstanceLock(self.layout.application(application), wanted, codec.encode_field, lock)
 
     def connect(self, application: str = "", instance: str = "") -> DropboxConnection:
         """A connection of its own, with a client id of its own.
@@ -111,6 +121,11 @@ class DropboxConnection:
         """Finished commit records with published ids: the duplicate window."""
         return os.path.join(self.state_directory, "published")
 
+    @staticmethod
+    def published_keys(record: bytes) -> list[str]:
+        """The duplicate keys in a finished commit record, in their order."""
+        return published_keys(record)
+
     def journal_directory(self, client_id: str, instance: str) -> str:
         """Where the tasks of one client keep their outcome journals."""
         return os.path.join(self.state_directory, codec.encode_field(instance), client_id)
@@ -141,13 +156,16 @@ class DropboxConnection:
     def adopt(self, claim: Claim, cycle: int, sequence: int) -> DropboxClaim | None:
         """Takes over a leftover of an in-progress destination; None where somebody else did.
 
+        Whether it was delivered is in doubt, so it counts as one more delivery.
+
         Raises:
             ProviderError: it cannot be renamed.
         """
         assert isinstance(claim, DropboxClaim)
         folder = claim.path.rpartition("/")[0]
         owner = Owner(self.client_id, cycle, sequence)
-        name = self._headers.fit(owned_name(claim.name, owner, claim.destination))
+        counted = codec.with_delivery_count(claim.full_name, claim.delivery_count + 2)
+        name = self._headers.fit(owned_name(counted, owner, claim.destination))
         path = f"{folder}/{name}"
         try:
             os.rename(self.layout.absolute(claim.path), self.layout.absolute(path))
@@ -155,6 +173,7 @@ class DropboxConnection:
             return None
         except OSError as error:
             raise ProviderError(f"cannot take over {claim.path}: {error.strerror}") from error
+        self._headers.remove(claim.name)
         return DropboxClaim(self.layout, self._headers, claim.home, name, path, cycle, sequence, owner)
 
     # -- settling ----------------------------------------------------------------------------------

@@ -108,6 +108,18 @@ def parse_record(data: bytes) -> list[Move]:
     return moves
 
 
+def published_keys(data: bytes) -> list[str]:
+    """The keys for the duplicate window in a record; cheaper than reading all of it."""
+    keys = []
+    for line in os.fsdecode(data).split("\n"):
+        _, found, key = line.partition(" --published ")
+        if found:
+            key = key.partition(" --")[0]
+            encoded = " --encoding percent" in line
+            keys.append(os.fsdecode(unquote_to_bytes(key)) if encoded else key)
+    return keys
+
+
 def _options(line: str, number: int) -> dict[str, str]:
     head, *parts = line.split(" --")
     if head != "dropboxmq":

@@ -1,0 +1,267 @@
+"""The adapter: the parts of a deployment, and their life from start to stop."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import tenacity
+
+from connector.config.loading import Configuration, load
+from connector.errors import ConnectorError, PipelineError, ProviderError
+from connector.events.cycle import CycleReport
+from connector.events.job import CHECK
+from connector.events.polling import RECOVERY_INTERVAL, Polling
+from connector.events.summary import Summary
+from connector.parts import make_plan, make_provider, make_settings
+from connector.spark.pipeline import SparkPipeline
+from connector.status import ReturnCode
+
+_log = logging.getLogger("connector.adapter")
+
+_PRUNE_INTERVAL = 3600.0
+
+
+class Adapter:
+    """One adapter: ``start``, then ``poll``, ``drain`` or ``serve``, then ``stop``.
+
+    A context manager: entering starts it, leaving stops it. All methods but :meth:`request_stop`
+    and :meth:`abort` belong to one thread.
+
+    Args:
+        configuration: of the deployment.
+        output: called with each line that workers print.
+    """
+
+    def __init__(self, configuration: Configuration, *, output: Callable[[str], None] | None = None) -> None:
+        self.configuration = configuration
+        settings = configuration.connector
+        self.summary = Summary([str(entry.destination) for entry in settings.inputs])
+        self._provider = make_provider(configuration)
+        self._pipeline = self._make_pipeline(output)
+        self._output = output
+        self._instance = None
+        self._settings = make_settings(configuration, "")
+        self._polling: Polling | None = None
+        self._stop = threading.Event()
+        self._recovered_at = 0.0
+        self._pruned_at = 0.0
+        self._deadline: threading.Timer | None = None
+
+    @classmethod
+    def from_file(cls, path: str | Path = "adapter.yaml") -> Adapter:
+        """The adapter of a deployment.
+
+        Raises:
+            ConfigurationError: with every mistake.
+        """
+        return cls(load(path))
+
+    def __enter__(self) -> Adapter:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # -- life --------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Starts Spark, connects, checks every worker, takes over from dead instances.
+
+        Raises:
+            PipelineError: Spark cannot be started, or a worker lacks something; names both.
+            ProviderError: the provider cannot be used.
+            InDoubtAtStartup: InDoubtEvents is FailOnStartup and something is in doubt.
+        """
+        settings = self.configuration.connector
+        try:
+            self._instance = self._provider.instance(settings.application_name, settings.instance)
+            self._settings = make_settings(self.configuration, self._instance.name)
+            self._pipeline.start()
+            self._connect()
+            self._check_workers()
+            self._recover(at_start=True)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Ends everything in the reverse order; leaves no process behind. Repeatable."""
+        polling, self._polling = self._polling, None
+        try:
+            if polling is not None:
+                polling.close()
+        finally:
+            self._pipeline.stop()
+            if self._deadline is not None:
+                self._deadline.cancel()
+            if self._instance is not None:
+                self._instance.close()
+
+    def request_stop(self) -> None:
+        """No more is claimed; what is in flight has ``stop_timeout`` to finish. From any thread or signal handler."""
+        self._stop.set()
+        if self._polling is not None:
+            self._polling.cycles.stopping = True
+        if self._deadline is None:
+            self._deadline = threading.Timer(self.configuration.connector.stop_timeout, self.abort)
+            self._deadline.daemon = True
+            self._deadline.start()
+
+    def abort(self) -> None:
+        """Ends the tasks that still run; what they have journalled is settled, the rest given back."""
+        self._pipeline.cancel()
+        polling = self._polling
+        if polling is not None:
+            polling.journals.end_writers()
+
+    @property
+    def stopping(self) -> bool:
+        return self._stop.is_set()
+
+    # -- work --------------------------------------------------------------------------------------
+
+    def poll(self) -> CycleReport:
+        """One poll cycle. A failure of the provider is in the report; nothing is restarted."""
+        return self._guarded(lambda polling: polling.cycles.poll())
+
+    def drain(self, after_cycle: Callable[[CycleReport], None] | None = None) -> CycleReport:
+        """Cycles until the inputs are empty; as :meth:`poll` otherwise."""
+        return self._guarded(lambda polling: polling.cycles.drain(after_cycle))
+
+    def recover_if_due(self) -> CycleReport | None:
+        """Looks for dead instances, every 10 s at most, and removes what is kept no longer, every hour.
+
+        Raises:
+            ProviderError: something cannot be settled now.
+        """
+        now = time.monotonic()
+        if self._polling is not None and now - self._pruned_at > _PRUNE_INTERVAL:
+            self._pruned_at = now
+            self._polling.connection.prune()
+        if now - self._recovered_at < RECOVERY_INTERVAL:
+            return None
+        return self._recover(at_start=False)
+
+    def serve_poll(self) -> CycleReport:
+        """One poll of a service: recovery when it is due, then a cycle; a failed provider is connected anew.
+
+        Raises:
+            ProviderError, PipelineError: it could not be, ``RestartRetryCount`` times.
+        """
+        report = self._guarded(lambda polling: self._recover_and_poll(polling))
+        if report.code is ReturnCode.APPRESPONSETIMEOUT and report.provider_failed and not self._stop.is_set():
+            self.restart(report.reason)
+        return report
+
+    def restart(self, reason: str) -> None:
+        """Connects anew, with back-off, ``RestartRetryCount`` times.
+
+        Args:
+            reason: why, for the log and for the error.
+
+        Raises:
+            ProviderError, PipelineError: the last attempt's.
+        """
+        settings = self.configuration.connector
+        if not settings.restart_retry_count:
+            raise ProviderError(f"{reason} (RestartRetryCount is 0: the connection is not restarted)")
+        longest = max(0.1, settings.restart_retry_interval * 60)
+        retrying = tenacity.Retrying(
+            stop=tenacity.stop_after_attempt(settings.restart_retry_count),
+            wait=tenacity.wait_exponential(multiplier=min(1.0, longest), max=longest),
+            retry=tenacity.retry_if_exception_type((ProviderError, PipelineError)),
+            before_sleep=lambda state: _log.warning(
+                "restarting the connection failed (attempt %d of %d): %s",
+                state.attempt_number,
+                settings.restart_retry_count,
+                state.outcome.exception() if state.outcome else "",
+            ),
+            sleep=self._sleep,
+            reraise=True,
+        )
+        _log.warning("restarting the connection: %s", reason)
+        self._sleep(min(1.0, longest))
+        retrying(self._reconnect)
+        _log.info("connected again")
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _guarded(self, work: Callable[[Polling], CycleReport]) -> CycleReport:
+        polling = self._polling
+        assert polling is not None, "the adapter is not started"
+        try:
+            return work(polling)
+        except ProviderError as error:
+            _log.error("%s", error)
+            polling.abandon()
+            self._polling = None
+            return CycleReport(
+                ReturnCode.APPRESPONSETIMEOUT, reason=str(error), provider_failed=True
+            )
+
+    def _recover_and_poll(self, polling: Polling) -> CycleReport:
+        recovered = self.recover_if_due()
+        if recovered is not None and recovered.code is not ReturnCode.SUCCEED:
+            return recovered
+        return polling.cycles.poll()
+
+    def _recover(self, *, at_start: bool) -> CycleReport:
+        assert self._polling is not None
+        report = self._polling.recover(at_start=at_start)
+        self._recovered_at = time.monotonic()
+        return report
+
+    def _reconnect(self) -> None:
+        if self._stop.is_set():
+            return
+        if self._polling is not None:
+            self._polling.abandon()
+            self._polling = None
+        if not self._pipeline.alive:
+            self._pipeline.stop()
+            self._pipeline = self._make_pipeline(self._output)
+            self._pipeline.start()
+        self._connect()
+        self._recover(at_start=False)
+
+    def _connect(self) -> None:
+        application = self._settings.application
+        connection = self._provider.connect(application, self._settings.instance)
+        try:
+            plan = make_plan(self.configuration, connection.access())
+            self._polling = Polling(connection, plan, self._pipeline, self._settings, self.summary)
+        except BaseException:
+            connection.close()
+            raise
+        if self._stop.is_set():
+            self._polling.cycles.stopping = True
+
+    def _check_workers(self) -> None:
+        assert self._polling is not None
+        wrong = [
+            f"{answer.executor}: {answer.error}"
+            for answer in self._pipeline.probe(CHECK, self._polling.job.plan_bytes)
+            if answer.error
+        ]
+        if wrong:
+            raise PipelineError("a worker cannot process events:\n  " + "\n  ".join(wrong))
+
+    def _make_pipeline(self, output: Callable[[str], None] | None) -> SparkPipeline:
+        return SparkPipeline(
+            self.configuration.spark,
+            self.configuration.directory,
+            self.configuration.connector.application_name,
+            ship=self.configuration.spark.ship,
+            output=output,
+        )
+
+    def _sleep(self, seconds: float) -> None:
+        self._stop.wait(seconds)
+
+
+__all__ = ["Adapter", "ConnectorError"]

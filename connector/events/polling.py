@@ -1,0 +1,144 @@
+"""Everything inbound that hangs on one connection; made anew when the connection is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from connector.events.cycle import CycleReport, EventCycles, PollSettings
+from connector.events.job import CycleJob, Pipeline
+from connector.events.plan import EventPlan
+from connector.events.recovery import InDoubtPolicy, Recovered, Recovery, adopt
+from connector.events.settling import CopyDestinations, Settling
+from connector.events.summary import Summary
+from connector.messaging.destination import Destination
+from connector.messaging.provider import Connection
+from connector.state.duplicates import DuplicateWindow
+from connector.state.journal import JournalDirectory
+from connector.status import ReturnCode
+
+
+RECOVERY_INTERVAL = 10.0
+"""Seconds between two looks for dead clients while running."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventSettings:
+    """The inbound side of an adapter, as configured.
+
+    Args:
+        application: ApplicationName.
+        instance: name of this instance.
+        inputs: in the order in which they are polled.
+        copies: where settled messages go.
+        in_progress, policy: InProgressDestination and InDoubtEvents.
+        duplicate_window: ids to remember; 0 = duplicates are not eliminated.
+        poll: how to poll.
+        stop_timeout: seconds.
+    """
+
+    application: str
+    instance: str
+    inputs: tuple[Destination, ...]
+    copies: CopyDestinations
+    in_progress: Destination | None
+    policy: InDoubtPolicy
+    duplicate_window: int
+    poll: PollSettings
+    stop_timeout: float
+
+
+class Polling:
+    """Cycles and recovery over one connection.
+
+    Args:
+        connection: of the provider, owned from now on.
+        plan: with the access of that connection.
+        pipeline: runs the tasks.
+        settings: of the adapter.
+        summary: counts, over all connections.
+
+    Raises:
+        ProviderError: a destination or the state directory cannot be used.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        plan: EventPlan,
+        pipeline: Pipeline,
+        settings: EventSettings,
+        summary: Summary,
+    ) -> None:
+        self.connection = connection
+        self._settings = settings
+        self.journals = JournalDirectory(
+            connection.journal_directory(connection.client_id, settings.instance)
+        )
+        self.journals.make()
+        self._window = (
+            DuplicateWindow(
+                connection.window_directory,
+                connection.state_directory,
+                connection.client_id,
+                settings.duplicate_window,
+                connection.published_keys,
+            )
+            if settings.duplicate_window
+            else None
+        )
+        settling = Settling(settings.copies, remember=self._window is not None)
+        self.job = CycleJob(pipeline, plan, self.journals, settings.poll.order, settings.stop_timeout + 5.0)
+        self.cycles = EventCycles(
+            connection,
+            [connection.poller(destination, settings.in_progress) for destination in settings.inputs],
+            self.job,
+            self.journals,
+            settling,
+            self._window,
+            summary,
+            settings.poll,
+        )
+        self._recovery = Recovery(
+            connection, settling, summary, self._window, settings.in_progress, settings.policy
+        )
+
+    def recover(self, *, at_start: bool) -> CycleReport:
+        """Takes over from dead clients, and runs what is to be reprocessed before any new input.
+
+        Raises:
+            InDoubtAtStartup: InDoubtEvents is FailOnStartup and something is in doubt.
+            ProviderError: something cannot be settled now.
+        """
+        patience = self._settings.stop_timeout + 5.0 if at_start else 0.0
+        recovered: Recovered = self._recovery.run(at_start=at_start, patience=patience)
+        report = CycleReport(ReturnCode.SUCCEED, recovered.settled, recovered.settled)
+        quantity = max(1, self._settings.poll.quantity)
+        waiting = recovered.reprocess
+        while waiting and not self.cycles.stopping:
+            cycle = self.cycles.next_cycle()
+            claims = adopt(self.connection, waiting[:quantity], cycle)
+            waiting = waiting[quantity:]
+            if not claims:
+                continue
+            done = self.cycles.run_claims(claims, cycle)
+            report.claimed += done.claimed
+            report.settled += done.settled
+            if done.code is not ReturnCode.SUCCEED:
+                report.code, report.reason = done.code, done.reason
+                report.provider_failed = done.provider_failed
+                break
+        return report
+
+    def close(self) -> None:
+        """Ends it with everything settled or given back."""
+        self.cycles.close()
+        if self._window is not None:
+            self._window.release()
+        self.journals.remove()
+        self.connection.close()
+
+    def abandon(self) -> None:
+        """Ends it as it is; the next connection recovers what is left."""
+        self.connection.abandon()
+
+
