@@ -99,6 +99,9 @@ class Handlers:
             found = f"no data handler for {mime_type!r}" + (f" in {config}" if config else "")
             expected = f"one of {', '.join(names) or 'none'}{did_you_mean(mime_type, names)}"
             raise ConfigurationError([Problem("data handlers", 0, 0, "", found, expected)])
+        made = self._made.get((spec.mime_type, config))
+        if made is not None:
+            return made
         handler_class = load_class(spec, self._base)
         options = resolve_options(
             getattr(handler_class, "options", ()),

@@ -1,0 +1,338 @@
+"""Which handlers there are, found without running them; and how a worker gets them."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from connector.businessobjects.catalogue import INSTALLED, PLUGIN, SHIPPED, discover, spec_for_class
+from connector.businessobjects.datahandler import Hint, Option, charset, message_body, option_problems
+from connector.businessobjects.handlers import Handlers, HandlerSpec
+from connector.errors import ConfigurationError
+from connector.testing.datahandlers import sample_definitions
+
+DEFINITIONS = sample_definitions()
+NOTE = Hint("Note", "Create")
+PLUGIN_SOURCE = '''
+"""A plug-in."""
+from typing import ClassVar
+from connector.businessobjects.datahandler import Option
+from connector.businessobjects.instance import BusinessObject
+
+class Upper:
+    """Shouts.
+
+    More about it.
+    """
+    mime_types = ("text/X-Upper", "text/x-loud")
+    options: ClassVar = (
+        Option("attribute", str, "Text", "Where it goes."),
+        Option("times", int, default=1, doc="How often."),
+    )
+
+    def __init__(self, options, definitions):
+        self.options_given = dict(options)
+        self.definitions = definitions
+
+    def to_business_object(self, body, hint):
+        bo = BusinessObject(self.definitions, hint.object, hint.verb)
+        bo[self.options_given["attribute"]] = body.decode().upper() * self.options_given["times"]
+        return bo
+
+    def to_body(self, bo):
+        return bo[self.options_given["attribute"]]
+'''
+EXPLODING = 'raise RuntimeError("was run")\n' + PLUGIN_SOURCE
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Path:
+    (tmp_path / "handlers").mkdir()
+    (tmp_path / "handlers" / "upper.py").write_text(PLUGIN_SOURCE)
+    return tmp_path
+
+
+def test_the_shipped_handlers_are_found_without_being_installed(tmp_path: Path) -> None:
+    found = {
+        mime: info.class_name
+        for info in discover(tmp_path).handlers
+        for mime in info.mime_types
+        if info.origin == SHIPPED
+    }
+    assert found == {
+        "application/json": "JsonHandler",
+        "text/xml": "XmlHandler",
+        "application/xml": "XmlHandler",
+        "text/plain": "TextHandler",
+    }
+
+
+def test_listing_imports_no_handler() -> None:
+    program = (
+        "import sys; from pathlib import Path; from connector.businessobjects.catalogue import discover; "
+        "assert discover(Path('.')).mime_types; "
+        "sys.exit(any(name.startswith(('datahandlers', 'lxml', 'orjson')) for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_a_plug_in_is_listed_with_its_options_and_not_run(deployment: Path) -> None:
+    (deployment / "handlers" / "upper.py").write_text(EXPLODING)
+    info = discover(deployment, Path("handlers")).find("text/x-upper; charset=utf-8")
+    assert info is not None
+    assert (info.origin, info.class_name, info.doc) == (PLUGIN, "Upper", "Shouts.")
+    assert info.path == "handlers/upper.py"
+    assert info.options == (
+        Option("attribute", str, "Text", "Where it goes."),
+        Option("times", int, 1, "How often."),
+    )
+
+
+@pytest.mark.parametrize("plugins", ["handlers", "handlers/upper.py"])
+def test_a_plug_in_works_from_a_directory_or_a_file(deployment: Path, plugins: str) -> None:
+    spec = discover(deployment, Path(plugins)).spec("text/x-loud", {"times": "2"})
+    handler = Handlers([pickle.loads(pickle.dumps(spec))], DEFINITIONS, deployment).get("text/x-loud")
+    assert handler.to_business_object(b"ab", NOTE)["Text"] == "ABAB"
+
+
+def test_a_plug_in_counts_from_the_deployment_wherever_that_is(deployment: Path, tmp_path: Path) -> None:
+    spec = discover(deployment, Path("handlers")).spec("text/x-upper")
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    (deployment / "handlers").rename(moved / "handlers")
+    assert Handlers([spec], DEFINITIONS, moved).get("text/x-upper").mime_types[0] == "text/X-Upper"
+
+
+def test_a_package_is_a_plug_in_with_relative_imports(deployment: Path) -> None:
+    package = deployment / "handlers" / "shout"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "from .words import TYPE\n"
+        + PLUGIN_SOURCE.replace("text/X-Upper", "text/x-shout").replace("text/x-loud", "text/x-shouting")
+    )
+    (package / "words.py").write_text("TYPE = 1\n")
+    spec = discover(deployment, Path("handlers")).spec("text/x-shout")
+    assert (
+        Handlers([spec], DEFINITIONS, deployment).get("text/x-shout").to_business_object(b"a", NOTE)["Text"]
+        == "A"
+    )
+
+
+def test_a_plug_in_wins_over_a_shipped_handler(deployment: Path) -> None:
+    (deployment / "handlers" / "upper.py").write_text(PLUGIN_SOURCE.replace("text/x-loud", "text/xml"))
+    catalogue = discover(deployment, Path("handlers"))
+    assert catalogue.spec("text/xml").class_name == "Upper"
+    assert catalogue.spec("application/xml").class_name == "XmlHandler"
+
+
+def test_a_plug_in_hides_no_module_of_its_name(deployment: Path) -> None:
+    (deployment / "handlers" / "json.py").write_text(PLUGIN_SOURCE.replace("pper", "pmost"))
+    catalogue = discover(deployment, Path("handlers/json.py"))
+    Handlers([catalogue.spec("text/x-upmost")], DEFINITIONS, deployment).load_all()
+    import json
+
+    assert json.loads("1") == 1
+    assert sys.modules["json"] is json
+
+
+def test_two_plug_ins_for_one_mime_type_are_a_mistake(deployment: Path) -> None:
+    (deployment / "handlers" / "again.py").write_text(PLUGIN_SOURCE)
+    with pytest.raises(
+        ConfigurationError, match=r"again.py:Upper and handlers/upper.py:Upper both serve text/x-upper"
+    ):
+        discover(deployment, Path("handlers"))
+
+
+def test_a_plug_in_directory_that_is_not_there_is_a_mistake(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="nowhere does not exist"):
+        discover(tmp_path, Path("nowhere"))
+
+
+def test_a_plug_in_file_that_is_no_python_is_a_warning_and_the_others_are_found(deployment: Path) -> None:
+    (deployment / "handlers" / "broken.py").write_text("class :")
+    (deployment / "handlers" / "binary.py").write_bytes(b"\0\xff")
+    (deployment / "handlers" / "notes.txt").write_text("class :")
+    catalogue = discover(deployment, Path("handlers"))
+    assert [text.split(" ")[0] for text in catalogue.warnings] == ["handlers/binary.py", "handlers/broken.py"]
+    assert catalogue.find("text/x-upper") is not None
+
+
+@pytest.mark.parametrize(
+    ("entry_point", "mime_types"),
+    [("text/x-theirs", ("text/x-theirs",)), ("their-handler", ("text/x-upper", "text/x-loud"))],
+)
+def test_an_installed_handler_is_found_by_its_entry_point_and_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry_point: str, mime_types: tuple[str, ...]
+) -> None:
+    site = tmp_path / "site"
+    information = site / "their_handlers-1.0.dist-info"
+    information.mkdir(parents=True)
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: their-handlers\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text(
+        f"[connector.datahandlers]\n{entry_point} = their_handlers.upper:Upper\n"
+    )
+    package = site / "their_handlers"
+    package.mkdir()
+    (package / "__init__.py").write_text('raise RuntimeError("was run")')
+    (package / "upper.py").write_text(EXPLODING)
+    monkeypatch.syspath_prepend(str(site))
+    info = discover(tmp_path).find(mime_types[0])
+    assert info is not None
+    assert (info.origin, info.module, info.class_name) == (INSTALLED, "their_handlers.upper", "Upper")
+    assert info.mime_types == mime_types
+    assert info.options is not None
+
+
+def test_an_unknown_mime_type_names_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(
+        ConfigurationError,
+        match="no data handler for 'text/xnl', expected one of .*, did you mean 'text/xml'",
+    ):
+        discover(tmp_path).spec("text/xnl")
+
+
+def test_every_mistake_in_options_is_found_before_the_handler_is_made(tmp_path: Path) -> None:
+    catalogue = discover(tmp_path)
+    with pytest.raises(ConfigurationError) as xml:
+        catalogue.spec("text/xml", {"BOPrefx": "a", "IgnoreUndefinedAttributes": "perhaps"}, "MO_DH")
+    assert [problem.path for problem in xml.value.problems] == ["BOPrefx", "IgnoreUndefinedAttributes"]
+    assert "did you mean 'BOPrefix'" in str(xml.value)
+    assert "expected true or false" in str(xml.value)
+    with pytest.raises(
+        ConfigurationError, match="charset: found the text 'latin-99', expected the name of a character set"
+    ):
+        catalogue.spec("text/plain", {"charset": "latin-99"})
+
+
+@pytest.mark.parametrize(
+    ("option_type", "value", "read"),
+    [
+        (str, "on", "on"),
+        (bool, "TRUE", True),
+        (bool, False, False),
+        (int, " 7 ", 7),
+        (int, 7, 7),
+        (float, "0.5", 0.5),
+        (float, 2, 2.0),
+    ],
+)
+def test_an_option_is_read_from_its_type_or_from_text(option_type: type, value: object, read: object) -> None:
+    result = Option("o", option_type, "", "doc").read(value)
+    assert (result, type(result)) == (read, option_type)
+
+
+@pytest.mark.parametrize(
+    ("option_type", "value"),
+    [(str, 1), (bool, "yes"), (bool, 1), (int, 1.0), (int, True), (int, "x"), (float, [])],
+)
+def test_an_option_of_another_type_is_a_problem(option_type: type, value: object) -> None:
+    assert len(option_problems([Option("o", option_type, "", "doc")], {"o": value})) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "known"), [("utf-8", True), ("cp1252", True), ("base64", False), ("\0", False), ("", False)]
+)
+def test_a_character_set_is_one_that_text_can_be_written_in(name: str, known: bool) -> None:
+    assert (charset(name) is None) is known
+
+
+def test_one_handler_is_made_for_all_messages(tmp_path: Path) -> None:
+    handlers = Handlers([discover(tmp_path).spec("text/xml")], DEFINITIONS, tmp_path)
+    assert handlers.get("text/xml") is handlers.get("Text/XML; charset=utf-8")
+
+
+def test_options_differ_by_the_data_handler_meta_object(tmp_path: Path) -> None:
+    catalogue = discover(tmp_path)
+    specs = [catalogue.spec("text/plain"), catalogue.spec("text/plain", {"attribute": "Name"}, "MO_Other")]
+    handlers = Handlers(specs, DEFINITIONS, tmp_path)
+    assert handlers.get("text/plain").to_business_object(b"a", NOTE).as_dict() == {"Text": "a"}
+    other = handlers.get("text/plain", "MO_Other").to_business_object(b"a", Hint("Customer"))
+    assert other.as_dict() == {"Name": "a"}
+
+
+def test_a_handler_that_nobody_configured_is_a_mistake(tmp_path: Path) -> None:
+    handlers = Handlers([discover(tmp_path).spec("text/xml")], DEFINITIONS, tmp_path)
+    with pytest.raises(
+        ConfigurationError, match="no data handler for 'text/plain', expected one of text/xml"
+    ):
+        handlers.get("text/plain")
+
+
+# --- by class ---------------------------------------------------------------------------------
+
+
+def test_a_class_beside_the_configuration_is_found_without_running_it(deployment: Path) -> None:
+    (deployment / "mine.py").write_text(EXPLODING)
+    spec = spec_for_class("mine:Upper", deployment)
+    assert (spec.mime_type, spec.path, spec.options) == ("mine:Upper", "mine.py", {})
+    (deployment / "mine.py").write_text(PLUGIN_SOURCE)
+    handler = Handlers([spec], DEFINITIONS, deployment).get("mine:Upper")
+    assert handler.to_business_object(b"a", NOTE)["Text"] == "A"
+
+
+def test_an_installed_class_is_found(tmp_path: Path) -> None:
+    spec = spec_for_class("datahandlers.text_handler:TextHandler", tmp_path)
+    assert spec.module == "datahandlers.text_handler"
+    handler = Handlers([spec], DEFINITIONS, tmp_path).get(spec.mime_type)
+    assert handler.to_business_object(b"a", NOTE)["Text"] == "a"
+
+
+@pytest.mark.parametrize(
+    ("reference", "reason"),
+    [
+        ("mine", "no reference to a class, expected module:Class"),
+        ("mine:", "no reference to a class"),
+        ("../mine:Upper", "no reference to a class"),
+        ("no_such_module:Upper", "no module 'no_such_module'"),
+        ("mine:Uper", "has no Uper, did you mean 'Upper'"),
+        ("broken:Upper", "broken.py cannot be read"),
+    ],
+)
+def test_a_class_that_is_not_there_is_a_mistake(deployment: Path, reference: str, reason: str) -> None:
+    (deployment / "mine.py").write_text(PLUGIN_SOURCE)
+    (deployment / "broken.py").write_text("def")
+    with pytest.raises(ConfigurationError) as mistake:
+        spec_for_class(reference, deployment)
+    assert reason in str(mistake.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ('raise RuntimeError("was run")', "cannot be loaded: RuntimeError: was run"),
+        ("import sys; sys.exit(3)", "cannot be loaded: SystemExit: 3"),
+        ("x = 1", "has no Upper"),
+        ("Upper = 1", "Upper is no class"),
+        ("class Upper:\n    def to_body(self, bo): ...", "Upper has no method to_business_object"),
+        (
+            PLUGIN_SOURCE.replace("self.definitions = definitions", "1 / 0"),
+            "cannot be made: ZeroDivisionError",
+        ),
+    ],
+)
+def test_a_plug_in_that_cannot_be_used_is_a_mistake_at_the_start(
+    deployment: Path, source: str, reason: str
+) -> None:
+    (deployment / "bad.py").write_text(source)
+    handlers = Handlers([HandlerSpec("a/b", "Upper", path="bad.py")], DEFINITIONS, deployment)
+    with pytest.raises(ConfigurationError) as mistake:
+        handlers.load_all()
+    assert reason in str(mistake.value)
+    assert "bad.py:Upper" in str(mistake.value)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("é", ("T", "é".encode())),
+        (b"ascii", ("T", b"ascii")),
+        ("é".encode(), ("T", "é".encode())),
+        (b"\xff", ("B", b"\xff")),
+    ],
+)
+def test_a_body_is_sent_as_text_whenever_it_is_utf_8(body: bytes | str, message: tuple[str, bytes]) -> None:
+    assert message_body(body) == message

@@ -1,0 +1,211 @@
+"""JSON: what is refused, with what text, and what is not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connector.businessobjects.datahandler import Hint
+from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.instance import BusinessObject
+from connector.errors import MalformedData, UnknownBusinessObject
+from connector.testing.datahandlers import sample_definitions
+from datahandlers.json_handler import JsonHandler
+
+DEFINITIONS = sample_definitions()
+CUSTOMER = Hint("Customer", "Create")
+STRICT = JsonHandler({"IgnoreUndefinedAttributes": False, "write_type": True}, DEFINITIONS)
+LENIENT = JsonHandler({"IgnoreUndefinedAttributes": True, "write_type": False}, DEFINITIONS)
+
+
+def nested(depth: int, inner: bytes = b"1") -> bytes:
+    """A body of ``depth`` levels, the first of which is the object itself."""
+    return b'{"x":' + b"[" * (depth - 1) + inner + b"]" * (depth - 1) + b"}"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"", "the body is empty, expected a JSON object"),
+        (b" \n\t", "the body is empty, expected a JSON object"),
+        (b'"text"', "the body is the text 'text', expected a JSON object"),
+        (b"[]", "the body is a list, expected a JSON object"),
+        (b'{"Name": "a",}', "line 1 column 13"),
+        (b'{\n "Name": tru}', "line 2 column 10"),
+        (b'{"Name": "a"} {}', "unexpected content after document: line 1 column 15"),
+        (b'{"Limit": NaN}', "line 1 column 11"),
+        (b'{"Limit": -Infinity}', "line 1 column 12"),
+        (b'{"Limit": 1e999}', "infinity"),
+        (b'{"Name": "\\ud800"}', "surrogate"),
+        (b'{"Name": "\xff"}', "the body is not UTF-8: byte 10, line 1"),
+        ('{"Name": "é"}'.encode("utf-16"), "the body is not UTF-8: byte 0"),
+        (b'{"Name": 7}', "Customer: Name: found the number 7, expected a text"),
+        (b'{"Rating": 12345678901234567890123}', "Rating: found the number 1.2345678901234568e+22"),
+        (b'{"Address": {"City": "a"}}', "Address: found an object, expected a list of objects (Address)"),
+        (b'{"Address": [{"City": "a"}, {"City": 1}]}', "Customer: Address[1].City: found the number 1"),
+        (b'{"Nmae": "a"}', "Nmae: no such attribute in Customer, did you mean 'Name'?"),
+        (
+            b'{"Meta": {"MessageID": "x"}}',
+            "Meta: holds a meta-object of Customer, which is never part of a body",
+        ),
+        (b'{"Name": "a", "Name": "b"}', "the key 'Name' stands twice in one object: line 1 column 15"),
+        (
+            b'{"Name": "a",\n  "N\\u0061me" : "b"}',
+            "the key 'Name' stands twice in one object: line 2 column 3",
+        ),
+        (
+            b'{"Home": {"City": "a", "City": "a"}}',
+            "the key 'City' stands twice in one object: line 1 column 24",
+        ),
+        (b'{"Name": {"a":1}, "Name": "b:"}', "the key 'Name' stands twice in one object"),
+        (nested(201), "nested deeper than 200 levels"),
+        (b'{"x":' * 100_000, "depth"),
+    ],
+)
+def test_a_wrong_body_is_refused_with_its_place(body: bytes, reason: str) -> None:
+    with pytest.raises(MalformedData) as refused:
+        STRICT.to_business_object(body, CUSTOMER)
+    assert reason in str(refused.value)
+    assert not isinstance(refused.value, UnknownBusinessObject)
+
+
+def test_nesting_counts_also_where_attributes_are_passed_over() -> None:
+    assert LENIENT.to_business_object(nested(200), CUSTOMER).as_dict() == {}
+    with pytest.raises(MalformedData, match="nested deeper"):
+        LENIENT.to_business_object(nested(201), CUSTOMER)
+
+
+def test_duplicate_keys_are_refused_also_where_attributes_are_passed_over() -> None:
+    with pytest.raises(MalformedData, match="the key 'b' stands twice"):
+        LENIENT.to_business_object(b'{"x": [{"b": 1, "a": {"b": 2}, "b": 3}]}', CUSTOMER)
+
+
+def test_objects_nested_as_deeply_as_allowed_are_read_and_written() -> None:
+    values: dict[str, Any] = {"City": "a"}
+    for _ in range(198):
+        values = {"City": "a", "Before": values}
+    bo = BusinessObject(DEFINITIONS, "Customer", "Create", {"Home": values})
+    assert STRICT.to_business_object(STRICT.to_body(bo), None) == bo
+
+
+def test_a_byte_order_mark_is_passed_over() -> None:
+    bo = STRICT.to_business_object(b'\xef\xbb\xbf{"Name": "a"}', CUSTOMER)
+    assert bo.as_dict() == {"Name": "a"}
+
+
+def test_the_keys_name_type_and_verb_where_no_rule_does() -> None:
+    bo = STRICT.to_business_object(b'{"Verb": "Update", "BusinessObject": "Note", "Text": "a"}', None)
+    assert (bo.type, bo.verb, bo.as_dict()) == ("Note", "Update", {"Text": "a"})
+
+
+def test_the_rule_wins_over_the_keys() -> None:
+    bo = STRICT.to_business_object(b'{"BusinessObject": "Note", "Verb": "Update", "Name": "a"}', CUSTOMER)
+    assert (bo.type, bo.verb, bo.as_dict()) == ("Customer", "Create", {"Name": "a"})
+
+
+def test_a_rule_without_a_verb_leaves_it_to_the_body() -> None:
+    assert STRICT.to_business_object(b'{"Verb": "Update"}', Hint("Customer")).verb == "Update"
+    assert STRICT.to_business_object(b"{}", Hint("Customer")).verb is None
+
+
+@pytest.mark.parametrize("body", [b"{}", b'{"BusinessObject": null}', b'{"BusinessObject": "Custmer"}'])
+def test_a_body_that_names_no_defined_object_is_unknown(body: bytes) -> None:
+    with pytest.raises(UnknownBusinessObject):
+        STRICT.to_business_object(body, None)
+
+
+@pytest.mark.parametrize("body", [b'{"BusinessObject": 7}', b'{"BusinessObject": "Note", "Verb": []}'])
+def test_a_type_or_verb_that_is_no_text_is_malformed(body: bytes) -> None:
+    with pytest.raises(MalformedData, match="expected a text") as refused:
+        STRICT.to_business_object(body, None)
+    assert not isinstance(refused.value, UnknownBusinessObject)
+
+
+def test_an_attribute_called_verb_is_an_attribute() -> None:
+    definition = Definition(
+        "Word", attributes={"Verb": Attribute("Verb", "String")}, verbs={"go": Verb("go")}
+    )
+    handler = JsonHandler(
+        {"IgnoreUndefinedAttributes": False, "write_type": True}, Definitions({"Word": definition})
+    )
+    bo = handler.to_business_object(b'{"Verb": "run"}', Hint("Word", "go"))
+    assert (bo.verb, bo["Verb"]) == ("go", "run")
+
+
+def test_the_body_names_its_type_unless_told_not_to() -> None:
+    bo = BusinessObject(DEFINITIONS, "Note", "Create", {"Text": "a"})
+    assert json.loads(STRICT.to_body(bo)) == {"BusinessObject": "Note", "Verb": "Create", "Text": "a"}
+    assert LENIENT.to_body(bo) == b'{"Text":"a"}'
+
+
+def test_half_a_surrogate_pair_cannot_be_written_or_read() -> None:
+    bo = BusinessObject(DEFINITIONS, "Note", "Create", {"Text": "\ud800"})
+    with pytest.raises(MalformedData, match="Note cannot be written as JSON"):
+        STRICT.to_body(bo)
+    with pytest.raises(MalformedData, match="no valid Unicode"):
+        STRICT.to_business_object('{"Text": "\ud800"}', Hint("Note"))
+
+
+TEXTS = st.text(alphabet='a:"\\{}[], é', max_size=6)
+PAIRS = st.recursive(
+    st.one_of(st.none(), st.integers(0, 9), TEXTS),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.lists(st.tuples(TEXTS, inner), max_size=4).map(lambda pairs: ("object", pairs)),
+    ),
+    max_leaves=12,
+)
+
+
+def written(value: Any, space: str) -> str:
+    """JSON text of a value in which objects are lists of pairs, so that keys may be equal."""
+    if isinstance(value, tuple):
+        members = (f"{json.dumps(key)}{space}:{space}{written(inner, space)}" for key, inner in value[1])
+        return "{" + f"{space},".join(members) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(written(inner, space) for inner in value) + "]"
+    return json.dumps(value)
+
+
+def has_duplicates(value: Any) -> bool:
+    if isinstance(value, tuple):
+        keys = [key for key, _ in value[1]]
+        return len(set(keys)) < len(keys) or any(has_duplicates(inner) for _, inner in value[1])
+    return isinstance(value, list) and any(has_duplicates(inner) for inner in value)
+
+
+@settings(max_examples=300, deadline=None)
+@given(value=PAIRS, space=st.sampled_from(["", " ", "\n"]))
+def test_exactly_bodies_with_duplicate_keys_are_refused(value: Any, space: str) -> None:
+    document = ("object", [("x", value)])
+    body = written(document, space)
+    if has_duplicates(document):
+        with pytest.raises(MalformedData, match="stands twice in one object: line"):
+            LENIENT.to_business_object(body, CUSTOMER)
+    else:
+        assert LENIENT.to_business_object(body, CUSTOMER).as_dict() == {}
+
+
+@settings(deadline=None)
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "Name": st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
+            "Active": st.booleans(),
+            "Rating": st.integers(-(2**31), 2**31 - 1),
+            "Limit": st.floats(allow_nan=False, allow_infinity=False),
+            "Since": st.dates().map(str),
+            "Address": st.lists(st.fixed_dictionaries({"City": st.text('ab:"\\', max_size=5)}), max_size=3),
+        },
+    )
+)
+def test_any_values_survive_the_way_there_and_back(values: dict[str, Any]) -> None:
+    bo = BusinessObject(DEFINITIONS, "Customer", "Create", values)
+    again = STRICT.to_business_object(STRICT.to_body(bo), None)
+    assert again == bo
+    assert again.as_dict() == bo.as_dict() == {k: values[k] for k in bo}

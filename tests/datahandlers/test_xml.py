@@ -1,0 +1,249 @@
+"""XML: what is refused, with what text, and what is not."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connector.businessobjects.datahandler import Hint
+from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.instance import BusinessObject
+from connector.errors import MalformedData, UnknownBusinessObject
+from connector.testing.datahandlers import sample_definitions
+from datahandlers.xml_handler import XmlHandler
+
+DEFINITIONS = sample_definitions()
+CUSTOMER = Hint("Customer", "Create")
+STRICT = XmlHandler({"BOPrefix": "", "IgnoreUndefinedAttributes": False}, DEFINITIONS)
+LENIENT = XmlHandler({"BOPrefix": "", "IgnoreUndefinedAttributes": True}, DEFINITIONS)
+
+LAUGHS = (
+    "<!DOCTYPE Customer [<!ENTITY a0 'ha'>"
+    + "".join(f"<!ENTITY a{n} '{f'&a{n - 1};' * 10}'>" for n in range(1, 12))
+    + "]><Customer><Name>&a11;</Name></Customer>"
+)
+
+
+def customer(inner: str) -> bytes:
+    return f"<Customer>{inner}</Customer>".encode()
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"", "the body is empty, expected an XML document"),
+        (b" \r\n", "the body is empty, expected an XML document"),
+        (b"<Customer>\n<Name>", "the body is no XML: "),
+        (b"<Customer/>x", "line 1 column 12"),
+        (b"<Customer>&copy;</Customer>", "Entity 'copy' not defined: line 1"),
+        ("<Customer><Name>é</Name></Customer>".encode("latin-1"), "the body is no XML: "),
+        (b"<?xml version='1.0' encoding='nonsense'?><Customer/>", "nsupported encoding"),
+        (customer("\n<Nmae/>"), "Customer has no attribute 'Nmae', did you mean 'Name'?: line 2"),
+        (
+            customer("<Home>\n<Citty/></Home>"),
+            "Home: Address has no attribute 'Citty', did you mean 'City'?: line 2",
+        ),
+        (customer("<Rating>7.0</Rating>"), "Rating: found the text '7.0', expected an integer: line 1"),
+        (customer("<Rating> </Rating>"), "Rating: found the text ' ', expected an integer"),
+        (
+            customer("<Address/>\n<Address><AddressID>x</AddressID></Address>"),
+            "Address[1].AddressID: found the text",
+        ),
+        (customer("<Name>a</Name><Name>a</Name>"), "Name: found a second time, expected one: line 1"),
+        (customer("<Home/><Home/>"), "Home: found a second time"),
+        (customer("<Name><b/></Name>"), "Name: found the element 'b', expected text (String): line 1"),
+        (customer("text"), "found the text 'text' between elements: line 1"),
+        (customer("<Home><City/>text</Home>"), "Home: found the text 'text' between elements"),
+        (customer("<Meta><MessageID>x</MessageID></Meta>"), "Meta: holds a meta-object of Customer"),
+        (customer("<Name lang='en'>a</Name>"), "Name: the XML attribute 'lang' stands for nothing"),
+        (b"<Customer Verb='Create'/>", "the XML attribute 'Verb' stands for nothing"),
+        (customer("<Home verb='Create'/>"), "Home: the XML attribute 'verb' stands for nothing"),
+        (b"<a>" * 100_000, "Excessive depth"),
+    ],
+)
+def test_a_wrong_body_is_refused_with_its_place(body: bytes, reason: str) -> None:
+    with pytest.raises(MalformedData) as refused:
+        STRICT.to_business_object(body, CUSTOMER)
+    assert reason in str(refused.value)
+    assert not isinstance(refused.value, UnknownBusinessObject)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<!DOCTYPE Customer><Customer/>",
+        b"\xef\xbb\xbf<?xml version='1.0'?>\n<!-- c -->\n<!DOCTYPE Customer SYSTEM 'http://127.0.0.1:9/x'><Customer/>",
+        b"<!DOCTYPE Customer [<!ENTITY e SYSTEM 'file:///etc/passwd'>]><Customer><Name>&e;</Name></Customer>",
+        b"<!DOCTYPE Customer [<!ENTITY % p SYSTEM 'file:///etc/passwd'> %p;]><Customer/>",
+        b"<!DOCTYPE Customer [",
+        LAUGHS.encode(),
+        LAUGHS.encode("utf-16"),
+        LAUGHS.encode("utf-16-le"),
+        ("<?xml version='1.0' encoding='UTF-7'?>" + LAUGHS.replace("<", "+ADw-", 1)).encode(),
+        ("<?xml version='1.0' encoding='IBM037'?>" + LAUGHS).encode("cp037"),
+        LAUGHS.encode("utf-32"),
+    ],
+    ids=range(11),
+)
+def test_a_document_type_declaration_is_refused_at_once(body: bytes) -> None:
+    begun = time.monotonic()
+    for handler in (STRICT, LENIENT):
+        with pytest.raises(MalformedData) as refused:
+            handler.to_business_object(body, CUSTOMER)
+        assert "root:" not in str(refused.value)
+    assert time.monotonic() - begun < 2
+
+
+def test_the_reason_of_a_refused_document_type_says_what_to_do() -> None:
+    with pytest.raises(
+        MalformedData, match=r"document type declaration \(<!DOCTYPE\), which is refused; send it without"
+    ):
+        STRICT.to_business_object(b"<!DOCTYPE Customer><Customer/>", CUSTOMER)
+
+
+def test_the_words_of_a_document_type_may_stand_in_a_text() -> None:
+    body = (
+        b"<?xml version='1.0'?><!-- <!DOCTYPE --><Customer><Name><![CDATA[<!DOCTYPE x>]]></Name></Customer>"
+    )
+    assert STRICT.to_business_object(body, None).as_dict() == {"Name": "<!DOCTYPE x>"}
+
+
+@pytest.mark.parametrize("encoding", ["UTF-8", "UTF-16", "ISO-8859-1", "windows-1252"])
+def test_the_declaration_says_the_encoding(encoding: str) -> None:
+    text = f"<?xml version='1.0' encoding='{encoding}'?><Customer><Name>Zoë</Name></Customer>"
+    assert STRICT.to_business_object(text.encode(encoding), None)["Name"] == "Zoë"
+    assert STRICT.to_business_object(text, None)["Name"] == "Zoë"
+
+
+def test_elements_come_in_any_order_and_leave_in_that_of_the_definition() -> None:
+    body = customer("<Address><City>a</City></Address><Rating>1</Rating><Address/><CustomerId>C</CustomerId>")
+    bo = STRICT.to_business_object(body, CUSTOMER)
+    assert bo.as_dict() == {"CustomerId": "C", "Rating": 1, "Address": [{"City": "a"}, {}]}
+    assert STRICT.to_body(bo) == (
+        b"<?xml version='1.0' encoding='UTF-8'?>\n"
+        b'<Customer verb="Create"><CustomerId>C</CustomerId><Rating>1</Rating>'
+        b"<Address><City>a</City></Address><Address/></Customer>"
+    )
+
+
+def test_an_empty_element_is_blank_and_a_nil_one_is_not_set() -> None:
+    body = (
+        b"<Customer xmlns:xsi='http://www.w3.org/2001/XMLSchema-instance'><Name/><Notes></Notes><Limit/>"
+        b"<Rating xsi:nil='true'/><Home xsi:nil='1'/><Since xsi:nil='false'/></Customer>"
+    )
+    assert STRICT.to_business_object(body, None).as_dict() == {
+        "Name": "",
+        "Notes": "",
+        "Limit": "",
+        "Since": "",
+    }
+    with pytest.raises(MalformedData, match="Rating: nil, but not empty"):
+        STRICT.to_business_object(body.replace(b"'true'/>", b"'true'>7</Rating>"), None)
+
+
+def test_namespaces_comments_and_processing_instructions_do_not_count() -> None:
+    body = (
+        b"<?pi a?><c:Customer xmlns:c='urn:c' xmlns:xsi='http://www.w3.org/2001/XMLSchema-instance' "
+        b"xsi:schemaLocation='urn:c c.xsd' verb='Update'><?pi b?><c:Name>a<!-- c -->b<?pi c?>c</c:Name></c:Customer>"
+    )
+    bo = STRICT.to_business_object(body, None)
+    assert (bo.type, bo.verb, bo.as_dict()) == ("Customer", "Update", {"Name": "abc"})
+
+
+def test_the_rule_wins_over_the_root_element_and_its_verb() -> None:
+    bo = STRICT.to_business_object(b"<Note verb='Update'><Name>a</Name></Note>", CUSTOMER)
+    assert (bo.type, bo.verb) == ("Customer", "Create")
+    assert STRICT.to_business_object(b"<x verb='Update'/>", Hint("Customer")).verb == "Update"
+    assert STRICT.to_business_object(b"<Customer verb=''/>", None).verb is None
+
+
+def test_a_root_element_that_names_no_object_is_unknown() -> None:
+    with pytest.raises(UnknownBusinessObject, match="'Custmer' is defined, did you mean 'Customer'"):
+        STRICT.to_business_object(b"<Custmer/>", None)
+
+
+def test_undefined_elements_and_attributes_are_passed_over_on_demand() -> None:
+    body = customer("<x a='1'><y/>text</x><Name lang='en'>a</Name><Meta><MessageID>x</MessageID></Meta>")
+    assert LENIENT.to_business_object(body, None).as_dict() == {"Name": "a"}
+
+
+def test_nesting_is_limited_also_where_elements_are_passed_over() -> None:
+    def body(levels: int) -> bytes:
+        return customer("<x>" * (levels - 1) + "</x>" * (levels - 1))
+
+    assert LENIENT.to_business_object(body(200), None).as_dict() == {}
+    with pytest.raises(MalformedData, match="nested deeper than 200 levels"):
+        LENIENT.to_business_object(body(201), None)
+
+
+def homes(levels: int) -> bytes:
+    """A customer of ``levels`` levels, each a home within the last."""
+    before = levels - 3
+    return customer("<Home>" + "<Before>" * before + "<City>a</City>" + "</Before>" * before + "</Home>")
+
+
+def test_objects_nested_as_deeply_as_allowed_are_read_and_written() -> None:
+    bo = STRICT.to_business_object(homes(200), None)
+    assert STRICT.to_business_object(STRICT.to_body(bo), None) == bo
+
+
+def test_objects_nested_deeper_are_refused() -> None:
+    with pytest.raises(MalformedData, match="nested deeper than 200 levels: line 1"):
+        STRICT.to_business_object(homes(202), None)
+
+
+def test_a_prefix_stands_before_the_root_element_in_the_name_of_the_object() -> None:
+    definition = Definition(
+        "App_Note", attributes={"Text": Attribute("Text", "String")}, verbs={"V": Verb("V")}
+    )
+    definitions = Definitions({"App_Note": definition, "Note": Definition("Note")})
+    handler = XmlHandler({"BOPrefix": "App", "IgnoreUndefinedAttributes": False}, definitions)
+    bo = handler.to_business_object(b"<Note verb='V'><Text>a</Text></Note>", None)
+    assert (bo.type, bo["Text"]) == ("App_Note", "a")
+    assert b'<Note verb="V"><Text>a</Text></Note>' in handler.to_body(bo)
+    with pytest.raises(MalformedData, match="Note does not begin with the BOPrefix 'App_'"):
+        handler.to_body(BusinessObject(definitions, "Note"))
+
+
+@pytest.mark.parametrize("text", ["\0", "\x1b", "\ud800", "\ufffe"])
+def test_a_character_that_xml_lacks_cannot_be_written(text: str) -> None:
+    with pytest.raises(MalformedData, match="Note cannot be written as XML"):
+        STRICT.to_body(BusinessObject(DEFINITIONS, "Note", "Create", {"Text": text}))
+
+
+def test_a_name_that_xml_lacks_cannot_be_written() -> None:
+    definitions = Definitions({"A": Definition("A", attributes={"1st": Attribute("1st", "String")})})
+    with pytest.raises(MalformedData, match="A cannot be written as XML"):
+        XmlHandler({"BOPrefix": "", "IgnoreUndefinedAttributes": False}, definitions).to_body(
+            BusinessObject(definitions, "A", values={"1st": "x"})
+        )
+
+
+XML_TEXT = st.text(
+    st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff")
+    | st.sampled_from("\t\r\n<&>]"),
+    max_size=20,
+)
+
+
+@settings(deadline=None)
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "Name": XML_TEXT,
+            "Active": st.booleans(),
+            "Rating": st.integers(-(2**31), 2**31 - 1),
+            "Limit": st.floats(allow_nan=False, allow_infinity=False),
+            "Since": st.dates().map(str),
+            "Address": st.lists(st.fixed_dictionaries({"City": XML_TEXT}), min_size=1, max_size=3),
+        },
+    )
+)
+def test_any_values_survive_the_way_there_and_back(values: dict[str, Any]) -> None:
+    bo = BusinessObject(DEFINITIONS, "Customer", "Create", values)
+    assert STRICT.to_business_object(STRICT.to_body(bo), None) == bo
