@@ -14,7 +14,7 @@ OWNED_SETTINGS: dict[str, str] = {
     "spark.speculation": "a second copy of a running task would process its messages twice",
     "spark.stage.maxConsecutiveAttempts": "a stage must not run again without the outcome journal being read",
     "spark.stage.maxAttempts": "a stage must not run again without the outcome journal being read",
-    "spark.excludeOnFailure.enabled": "a message that ends its worker must not take the worker's machine away",
+    "spark.excludeOnFailure.enabled": "a message that ends its worker must not bar the worker's machine",
     "spark.dynamicAllocation.enabled": "every executor is probed at start; later ones would not be",
     "spark.default.parallelism": "tasks of a cycle are counted by the cores there are",
     "spark.locality.wait": "the probe at start has to reach every executor",

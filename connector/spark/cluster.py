@@ -59,8 +59,8 @@ def await_executors(java: Any, scheduler: Any, master: Master) -> None:
         if not count and now - started > _FIRST_SECONDS:
             workers = "" if expected is None else f" ({expected} workers are alive)"
             raise PipelineError(
-                f"{master.url} gave no executor within {_FIRST_SECONDS:.0f} s{workers}: its cores or memory are"
-                " taken, its workers cannot start Java, or they do not reach this machine"
+                f"{master.url} gave no executor within {_FIRST_SECONDS:.0f} s{workers}: its cores or memory"
+                " are taken, its workers cannot start Java, or they do not reach this machine"
                 f" at {scheduler.conf().get('spark.driver.host')} (spark.driver.host)"
             )
         time.sleep(0.05)
@@ -68,17 +68,17 @@ def await_executors(java: Any, scheduler: Any, master: Master) -> None:
 
 def located_rdd(java: Any, scheduler: Any, where: Sequence[Executor]) -> Any:
     """An RDD with one empty payload for each of the executors, to be computed there."""
-    pairs = [
-        java.scala.Tuple2(bytearray(), java.PythonUtils.toSeq([f"executor_{one.host}_{one.id}"])) for one in where
-    ]
+    places = [java.PythonUtils.toSeq([f"executor_{one.host}_{one.id}"]) for one in where]
+    pairs = [java.scala.Tuple2(bytearray(), place) for place in places]
     tag = _class_tag(java, getattr(java, "java.lang.Class").forName("[B"))
     return scheduler.makeRDD(java.PythonUtils.toSeq(pairs), tag)
 
 
 def _alive_workers(java: Any, scheduler: Any, master: Master) -> int | None:
     """How many workers the master has; None where it does not say."""
-    message = getattr(getattr(java, "org.apache.spark.deploy.DeployMessages$RequestMasterState$"), "MODULE$")
-    answer_class = getattr(java, "java.lang.Class").forName("org.apache.spark.deploy.DeployMessages$MasterStateResponse")
+    messages = "org.apache.spark.deploy.DeployMessages"
+    message = getattr(getattr(java, f"{messages}$RequestMasterState$"), "MODULE$")
+    answer_class = getattr(java, "java.lang.Class").forName(f"{messages}$MasterStateResponse")
     for host, port in master.addresses:
         try:
             address = getattr(java, "org.apache.spark.rpc.RpcAddress")(host, port)

@@ -91,13 +91,15 @@ def java_version(executable: Path) -> str | None:
     """
     if not os.access(executable, os.X_OK):
         return None
+    release = executable.parent.parent / "release"
     try:
-        found = _VERSION_IN_RELEASE.search((executable.parent.parent / "release").read_text("utf-8", "replace"))
+        found = _VERSION_IN_RELEASE.search(release.read_text("utf-8", "replace"))
     except OSError:
         found = None
     if found is None:
         try:
-            answer = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=30, check=False)
+            command = [str(executable), "-version"]
+            answer = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
         except (OSError, subprocess.TimeoutExpired):
             return None
         found = _VERSION_IN_OUTPUT.search(answer.stderr + answer.stdout)

@@ -81,7 +81,7 @@ logger.nativecode.name = org.apache.hadoop.util.NativeCodeLoader
 logger.nativecode.level = error
 """
 
-_FOREIGN_VARIABLES = ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_LOCAL_DIRS", "SPARK_ENV_LOADED", "SPARK_CONNECT_MODE")
+_FOREIGN_VARIABLES = ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_LOCAL_DIRS", "SPARK_ENV_LOADED")
 """They would mix another Spark installation into this one."""
 
 _LINES_KEPT = 200
@@ -166,7 +166,8 @@ class Jvm:
                 start_new_session=True,
             )
         except OSError as error:
-            raise PipelineError(f"cannot start {self._java.executable} in {self._directory}: {error}") from error
+            place = f"{self._java.executable} in {self._directory}"
+            raise PipelineError(f"cannot start {place}: {error}") from error
         self._reader = threading.Thread(target=self._read, name="spark-output", daemon=True)
         self._reader.start()
 
@@ -185,7 +186,7 @@ class Jvm:
                 self._reader.join(2)
                 raise PipelineError(self.explain(f"Java {self._ending()} before Spark was up"))
             if time.monotonic() > deadline:
-                raise PipelineError(self.explain(f"Spark's gateway did not come up within {_START_SECONDS:.0f} s"))
+                raise PipelineError(self.explain(f"Spark's gateway is not up after {_START_SECONDS:.0f} s"))
             time.sleep(0.01)
         answer = information.read_bytes()
         self.port, length = struct.unpack_from(">ii", answer)
@@ -281,14 +282,16 @@ class Jvm:
         environment = {
             name: value
             for name, value in self._environ.items()
-            if name not in _FOREIGN_VARIABLES and not name.startswith(("PYSPARK_", "_PYSPARK_"))
+            if name not in _FOREIGN_VARIABLES
+            and not name.startswith(("PYSPARK_", "_PYSPARK_", "SPARK_CONNECT"))
         }
         environment["_PYSPARK_DRIVER_CONN_INFO_PATH"] = str(self.scratch / _GATEWAY_FILE)
         environment["PYSPARK_PIN_THREAD"] = "true"
         environment["SPARK_LOCAL_DIRS"] = str(self.scratch)
         if path := environment.get("PYTHONPATH"):
             # The workers start in another directory than this process.
-            environment["PYTHONPATH"] = os.pathsep.join(os.path.abspath(entry) for entry in path.split(os.pathsep))
+            entries = (os.path.abspath(entry) for entry in path.split(os.pathsep))
+            environment["PYTHONPATH"] = os.pathsep.join(entries)
         return environment
 
     def _read(self) -> None:

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, Protocol
 from connector.config.spark_owned import owner_reason
 from connector.errors import PipelineError
 from connector.spark import cluster, shipping
+from connector.spark.archive import archive_options
 from connector.spark.java import find_java
 from connector.spark.jvm import Jvm, split_options
 from connector.spark.master import Master, parse_master, reach
@@ -54,7 +55,6 @@ _DEFAULT_PROPERTIES = {
     "spark.broadcast.checksum": "false",
 }
 _START_SECONDS = 120.0
-_STOP_SECONDS = 10.0
 _PLANS_KEPT = 4
 _ECHO = "connector.spark.worker:echo"
 
@@ -99,6 +99,9 @@ class SparkPipeline:
         ship: paths sent to the workers of a cluster; None = ``*.py`` and ``datahandlers/``.
         output: called with each line that workers of ``local`` print, from a background thread.
             Without it such lines are kept for error texts only.
+        jvm_options: further options of the driver's Java; None = use a class-data archive if there
+            is one.
+        stop_seconds: how long Java may take to end by itself before it is killed.
     """
 
     def __init__(
@@ -109,7 +112,11 @@ class SparkPipeline:
         *,
         ship: Sequence[Path] | None = None,
         output: Callable[[str], None] | None = None,
+        jvm_options: Sequence[str] | None = None,
+        stop_seconds: float = 10.0,
     ) -> None:
+        self._jvm_options = jvm_options
+        self._stop_seconds = stop_seconds
         self._settings = settings
         self._deployment = deployment.resolve()
         self._application = application
@@ -145,13 +152,14 @@ class SparkPipeline:
     def _start(self) -> None:
         self._master = parse_master(str(self._settings.master))
         properties, options, class_path = self._properties(self._master)
-        jars = _jars()
+        java, jars = find_java(), spark_jars()
+        more = archive_options(java, jars) if self._jvm_options is None else self._jvm_options
         self._jvm = Jvm(
-            find_java(),
+            java,
             jars,
             properties,
             self._deployment,
-            options=options,
+            options=[*more, *options],
             extra_class_path=class_path,
             environ=_environment(self._master, properties),
             output=self._output,
@@ -211,7 +219,11 @@ class SparkPipeline:
             java_parameters=JavaParameters(port=jvm.port, auth_token=jvm.secret, auto_convert=True),
             python_parameters=PythonParameters(port=0, eager_load=False),
         )
-        for name in ("org.apache.spark.SparkConf", "org.apache.spark.api.java.*", "org.apache.spark.api.python.*"):
+        for name in (
+            "org.apache.spark.SparkConf",
+            "org.apache.spark.api.java.*",
+            "org.apache.spark.api.python.*",
+        ):
             java_import(self._gateway.jvm, name)
         with _untouched_process():
             self._context = SparkContext(gateway=self._gateway)
@@ -256,7 +268,7 @@ class SparkPipeline:
             gateway, self._gateway = self._gateway, None
             if self._jvm is not None:
                 # The end of its input is enough: Spark's own exit hook stops the context.
-                self._jvm.stop(_STOP_SECONDS)
+                self._jvm.stop(self._stop_seconds)
             if context is not None:
                 context._jsc = None
                 _stop_quietly(context)
@@ -307,7 +319,9 @@ class SparkPipeline:
             try:
                 located = cluster.located_rdd(self._gateway.jvm, self._context._jsc.sc(), executors)
                 answers = self._job(located, function, plan, len(executors), "probe")
-                return [ProbeAnswer(str(one), answer, "") for one, answer in zip(executors, answers, strict=True)]
+                return [
+                    ProbeAnswer(str(one), answer, "") for one, answer in zip(executors, answers, strict=True)
+                ]
             except Exception:
                 if not self.alive:
                     raise
@@ -406,7 +420,12 @@ class SparkPipeline:
             raise PipelineError(f"{what}: {reason}") from error
 
 
-def _jars() -> Path:
+def spark_jars() -> Path:
+    """The directory of Spark's jars, in the installed package.
+
+    Raises:
+        PipelineError: PySpark is not installed.
+    """
     spec = importlib.util.find_spec("pyspark")
     for location in (spec.submodule_search_locations or ()) if spec else ():
         if (Path(location) / "jars").is_dir():
@@ -480,7 +499,11 @@ def _java_reason(error: Exception) -> str | None:
     place = ""
     if lost := _LOST_TASK.search(text):
         host, _, executor = lost.group(2).partition(" executor ")
-        place = f"task {lost.group(1)}" + ("" if executor == "driver" else f" on executor {executor} ({host})") + ": "
+        place = (
+            f"task {lost.group(1)}"
+            + ("" if executor == "driver" else f" on executor {executor} ({host})")
+            + ": "
+        )
         text = lost.group(3)
     text = text.split("\n\nDriver stacktrace:")[0]
     if "Traceback (most recent call last):" in text:

@@ -51,8 +51,8 @@ def build_archive(into: Path, deployment: Path, ship: Sequence[Path]) -> Path:
     deployment = deployment.resolve()
     for path in ship:
         source = (deployment / path).resolve()
-        name = source.relative_to(deployment) if source.is_relative_to(deployment) else Path(source.name)
-        _add(members, f"{DEPLOYMENT}/{name}", source)
+        place = source.relative_to(deployment) if source.is_relative_to(deployment) else Path(source.name)
+        _add(members, f"{DEPLOYMENT}/{place}", source)
     try:
         contents = {name: path.read_bytes() for name, path in sorted(members.items())}
     except OSError as error:
@@ -63,8 +63,8 @@ def build_archive(into: Path, deployment: Path, ship: Sequence[Path]) -> Path:
         digest.update(content)
     target = into / f"connector-{digest.hexdigest()[:16]}.zip"
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for directory in (f"{CODE}/", f"{DEPLOYMENT}/"):
-            archive.writestr(zipfile.ZipInfo(directory, _EPOCH), b"")
+        for empty in (f"{CODE}/", f"{DEPLOYMENT}/"):
+            archive.writestr(zipfile.ZipInfo(empty, _EPOCH), b"")
         for name, content in contents.items():
             archive.writestr(zipfile.ZipInfo(name, _EPOCH), content, zipfile.ZIP_DEFLATED)
     return target
@@ -78,17 +78,18 @@ def _package_directories(package: str) -> Iterator[Path]:
 
 def _add(members: dict[str, Path], name: str, path: Path) -> None:
     if path.is_dir():
-        pairs: Iterable[tuple[str, Path]] = (
-            (f"{name}/{file.relative_to(path)}", file) for file in path.rglob("*") if file.is_file() and _wanted(file, path)
-        )
+        files = (file for file in path.rglob("*") if file.is_file() and _wanted(file, path))
+        pairs: Iterable[tuple[str, Path]] = ((f"{name}/{file.relative_to(path)}", file) for file in files)
     elif path.is_file():
         pairs = [(name, path)]
     else:
-        raise PipelineError(f"cannot ship {path} to the workers: there is no such file or directory (spark.ship)")
+        raise PipelineError(f"cannot ship {path} to the workers: no such file or directory (spark.ship)")
     for member, file in pairs:
         other = members.setdefault(member, file)
         if other != file:
-            raise PipelineError(f"cannot ship {file} to the workers: {other} already has its place (spark.ship)")
+            raise PipelineError(
+                f"cannot ship {file} to the workers: {other} already has its place (spark.ship)"
+            )
 
 
 def _wanted(file: Path, root: Path) -> bool:
