@@ -153,7 +153,17 @@ class Adapter:
         Raises:
             ProviderError, PipelineError: it could not be, ``RestartRetryCount`` times.
         """
-        report = self._guarded(lambda polling: self._recover_and_poll(polling))
+        return self._restarted(self._guarded(self._recover_and_poll))
+
+    def serve_recovery(self) -> CycleReport:
+        """Recovery of a service, where it is due; a failed provider is connected anew.
+
+        Raises:
+            ProviderError, PipelineError: as :meth:`serve_poll`.
+        """
+        return self._restarted(self._guarded(self._recover_only))
+
+    def _restarted(self, report: CycleReport) -> CycleReport:
         if report.code is ReturnCode.APPRESPONSETIMEOUT and report.provider_failed and not self._stop.is_set():
             self.restart(report.reason)
         return report
@@ -193,7 +203,8 @@ class Adapter:
 
     def _guarded(self, work: Callable[[Polling], CycleReport]) -> CycleReport:
         polling = self._polling
-        assert polling is not None, "the adapter is not started"
+        if polling is None:
+            raise ProviderError("the adapter has no connection: start it first")
         try:
             return work(polling)
         except ProviderError as error:
@@ -209,6 +220,9 @@ class Adapter:
         if recovered is not None and recovered.code is not ReturnCode.SUCCEED:
             return recovered
         return polling.cycles.poll()
+
+    def _recover_only(self, polling: Polling) -> CycleReport:
+        return self.recover_if_due() or CycleReport(ReturnCode.SUCCEED)
 
     def _recover(self, *, at_start: bool) -> CycleReport:
         assert self._polling is not None

@@ -2,8 +2,9 @@
 
 ``CONNECTOR_FAULT=settle.committing:2=kill`` ends the process with SIGKILL the second time it
 reaches that place; ``killgroup`` does so to its whole process group, ``enospc`` and ``eacces`` raise the
-error that a full or forbidden disk would. Several are separated by commas. Without the variable a place costs
-one empty call. The places of an event's life, in its order::
+error that a full or forbidden disk would, and ``pause`` makes a file ``<place>.<pid>`` in ``CONNECTOR_FAULT_DIRECTORY`` and
+waits until that is removed, so that somebody else can do the killing. Several are separated by commas;
+each process counts for itself. Without the variable a place costs one empty call. The places of an event's life, in its order::
 
     claim  begin  deliver  done  settle.record  settle.committing  settle.move  settle.finished
 """
@@ -13,7 +14,12 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import time
 from collections.abc import Callable
+from typing import Final
+
+
+_ACTIONS: Final = ("kill", "killgroup", "pause", "enospc", "eacces")
 
 
 class _Faults:
@@ -22,8 +28,8 @@ class _Faults:
         for part in text.split(","):
             place, _, action = part.strip().partition("=")
             name, _, nth = place.partition(":")
-            if not name or action not in ("kill", "killgroup", "enospc", "eacces"):
-                raise ValueError(f"CONNECTOR_FAULT: {part!r} is not PLACE[:NTH]=kill|killgroup|enospc|eacces")
+            if not name or action not in _ACTIONS:
+                raise ValueError(f"CONNECTOR_FAULT: {part!r} is not PLACE[:NTH]={'|'.join(_ACTIONS)}")
             self._countdown[name] = (int(nth or 1), action)
 
     def __call__(self, place: str) -> None:
@@ -37,9 +43,19 @@ class _Faults:
             os.kill(os.getpid(), signal.SIGKILL)
         elif action == "killgroup":
             os.killpg(0, signal.SIGKILL)
+        elif action == "pause":
+            _pause(place)
         else:
             number = errno.ENOSPC if action == "enospc" else errno.EACCES
             raise OSError(number, os.strerror(number), place)
+
+
+def _pause(place: str) -> None:
+    mark = os.path.join(os.environ["CONNECTOR_FAULT_DIRECTORY"], f"{place}.{os.getpid()}")
+    with open(mark, "x"):
+        pass
+    while os.path.exists(mark):
+        time.sleep(0.01)
 
 
 def _nothing(place: str) -> None:

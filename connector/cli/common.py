@@ -20,6 +20,12 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Answers in JSON.")]
 DEFAULT_CONFIG = "adapter.yaml"
 
 
+class BadArgument(typer.TyperException):
+    """An argument cannot be used; says which and what is expected."""
+
+    exit_code = 2
+
+
 def answer(text: str) -> None:
     """Writes a line of the answer to stdout; what the terminal cannot show is escaped."""
     encoding = sys.stdout.encoding or "utf-8"

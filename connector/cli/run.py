@@ -1,0 +1,105 @@
+"""``connector run``: the adapter, as a service, for one poll, or until its inputs are empty."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+from connector.adapter import Adapter
+from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, note
+from connector.cli.progress import Progress
+from connector.cli.summary import print_summary
+from connector.config.loading import load
+from connector.events.cycle import CycleReport
+from connector.log import set_up_logging
+from connector.status import ReturnCode
+
+
+def run(
+    config: ConfigOption = DEFAULT_CONFIG,
+    once: Annotated[bool, typer.Option("--once", help="One poll cycle, then the summary.")] = False,
+    drain: Annotated[
+        bool, typer.Option("--drain", help="Poll cycles until the inputs are empty, then the summary.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Runs the adapter as a service, until SIGTERM or SIGINT; with --once or --drain until that is done.
+
+    The first signal stops claiming and finishes what is in flight within stop_timeout; a second one
+    ends at once. With --json the summary is one JSON document.
+
+    Exit status: 0; 1 when a poll of --once or --drain does not succeed, or when the service cannot go on;
+    2 when the configuration is wrong. Messages in error are data, not a failure.
+    """
+    if once and drain:
+        raise typer.BadParameter("--once and --drain exclude each other")
+    configuration = load(config)
+    set_up_logging(configuration.logging.level, configuration.logging.format)
+    adapter = Adapter(configuration, output=note)
+    with _signals(adapter.request_stop) as stopped:
+        adapter.start()
+        try:
+            code = _bounded(adapter, drain=drain) if once or drain else _service(adapter, stopped)
+        finally:
+            adapter.stop()
+    print_summary(adapter.summary, as_json=json)
+    raise typer.Exit(code)
+
+
+def _bounded(adapter: Adapter, *, drain: bool) -> int:
+    with Progress(adapter.summary) as progress:
+
+        def after_cycle(report: CycleReport) -> None:
+            progress.update()
+
+        report = adapter.drain(after_cycle) if drain else adapter.poll()
+        progress.update()
+    if report.code is not ReturnCode.SUCCEED:
+        note(f"connector: {report.code.name}: {report.reason}")
+        return 1
+    return 0
+
+
+def _service(adapter: Adapter, stopped: threading.Event) -> int:
+    from connector.service import Service
+
+    service = Service(adapter)
+    if stopped.is_set():
+        return 0
+    watcher = threading.Thread(target=lambda: (stopped.wait(), service.stop()), daemon=True)
+    watcher.start()
+    failure = service.run()
+    if failure is not None:
+        note(f"connector: APPRESPONSETIMEOUT: {failure}")
+        return 1
+    return 0
+
+
+@contextmanager
+def _signals(request_stop: Callable[[], None]) -> Iterator[threading.Event]:
+    """The first SIGTERM or SIGINT asks for an orderly stop, the second ends the process at once."""
+    stopped = threading.Event()
+
+    def handle(signum: int, frame: Any) -> None:
+        if stopped.is_set():
+            os._exit(128 + signum)
+        stopped.set()
+        logging.getLogger("connector").warning(
+            "%s: finishing what is in flight; once more ends at once", signal.Signals(signum).name
+        )
+        request_stop()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stopped
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+

@@ -1,0 +1,110 @@
+"""``connector send``: puts messages into a queue."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from connector.cli.common import DEFAULT_CONFIG, BadArgument, ConfigOption, JsonOption, answer, answer_json
+from connector.config.loading import load
+from connector.errors import DestinationError
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import PROPERTY_TYPES, Message, parse_property
+from connector.parts import make_provider
+
+_BATCH = 500
+
+
+def send(
+    destination: Annotated[str, typer.Argument(metavar="DEST", help="queue://NAME; a bare name is a queue.")],
+    config: ConfigOption = DEFAULT_CONFIG,
+    body: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The body; without it, stdin.", show_default=False)
+    ] = None,
+    type: Annotated[str | None, typer.Option(metavar="T", help="JMSType.")] = None,
+    property: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME:TYPE=VALUE", help=f"A property; TYPE is one of {', '.join(PROPERTY_TYPES)}."),
+    ] = None,
+    correlation_id: Annotated[str | None, typer.Option(metavar="C", help="JMSCorrelationID.")] = None,
+    reply_to: Annotated[str | None, typer.Option(metavar="D", help="JMSReplyTo, a destination.")] = None,
+    priority: Annotated[
+        int | None, typer.Option(metavar="N", min=-(1 << 31), max=(1 << 31) - 1, help="JMSPriority; default 4.")
+    ] = None,
+    expires_in: Annotated[
+        int | None, typer.Option(metavar="MS", min=0, help="Milliseconds until it expires; 0 = never.")
+    ] = None,
+    count: Annotated[int, typer.Option(metavar="N", min=1, help="How many equal messages.")] = 1,
+    bytes: Annotated[bool, typer.Option("--bytes", help="A bytes message; otherwise text in UTF-8.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Sends messages and prints their ids, one a line."""
+    template = Message(
+        body=_read(body),
+        message_class="B" if bytes else "T",
+        type=type,
+        correlation_id=correlation_id,
+    )
+    if not bytes:
+        try:
+            template.body.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise BadArgument(
+                f"the body is no UTF-8 text (byte {error.start}); give --bytes to send it as it is"
+            ) from None
+    if priority is not None:
+        template.priority = priority
+    for text in property or ():
+        _add_property(template, text)
+    try:
+        target = parse_destination(destination)
+        if reply_to is not None:
+            template.reply_to = str(parse_destination(reply_to))
+    except DestinationError as error:
+        raise BadArgument(str(error)) from None
+    if expires_in:
+        template.expiration = time.time_ns() // 1_000_000 + expires_in
+    configuration = load(config)
+    connection = make_provider(configuration).connect()
+    try:
+        left = count
+        while left > 0:
+            ids = connection.send(target, [template] * min(left, _BATCH))
+            left -= len(ids)
+            for one in ids:
+                if json:
+                    answer_json({"JMSMessageID": one})
+                else:
+                    answer(one)
+    finally:
+        connection.close()
+
+
+def _read(path: Path | None) -> bytes:
+    if path is None:
+        return sys.stdin.buffer.read()
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise BadArgument(f"--body {path}: {error.strerror}") from None
+
+
+def _add_property(message: Message, text: str) -> None:
+    """``NAME:TYPE=VALUE``; without a type it is a string."""
+    declared, separator, value = text.partition("=")
+    name, _, kind = declared.partition(":")
+    if not separator or not name:
+        raise BadArgument(f"--property {text!r}: expected NAME:TYPE=VALUE, for example region:string=EU")
+    kind = kind or "string"
+    if kind not in PROPERTY_TYPES:
+        raise BadArgument(f"--property {text!r}: {kind!r} is no type; there are {', '.join(PROPERTY_TYPES)}")
+    if name.startswith("JMS_dropboxmq_"):
+        raise BadArgument(f"--property {text!r}: names that begin with JMS_dropboxmq_ are reserved")
+    try:
+        message.set_property(name, parse_property(kind, value), kind)
+    except ValueError as error:
+        raise BadArgument(f"--property {text!r}: {error}") from None
