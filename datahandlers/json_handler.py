@@ -138,7 +138,7 @@ def _count_keys(value: Any, depth: int) -> int:
 def _colons(body: bytes) -> int:
     """The number of colons outside of strings, in a body that is valid JSON."""
     if b"\\" in body:
-        # In pairs from the left, as they were read: what is left of a run of backslashes escapes a quote or not.
+        # In pairs from the left, as they were read; a single one left over may escape a quote.
         body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
     return b"".join(body.split(b'"')[::2]).count(b":")
 

@@ -24,21 +24,24 @@ _DOCTYPE_MARKS: Final = (
     "<!DOCTYPE".encode("utf-16-be"),
 )
 _PROLOG: Final = re.compile(r"(?:\s+|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
+_PARSER_ADVICE: Final = re.compile(r",? (?:use|try) XML_PARSE_HUGE.*|, line \d+, column \d+.*", re.DOTALL)
 _SPACE: Final = " \t\r\n"
 
 
 class XmlHandler:
     """XML elements.
 
-    The root element names the type: ``Customer``, or with ``BOPrefix: MyApp`` the object ``MyApp_Customer``. Its
-    attribute ``verb`` names the verb. Where a rule dictates them, neither counts. Elements are attributes
-    by name, in any order; an n-cardinality child is its element repeated. An empty element is blank, one
-    with ``xsi:nil="true"`` is not set. Written are the elements in the order of the definition, in UTF-8.
+    The root element names the type: ``Customer``, or with ``BOPrefix: MyApp`` the object
+    ``MyApp_Customer``. Its attribute ``verb`` names the verb. Where a rule dictates them, neither counts.
+    Elements are attributes by name, in any order; an n-cardinality child is its element repeated. An
+    empty element is blank, one with ``xsi:nil="true"`` is not set. Written are the elements in the order
+    of the definition, in UTF-8.
 
-    Names are compared without their namespace; attributes of a namespace (``xsi:schemaLocation``), comments and
-    processing instructions are passed over. The encoding is that of the XML declaration. A document type
-    declaration is refused, and with it every entity but the five of XML itself. Nesting deeper than 200, text
-    between elements, and elements or attributes that the definition lacks are errors.
+    Names are compared without their namespace; attributes of a namespace (``xsi:schemaLocation``),
+    comments and processing instructions are passed over. The encoding is that of the XML declaration. A
+    document type declaration is refused, and with it every entity but the five of XML itself. Nesting
+    deeper than 200, text between elements, and elements or attributes that the definition lacks are
+    errors.
     """
 
     mime_types = ("text/xml", "application/xml")
@@ -200,8 +203,7 @@ def _parse(body: bytes | str) -> etree._Element:
         root = etree.fromstring(body, parser)
     except etree.XMLSyntaxError as error:
         line, column = error.position
-        reason = error.msg or "unreadable"
-        reason = reason.partition(", line ")[0].partition(", use XML_PARSE_HUGE")[0][:300]
+        reason = _PARSER_ADVICE.sub("", error.msg or "unreadable")[:300]
         raise MalformedData(f"the body is no XML: {reason}: line {line} column {column}") from None
     except (ValueError, LookupError) as error:
         raise MalformedData(f"the body is no XML: {error}") from None

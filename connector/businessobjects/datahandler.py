@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, Final, Protocol
 
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject
@@ -143,9 +143,13 @@ class DataHandler(Protocol):
         definitions: the business objects that there are.
     """
 
-    mime_types: ClassVar[Sequence[str]]
-    """Lower case, without parameters: ``("text/csv",)``."""
-    options: ClassVar[Sequence[Option]]
+    @property
+    def mime_types(self) -> Sequence[str]:
+        """On the class: lower case, without parameters, ``mime_types = ("text/csv",)``."""
+
+    @property
+    def options(self) -> Sequence[Option]:
+        """On the class: ``options = (Option("delimiter", str, ",", "Stands between fields."),)``."""
 
     def __init__(self, options: Mapping[str, Any], definitions: Definitions) -> None: ...
 

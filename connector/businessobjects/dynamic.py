@@ -137,8 +137,8 @@ def dynamic_problems(definition: Definition, definitions: Definitions) -> Iterat
             kind = _tags(part.app_specific_info).get("type", "string")
             if kind.lower() not in _TYPES:
                 yield (
-                    f"{part.name} of {properties.type} has type={kind}, expected one of String, Integer, Long, "
-                    "Short, Byte, Float, Double, Boolean"
+                    f"{part.name} of {properties.type} has type={kind}, expected one of String, Integer, "
+                    "Long, Short, Byte, Float, Double, Boolean"
                 )
             if part.is_child:
                 yield f"{part.name} of {properties.type} stands for a property and must be of a simple type"

@@ -307,7 +307,7 @@ def _fill(
             else:
                 into[name] = _convert(field, value, body_only, ignore_undefined)
     except _Misfit as misfit:
-        raise misfit.under(str(name)[:80])
+        raise misfit.under(str(name)[:80]) from None
     except ValueError as error:
         raise _Misfit(str(error), name) from None
 
@@ -329,9 +329,10 @@ def _convert(field: Field, value: Any, body_only: bool, ignore_undefined: bool =
     if not isinstance(value, list | tuple):
         raise _Misfit(f"found {_what(value)}, expected {_expected_child(field)}")
     children = []
-    index = 0
+    index = -1
     try:
-        for index, element in enumerate(value):
+        for element in value:
+            index += 1
             if isinstance(element, Mapping):
                 values = {}
                 _fill(child, values, element, ignore_undefined, body_only)
@@ -339,7 +340,7 @@ def _convert(field: Field, value: Any, body_only: bool, ignore_undefined: bool =
             else:
                 children.append(_check_child(field, child, element))
     except _Misfit as misfit:
-        raise misfit.under(f"[{index}]")
+        raise misfit.under(f"[{index}]") from None
     return children
 
 
@@ -379,12 +380,13 @@ def _require(schema: Schema, values: dict[str, Any], use_defaults: bool) -> None
             continue
         try:
             if field.many:
-                index = 0
+                index = -1
                 try:
-                    for index, child in enumerate(value):
+                    for child in value:
+                        index += 1
                         _require(child._schema, child._values, use_defaults)
                 except _Misfit as misfit:
-                    raise misfit.under(f"[{index}]")
+                    raise misfit.under(f"[{index}]") from None
             else:
                 _require(value._schema, value._values, use_defaults)
         except _Misfit as misfit:

@@ -190,7 +190,7 @@ def test_an_installed_handler_is_found_by_its_entry_point_and_not_run(
 def test_an_unknown_mime_type_names_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigurationError,
-        match="no data handler for 'text/xnl', expected one of .*, did you mean 'text/xml'",
+        match=r"no data handler for 'text/xnl', expected one of .*, did you mean 'text/xml'",
     ):
         discover(tmp_path).spec("text/xnl")
 

@@ -148,7 +148,8 @@ def test_an_empty_element_is_blank_and_a_nil_one_is_not_set() -> None:
 def test_namespaces_comments_and_processing_instructions_do_not_count() -> None:
     body = (
         b"<?pi a?><c:Customer xmlns:c='urn:c' xmlns:xsi='http://www.w3.org/2001/XMLSchema-instance' "
-        b"xsi:schemaLocation='urn:c c.xsd' verb='Update'><?pi b?><c:Name>a<!-- c -->b<?pi c?>c</c:Name></c:Customer>"
+        b"xsi:schemaLocation='urn:c c.xsd' verb='Update'>"
+        b"<?pi b?><c:Name>a<!-- c -->b<?pi c?>c</c:Name></c:Customer>"
     )
     bo = STRICT.to_business_object(body, None)
     assert (bo.type, bo.verb, bo.as_dict()) == ("Customer", "Update", {"Name": "abc"})
