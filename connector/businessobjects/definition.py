@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from connector.businessobjects.names import did_you_mean, shown
 from connector.businessobjects.types import SIMPLE_TYPES, Converter, text_converter, typed_converter
@@ -90,17 +91,22 @@ class Definition:
         Tagged as ``cw_mo_<label>=<attribute>`` in the application-specific information of the
         object; the label is free (reference wbi-adapter, section 6).
         """
-        found = []
-        for part in self.app_specific_info.split(";"):
-            key, separator, value = part.partition("=")
-            if separator and key.strip().startswith("cw_mo_"):
-                found.append(value.strip())
-        return tuple(found)
+        return _metaobject_attributes(self.app_specific_info)
 
     @property
     def dynamic_metaobject(self) -> str | None:
         """The attribute that holds the dynamic meta-object, None where there is none."""
         return next(iter(self.metaobject_attributes), None)
+
+
+@lru_cache(maxsize=4096)  # asked for at every message
+def _metaobject_attributes(app_specific_info: str) -> tuple[str, ...]:
+    found = []
+    for part in app_specific_info.split(";"):
+        key, separator, value = part.partition("=")
+        if separator and key.strip().startswith("cw_mo_"):
+            found.append(value.strip())
+    return tuple(found)
 
 
 class Field:

@@ -32,7 +32,9 @@ type of its attribute; milliseconds do not fit the 32 bits of an Integer, so use
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Final
 
 from connector.businessobjects.definition import Definition, Definitions
@@ -44,11 +46,22 @@ from connector.messaging.message import Message, PropertyValue, check_property, 
 
 PROPERTIES: Final = "JMSProperties"
 
-_PROPERTY_HEADERS: Final = {
-    "UserID": "JMSXUserID",
-    "AppID": "JMSXAppID",
-    "GroupID": "JMSXGroupID",
-    "GroupSeq": "JMSXGroupSeq",
+_HEADERS: Final[dict[str, Callable[[Message], PropertyValue | None]]] = {
+    "MessageID": lambda message: message.message_id,
+    "CorrelationID": lambda message: message.correlation_id,
+    "ReplyToDestination": lambda message: message.reply_to,
+    "Destination": lambda message: message.destination,
+    "Type": lambda message: message.type,
+    "DeliveryMode": lambda message: message.delivery_mode,
+    "Priority": lambda message: message.priority,
+    "Expiration": lambda message: message.expiration,
+    "TimeStamp": lambda message: message.timestamp,
+    "Redelivered": lambda message: message.redelivered,
+    "DeliveryCount": lambda message: message.delivery_count,
+    "UserID": lambda message: message.properties.get("JMSXUserID"),
+    "AppID": lambda message: message.properties.get("JMSXAppID"),
+    "GroupID": lambda message: message.properties.get("JMSXGroupID"),
+    "GroupSeq": lambda message: message.properties.get("JMSXGroupSeq"),
 }
 _TIMES: Final = frozenset({"Expiration", "TimeStamp"})
 _TYPES: Final = {
@@ -95,23 +108,28 @@ def fill_dynamic(
         return
     bo[holder] = None
     child = bo.add(holder)
-    for attribute in child.definition.attributes.values():
-        name = attribute.name
-        path = f"{holder}.{name}"
-        if name == PROPERTIES and attribute.is_child:
-            _fill_properties(child.add(name), message, f"{bo.type}: {path}")
-            continue
+    for name, attribute in child.definition.attributes.items():
         if attribute.is_child:
+            if name == PROPERTIES:
+                _fill_properties(child.add(name), message, f"{bo.type}: {holder}.{name}")
             continue
-        value = _header(name, message, message_format, input_destination)
+        header = _HEADERS.get(name)
+        if header is not None:
+            value = header(message)
+        elif name == "InputFormat":
+            value = message_format
+        elif name == "InputDestination":
+            value = input_destination
+        else:
+            continue
         if value is None:
             continue
         if name in _TIMES:
             if not value:
                 continue  # 0 means unknown, or never
             if attribute.type == "Date":
-                value = _utc(int(value), f"{bo.type}: {path}")
-        _set(child, name, value, f"{bo.type}: {path}")
+                value = _utc(int(value), f"{bo.type}: {holder}.{name}")
+        _set(child, name, value, f"{bo.type}: {holder}")
 
 
 def dynamic_problems(definition: Definition, definitions: Definitions) -> Iterator[str]:
@@ -144,40 +162,6 @@ def dynamic_problems(definition: Definition, definitions: Definitions) -> Iterat
                 yield f"{part.name} of {properties.type} stands for a property and must be of a simple type"
 
 
-def _header(
-    name: str, message: Message, message_format: str | None, input_destination: str
-) -> PropertyValue | None:
-    match name:
-        case "MessageID":
-            return message.message_id
-        case "CorrelationID":
-            return message.correlation_id
-        case "ReplyToDestination":
-            return message.reply_to
-        case "Destination":
-            return message.destination
-        case "Type":
-            return message.type
-        case "DeliveryMode":
-            return message.delivery_mode
-        case "Priority":
-            return message.priority
-        case "Expiration":
-            return message.expiration
-        case "TimeStamp":
-            return message.timestamp
-        case "Redelivered":
-            return message.redelivered
-        case "DeliveryCount":
-            return message.delivery_count
-        case "InputFormat":
-            return message_format
-        case "InputDestination":
-            return input_destination
-    wanted = _PROPERTY_HEADERS.get(name)
-    return message.properties.get(wanted) if wanted else None
-
-
 def _fill_properties(child: BusinessObject, message: Message, path: str) -> None:
     for attribute in child.definition.attributes.values():
         tags = _tags(attribute.app_specific_info)
@@ -204,7 +188,7 @@ def _fill_properties(child: BusinessObject, message: Message, path: str) -> None
                 value = check_property(kind, value)
         except ValueError as error:
             raise MalformedData(f"{place}: the property {name!r}: {error}") from None
-        _set(child, attribute.name, value, place)
+        _set(child, attribute.name, value, path)
 
 
 def _set(bo: BusinessObject, name: str, value: PropertyValue, place: str) -> None:
@@ -213,7 +197,7 @@ def _set(bo: BusinessObject, name: str, value: PropertyValue, place: str) -> Non
     try:
         bo[name] = converted
     except MalformedData as error:
-        raise MalformedData(f"{place}: {str(error).split(': ', 2)[-1]}") from None
+        raise MalformedData(f"{place}.{name}: {str(error).split(': ', 2)[-1]}") from None
 
 
 def _as_text(value: PropertyValue) -> str:
@@ -232,10 +216,11 @@ def _utc(milliseconds: int, place: str) -> str:
     return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
-def _tags(app_specific_info: str) -> dict[str, str]:
+@lru_cache(maxsize=4096)  # asked for at every message
+def _tags(app_specific_info: str) -> Mapping[str, str]:
     tags = {}
     for part in app_specific_info.split(";"):
         name, separator, value = part.partition("=")
         if separator:
             tags[name.strip().lower()] = value.strip()
-    return tags
+    return MappingProxyType(tags)
