@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from connector.config.masking import is_secret
 from connector.config.problems import Problems
 from connector.config.tree import Items, Leaf, Node, Table
 
@@ -53,6 +54,7 @@ def _fill_leaf(leaf: Leaf, environment: Mapping[str, str], problems: Problems, p
             return ""
         value = environment.get(name)
         if value is not None:
+            problems.hide(leaf.mark, value, match[0], secret=is_secret(name) or is_secret(path))
             return value
         if separator:
             return default

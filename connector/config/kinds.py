@@ -373,7 +373,7 @@ ANY_DESTINATION: Final = Kind(_read_any_destination, str, {"type": "string"}, "d
 
 AS_WRITTEN: Final = Kind(
     lambda value: leaf(value, "a single value"),
-    str,
+    lambda value: "" if value is None else str(value),
     {"type": ["string", "number", "boolean", "null"]},
     "as its use demands",
 )

@@ -16,7 +16,7 @@ from connector.config.model import AdapterFile, Connector, Provider, Spark, Subs
 from connector.config.problems import Mark, Problems, nearest, shown
 from connector.config.python_names import LookupProblem, check_process
 from connector.config.reading import Reading, find
-from connector.config.spark_owned import OWNED_SETTINGS, owner_reason
+from connector.config.spark_owned import owner_reason
 from connector.config.tree import Leaf, Table
 from connector.messaging.destination import Destination
 
@@ -333,8 +333,8 @@ class Lint:
                 expected = f"{_FIXED[key]}, or nothing" if key in _FIXED else "it left out"
                 self._add(location, f"the event job owns this setting: {reason}", expected, mark=mark)
             elif not key.startswith("spark."):
-                near = nearest(f"spark.{key}", OWNED_SETTINGS) or f"spark.{key}"
-                self._add(location, "no Spark setting", "a name that begins with 'spark.'", near, mark=mark)
+                expected = "a name that begins with 'spark.'"
+                self._add(location, "no Spark setting", expected, f"spark.{key}", mark=mark)
         for index, path in enumerate(spark.ship or ()):
             if not path.exists():
                 self._add(("spark", "ship", index), f"there is no {path}", "a file or directory")

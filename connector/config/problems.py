@@ -31,6 +31,20 @@ class Problems:
         self._collected: list[_Collected] = []
         self._files: dict[str, int] = {}
         self._seen: set[Problem] = set()
+        self._hidden: dict[Mark, list[tuple[str, str]]] = {}
+        self._secret: list[tuple[str, str]] = []
+
+    def hide(self, mark: Mark, value: str, reference: str, *, secret: bool) -> None:
+        """Shows ``reference`` in place of ``value`` in the texts of problems at ``mark``.
+
+        Args:
+            value: what a reference such as ``${NAME}`` has become.
+            secret: hide it in the texts of all problems.
+        """
+        if value:
+            self._hidden.setdefault(mark, []).append((value, reference))
+            if secret:
+                self._secret.append((value, reference))
 
     def add(
         self,
@@ -43,6 +57,8 @@ class Problems:
         warning: bool = False,
     ) -> None:
         """Notes a mistake; the arguments are those of :class:`connector.errors.Problem`."""
+        for value, reference in (*self._hidden.get(mark, ()), *self._secret):
+            found, expected = found.replace(value, reference), expected.replace(value, reference)
         problem = Problem(
             mark.file, mark.line, mark.column, path, one_line(found), one_line(expected), nearest, warning
         )

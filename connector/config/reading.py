@@ -146,11 +146,11 @@ def _existing(data: Any, location: Location) -> Location:
     """The part of ``location`` that ``data`` has."""
     kept: list[int | str] = []
     for step in location:
-        if isinstance(data, dict) and step in data:
-            data = data[step]
-        elif isinstance(data, list) and isinstance(step, int) and step < len(data):
-            data = data[step]
-        else:
+        try:
+            data = None if isinstance(data, Leaf) else data[step]
+        except (KeyError, IndexError, TypeError):
+            break
+        if data is None:
             break
         kept.append(step)
     return tuple(kept)
@@ -190,6 +190,8 @@ def _report(
     given = detail["input"]
     if isinstance(given, Leaf):
         mark = given.mark
+        if given.is_absent and given.from_environment:
+            return  # a variable that is not set, which is noted already, or that says nothing
     if kind == "refused":
         context = detail["ctx"]
         problems.add(mark, join(path, inner), context["found"], context["expected"], context["nearest"])

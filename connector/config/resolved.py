@@ -6,39 +6,13 @@ and the user part of URLs.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import yaml
 
 from connector.config.loading import Configuration
-
-MASK: Final = "********"
-
-_SECRET: Final = re.compile(
-    r"passw|passphrase|passwd|\bpwd|secret|token|credential|private.?key|access.?key|api.?key|auth.?key",
-    re.IGNORECASE,
-)
-_USER_PART: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s]*@")
-
-
-def is_secret(key: str) -> bool:
-    """Whether a key of this name holds a secret."""
-    return _SECRET.search(key) is not None
-
-
-def mask(value: Any, key: str = "") -> Any:
-    """The value, also a mapping or list of values, with every secret replaced by :data:`MASK`."""
-    if isinstance(value, dict):
-        return {name: mask(inner, name) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [mask(inner, key) for inner in value]
-    if value is None or isinstance(value, bool):
-        return value
-    if is_secret(key):
-        return MASK
-    return _USER_PART.sub(rf"\g<1>{MASK}@", value) if isinstance(value, str) else value
+from connector.config.masking import mask
 
 
 def resolved(configuration: Configuration) -> dict[str, Any]:

@@ -1,0 +1,183 @@
+"""The schema and the reference describe the configuration that is really read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from connector.config.loading import check
+from connector.config.reference import reference
+from connector.config.schema import json_schema
+
+if TYPE_CHECKING:
+    from conftest import Deployment
+
+ROOT = Path(__file__).resolve().parents[2]
+
+EVERY_KEY = """\
+provider:
+  type: dropbox
+  root: ./data
+  incoming_directory: incoming
+  durability: none
+  keep_processed: 7d
+  redelivery_limit: none
+connector:
+  ApplicationName: demo
+  InputDestination:
+    - queue://orders
+    - {destination: queue://customers}
+  PollFrequency: no
+  PollQuantity: 25
+  PollStartTime: 22:00
+  PollEndTime: "06:00"
+  order: group
+  max_body: 16MiB
+  max_attempts: 5
+  InProgressDestination: queue://in-progress
+  InDoubtEvents: LogError
+  ArchiveDestination: queue://archive
+  ErrorDestination: queue://error
+  UnsubscribedDestination: queue://unsubscribed
+  DuplicateEventElimination: true
+  duplicate_window: ${WINDOW:5000}
+  ContainerManagedEvents: none
+  ConfigurationMetaObject: MO_Config
+  DataHandlerMimeType: application/json
+  DataHandlerConfigMO: MO_DataHandler_Default
+  DataHandlerClassName: handlers:Csv
+  MessageFormatProperty: JMSType
+  DefaultVerb: Create
+  UseDefaults: false
+  RestartRetryCount: 3
+  RestartRetryInterval: 1
+  stop_timeout: 30s
+  instance: host-a
+subscriptions:
+  - object: Cust*
+    verbs: Create
+    process: processes:store_customer
+    name: store
+    timeout: 60s
+    retries: 2
+  - object: Order
+    destination: queue://erp-orders
+    mime_type: text/xml
+    format: 0710
+metaobjects: [./metaobjects]
+datahandlers: ./handlers.py
+spark:
+  master: local[2]
+  python: python3
+  ship: [processes.py]
+  conf: {spark.executor.memory: 2g}
+logging: {level: info, format: json}
+state: {directory: ./state}
+"""
+
+
+def violations(value: Any, schema: dict[str, Any], root: dict[str, Any], path: str = "") -> Iterator[str]:
+    """Where a value does not follow a schema; the part of JSON Schema that ours uses."""
+    unknown = set(schema) - {
+        *("$schema", "$defs", "title", "description", "default", "$ref", "anyOf", "enum", "const"),
+        *("type", "pattern", "minimum", "maximum", "items", "properties", "required", "additionalProperties"),
+    }
+    assert not unknown, unknown
+    if "$ref" in schema:
+        yield from violations(value, root["$defs"][schema["$ref"].rpartition("/")[2]], root, path)
+    if "anyOf" in schema and all(any(violations(value, s, root, path)) for s in schema["anyOf"]):
+        yield f"{path}: {value!r} is none of {schema['anyOf']}"
+    if "enum" in schema and value not in schema["enum"]:
+        yield f"{path}: {value!r} is none of {schema['enum']}"
+    if "const" in schema and value != schema["const"]:
+        yield f"{path}: {value!r} is not {schema['const']}"
+    types = {"string": str, "array": list, "object": dict, "null": type(None), "boolean": bool}
+    if "type" in schema:
+        names = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        fits = any(
+            number and (name == "number" or isinstance(value, int))
+            if name in ("integer", "number")
+            else isinstance(value, types[name])
+            for name in names
+        )
+        if not fits:
+            yield f"{path}: {value!r} is no {names}"
+            return
+    if "pattern" in schema and not re.search(schema["pattern"], str(value)):
+        yield f"{path}: {value!r} does not fit {schema['pattern']}"
+    if "minimum" in schema and not schema["minimum"] <= value <= schema.get("maximum", value):
+        yield f"{path}: {value!r} is out of bounds"
+    for index, item in enumerate(value if "items" in schema else ()):
+        yield from violations(item, schema["items"], root, f"{path}[{index}]")
+    properties, others = schema.get("properties", {}), schema.get("additionalProperties")
+    for key in schema.get("required", ()):
+        if key not in value:
+            yield f"{path}.{key} is missing"
+    for key, inner in value.items() if isinstance(value, dict) else ():
+        if key in properties:
+            yield from violations(inner, properties[key], root, f"{path}.{key}")
+        elif others is False:
+            yield f"{path}.{key} is unknown"
+        elif isinstance(others, dict):
+            yield from violations(inner, others, root, f"{path}.{key}")
+
+
+def configurations() -> list[Path]:
+    """Every adapter.yaml of the project."""
+    return [*ROOT.glob("adapter.yaml"), *ROOT.glob("examples/**/adapter.yaml")]
+
+
+def test_a_configuration_with_every_key_has_no_mistake(deployment: Deployment) -> None:
+    deployment.files["adapter.yaml"] = EVERY_KEY
+    deployment.files["handlers.py"] = 'class Csv:\n    mime_types = ("text/csv",)\n'
+    assert deployment.check() == []
+
+
+def test_the_schema_accepts_a_configuration_with_every_key() -> None:
+    schema = json_schema()
+    assert list(violations(yaml.safe_load(EVERY_KEY), schema, schema)) == []
+
+
+def test_the_test_of_the_schema_uses_every_key_there_is() -> None:
+    schema = json_schema()
+    for section in (schema, *(schema["$defs"][name] for name in ("Provider", "Connector", "Spark", "State"))):
+        for key in section["properties"]:
+            assert re.search(rf"\b{key}:", EVERY_KEY), key
+
+
+def test_the_schema_and_the_check_accept_every_configuration_of_the_project() -> None:
+    schema = json_schema()
+    for path in configurations():
+        assert list(violations(yaml.safe_load(path.read_text()), schema, schema)) == []
+        assert [str(problem) for problem in check(path) if not problem.warning] == []
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("PollQuantity: 25", "PollQuantity: 0"),
+        ("PollQuantity: 25", "PollQuanity: 25"),
+        ("order: group", "order: groups"),
+        ("max_body: 16MiB", "max_body: 16MB"),
+        ("ApplicationName: demo", "instances: 1"),
+        ("UseDefaults: false", "UseDefaults: perhaps"),
+        ("- object: Order", "- objects: Order"),
+    ],
+)
+def test_the_schema_refuses_what_the_check_refuses(right: str, wrong: str) -> None:
+    schema = json_schema()
+    document = yaml.safe_load(EVERY_KEY.replace(right, wrong, 1))
+    assert list(violations(document, schema, schema)) != []
+
+
+def test_the_reference_in_the_documentation_is_current() -> None:
+    written = (ROOT / "docs/reference/configuration.md").read_text("utf-8")
+    assert written == reference(), (
+        "run python -m connector.config.reference > docs/reference/configuration.md"
+    )

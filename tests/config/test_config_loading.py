@@ -1,0 +1,330 @@
+"""What a configuration without mistakes means."""
+
+from __future__ import annotations
+
+import datetime
+import pickle
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from connector.config.loading import load
+from connector.config.masking import MASK
+from connector.config.resolved import as_yaml, resolved
+from connector.errors import ConfigurationError
+from connector.messaging.destination import Destination
+
+if TYPE_CHECKING:
+    from conftest import Deployment
+
+A = "adapter.yaml"
+Q = "PollQuantity: 25"
+
+
+def test_what_is_not_written_has_the_default_of_the_surface(deployment: Deployment) -> None:
+    deployment.replace(A, "  PollFrequency: 1000\n  PollQuantity: 25\n", "")
+    configuration = deployment.load()
+    connector = configuration.connector
+    assert (connector.poll_frequency, connector.poll_quantity, connector.order) == (10000, 1, "destination")
+    assert (connector.max_body, connector.max_attempts, connector.stop_timeout) == (16 << 20, 5, 30.0)
+    assert (connector.duplicate_window, connector.in_doubt_events) == (100_000, "Reprocess")
+    assert (connector.message_format_property, connector.restart_retry_count) == ("JMSType", 3)
+    assert (configuration.provider.keep_processed, configuration.provider.redelivery_limit) == (
+        604800.0,
+        None,
+    )
+    assert configuration.provider.durability == "batch"
+    assert configuration.spark.master == "local[*]"
+    assert configuration.logging.format == "console"
+
+
+def test_paths_count_from_the_directory_of_the_file(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = deployment.write()
+    monkeypatch.chdir("/")
+    configuration = load(file, {})
+    assert configuration.directory == deployment.directory
+    assert configuration.provider.root == deployment.directory / "data"
+    assert not configuration.provider.root.exists()
+
+
+@pytest.mark.parametrize(
+    ("written", "attribute", "value"),
+    [
+        ("PollFrequency: no", "poll_frequency", None),
+        ("PollFrequency: NO", "poll_frequency", None),
+        ("PollFrequency: 0", "poll_frequency", 0),
+        ('PollFrequency: "250"', "poll_frequency", 250),
+        ("MessageFormatProperty: on", "message_format_property", "on"),
+        ("MessageFormatProperty: 0710", "message_format_property", "0710"),
+        ("MessageFormatProperty: 1_000", "message_format_property", "1_000"),
+        ("ApplicationName: 1e3", "application_name", "1e3"),
+        ("ApplicationName: 2024-05-31", "application_name", "2024-05-31"),
+        ("UseDefaults: True", "use_defaults", True),
+        ("ContainerManagedEvents: none", "container_managed_events", False),
+        ("max_body: 64KiB", "max_body", 65536),
+        ("stop_timeout: 500ms", "stop_timeout", 0.5),
+        ("stop_timeout: 7d", "stop_timeout", 604800.0),
+        ("RestartRetryInterval: 0.5", "restart_retry_interval", 0.5),
+        ("RestartRetryInterval:", "restart_retry_interval", 1.0),
+        ("instance: host-a", "instance", "host-a"),
+    ],
+)
+def test_a_value_is_read_by_the_type_of_its_key(
+    deployment: Deployment, written: str, attribute: str, value: object
+) -> None:
+    key = written.partition(":")[0]
+    text = deployment.files[A]
+    lines = [line for line in text.split("\n") if not line.startswith(f"  {key}:")]
+    lines.insert(lines.index("connector:") + 1, f"  {written}")
+    deployment.files[A] = "\n".join(lines)
+    assert getattr(deployment.load().connector, attribute) == value
+
+
+def test_times_of_day_need_no_quotes(deployment: Deployment) -> None:
+    deployment.replace(A, Q, "PollStartTime: 22:00\n  PollEndTime: 6:30")
+    connector = deployment.load().connector
+    assert connector.poll_start_time == datetime.time(22, 0)
+    assert connector.poll_end_time == datetime.time(6, 30)
+
+
+def test_format_codes_and_switch_words_in_metaobjects_stay_texts(deployment: Deployment) -> None:
+    deployment.replace("metaobjects/rules.yaml", "InputFormat: CUST_IN", "InputFormat: 0710")
+    deployment.replace("metaobjects/rules.yaml", 'BOPrefix: ""', "BOPrefix: on")
+    metaobjects = deployment.load().metaobjects
+    rule = metaobjects.static["MO_Config"].entry("Customer", "Create")
+    assert rule is not None
+    assert rule.input_format == "0710"
+    assert metaobjects.handler_options["MO_DataHandler_Default"]["text/xml"]["BOPrefix"] == "on"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "[queue://orders, customers, {destination: queue://notes}]",
+        "queue://orders;customers; queue://notes ;",
+        '"orders;customers;notes"',
+    ],
+)
+def test_inputs_are_a_list_or_one_text_in_the_order_written(deployment: Deployment, written: str) -> None:
+    deployment.replace(
+        A,
+        "InputDestination:\n    - queue://orders\n    - queue://customers",
+        f"InputDestination: {written}",
+    )
+    inputs = [entry.destination for entry in deployment.load().connector.inputs]
+    assert inputs == [Destination("queue", name) for name in ("orders", "customers", "notes")]
+
+
+def test_environment_variables_are_filled_in_inside_values(deployment: Deployment) -> None:
+    deployment.replace(A, Q, "PollQuantity: ${QUANTITY}\n  MessageFormatProperty: ${A:a}-$${B}-${C}")
+    connector = deployment.load(QUANTITY="7", C="x: [y", B="unused").connector
+    assert connector.poll_quantity == 7
+    assert connector.message_format_property == "a-${B}-x: [y"
+
+
+def test_a_variable_that_says_nothing_is_as_if_the_key_were_not_there(deployment: Deployment) -> None:
+    deployment.replace(A, "ErrorDestination: queue://error", "ErrorDestination: ${ERRORS:}")
+    assert deployment.load().connector.error_destination is None
+
+
+def test_the_names_of_the_source_and_the_short_ones_are_the_same_keys(deployment: Deployment) -> None:
+    short = deployment.load().metaobjects.definitions["Customer"]
+    file = "metaobjects/objects.yaml"
+    deployment.replace(
+        file,
+        "{type: String, key: true, required: true, max_length: 20}",
+        "{Type: String, IsKey: true, IsRequired: true, MaxLength: 20}",
+    )
+    deployment.replace(file, "{type: Double, default: 0}", "{Type: Double, DefaultValue: 0}")
+    deployment.replace(file, "{type: Address, cardinality: n}", "{Type: Address, Cardinality: N}")
+    deployment.replace(file, "app_specific_info: cw_mo_conn", "AppSpecificInfo: cw_mo_conn")
+    assert deployment.load().metaobjects.definitions["Customer"] == short
+    assert list(short.attributes) == ["CustomerId", "Name", "Limit", "Address", "Meta"]
+    assert list(short.verbs) == ["Create", "Update"]
+    assert short.attributes["Limit"].default == 0.0
+
+
+def test_rules_may_be_written_as_pairs_and_take_what_they_lack_from_default(deployment: Deployment) -> None:
+    mapping = deployment.load().metaobjects.static["MO_Config"]
+    deployment.replace(
+        "metaobjects/rules.yaml",
+        "{InputFormat: CUST_IN, OutputDestination: queue://crm}",
+        '"InputFormat=CUST_IN; OutputDestination=queue://crm;"',
+    )
+    pairs = deployment.load().metaobjects.static["MO_Config"]
+    assert pairs == mapping
+    customer, order = pairs.rules
+    assert customer.properties["DataHandlerMimeType"] == "application/json"
+    assert order.properties["DataHandlerMimeType"] == "text/xml"
+    assert order.input_destination == Destination("queue", "orders")
+
+
+def test_subscriptions_get_names_from_what_they_want_and_who(deployment: Deployment) -> None:
+    names = [subscription.name for subscription in deployment.load().subscriptions]
+    assert names == ["Customer processes:store_customer", "Order queue://erp-orders"]
+
+
+def test_managed_events_with_destinations_only_are_accepted(deployment: Deployment) -> None:
+    deployment.replace(A, Q, "ContainerManagedEvents: JMS")
+    deployment.replace(A, "process: processes:store_customer", "destination: queue://crm")
+    assert deployment.load().connector.container_managed_events is True
+
+
+@pytest.mark.parametrize("other", ["DuplicateEventElimination: true", "InProgressDestination: queue://p"])
+def test_managed_events_exclude_elimination_and_in_progress(deployment: Deployment, other: str) -> None:
+    deployment.replace(A, Q, f"ContainerManagedEvents: JMS\n  {other}")
+    deployment.replace(A, "process: processes:store_customer", "destination: queue://crm")
+    problems = deployment.check()
+    assert [problem.path for problem in problems] == ["connector.ContainerManagedEvents"]
+    assert other.partition(":")[0] in problems[0].found
+
+
+def test_no_input_is_a_warning_only(deployment: Deployment) -> None:
+    deployment.replace(A, "  InputDestination:\n    - queue://orders\n    - queue://customers\n", "")
+    problems = deployment.check()
+    assert [(problem.warning, problem.line) for problem in problems] == [(True, 5)]
+    assert "requests only" in problems[0].found
+    assert deployment.load().connector.inputs == ()
+
+
+def test_a_rule_whose_destination_is_not_polled_is_a_warning(deployment: Deployment) -> None:
+    deployment.replace(A, "    - queue://orders\n", "")
+    problems = deployment.check()
+    assert [(problem.warning, problem.file) for problem in problems] == [(True, "metaobjects/rules.yaml")]
+
+
+def test_rules_with_equal_match_keys_are_a_warning(deployment: Deployment) -> None:
+    deployment.replace("metaobjects/rules.yaml", "InputFormat: CUST_IN,", "InputDestination: orders,")
+    problems = deployment.check()
+    assert [problem.warning for problem in problems] == [True]
+    assert "Customer_Create" in problems[0].found
+
+
+def test_the_owned_settings_may_be_written_down_as_they_are(deployment: Deployment) -> None:
+    deployment.replace(
+        A, "local[*]", 'local[*]\n  conf: {spark.task.maxFailures: "1", spark.speculation: FALSE}'
+    )
+    assert deployment.check() == []
+
+
+def test_a_plug_in_is_found_without_running_it(deployment: Deployment) -> None:
+    deployment.files["handlers/csv.py"] = (
+        'raise RuntimeError("must not run")\nclass Csv:\n    mime_types = ("text/csv",)\n    options = ()\n'
+    )
+    deployment.replace(A, "spark:\n", "datahandlers: ./handlers\nspark:\n")
+    deployment.replace(A, "mime_type: text/xml", "mime_type: text/csv")
+    configuration = deployment.load()
+    assert configuration.datahandlers == deployment.directory / "handlers"
+
+
+def test_a_configuration_can_be_pickled(deployment: Deployment) -> None:
+    configuration = deployment.load()
+    again = pickle.loads(pickle.dumps(configuration))
+    assert (again.connector, again.subscriptions) == (configuration.connector, configuration.subscriptions)
+    assert dict(again.metaobjects.definitions) == dict(configuration.metaobjects.definitions)
+
+
+def test_the_resolved_configuration_is_itself_the_same_configuration(deployment: Deployment) -> None:
+    deployment.replace(A, Q, "PollStartTime: 06:00\n  PollEndTime: 22:00\n  MessageFormatProperty: $${x}")
+    first = deployment.load()
+    deployment.files[A] = as_yaml(resolved(first))
+    second = deployment.load()
+    assert second.connector == first.connector
+    assert second.provider == first.provider
+    assert second.subscriptions == first.subscriptions
+    assert second.spark == first.spark
+
+
+def test_secrets_are_masked_wherever_they_came_from(deployment: Deployment) -> None:
+    deployment.replace(
+        A,
+        "local[*]",
+        "local[*]\n  conf:\n    spark.ssl.keyPassword: ${PW}\n    spark.authenticate.secret: written\n"
+        "    spark.url: http://user:${PW}@host/",
+    )
+    shown = as_yaml(resolved(deployment.load(PW="hunter2")))
+    assert "hunter2" not in shown
+    assert "written" not in shown
+    assert shown.count(MASK) == 3
+    assert f"http://{MASK}@host/" in shown
+
+
+def test_an_error_never_shows_what_the_environment_gave(deployment: Deployment) -> None:
+    deployment.replace(A, Q, "PollQuantity: ${PW}\n  InProgressDestination: a/${PW}\n  order: ${PW}")
+    deployment.replace(A, "master: local[*]", "master: ${PW}")
+    deployment.replace(A, "object: Order", "object: ${PW}")
+    deployment.replace(A, "mime_type: text/xml", "mime_type: x${PW}")
+    deployment.replace(A, "process: processes:store_customer", "process: x${PW}:f")
+    deployment.replace(A, "MO_Config", "x${PW}")
+    problems = deployment.check(PW="hunter2")
+    assert len(problems) == 8
+    assert "hunter2" not in "\n".join(str(problem) for problem in problems)
+    assert "hunter2" not in repr(problems)
+
+
+def test_load_raises_all_problems_as_one_error(deployment: Deployment) -> None:
+    deployment.replace(A, Q, "PollQuantity: x\n  order: y")
+    with pytest.raises(ConfigurationError) as caught:
+        deployment.load()
+    assert len(caught.value.problems) == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "place"),
+    [
+        (b"", "is empty", (0, 0)),
+        (b"# nothing\n", "is empty", (0, 0)),
+        (b"\x00\x01", "control character", (1, 1)),
+        (b"provider:\n  root: \xff\n", "not UTF-8", (2, 9)),
+        ("provider: é\n".encode("utf-16"), "not UTF-8", (1, 1)),
+        (b"- a\n", "a list", (1, 1)),
+        (b"text", "a single value", (1, 1)),
+        (b"provider:\n  root: [a\nconnector: b\n", "no YAML", (3, 10)),
+        (b"a: b: c\n", "no YAML", (1, 5)),
+        (b"[" * 5000, "nested deeper", (1, 61)),
+        (b"a: " + b"x" * (5 << 20), "larger than", (0, 0)),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_no_configuration_is_one_problem(
+    tmp_path: Path, content: bytes, words: str, place: tuple[int, int]
+) -> None:
+    file = tmp_path / A
+    file.write_bytes(content)
+    with pytest.raises(ConfigurationError) as caught:
+        load(file, {})
+    (problem,) = caught.value.problems
+    assert words in problem.found
+    assert (problem.line, problem.column) == place
+
+
+def test_a_document_of_aliases_does_not_grow_without_bound(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    for level in range(1, 12):
+        lines.append(f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]")
+    file = tmp_path / A
+    file.write_text("\n".join(lines))
+    with pytest.raises(ConfigurationError) as caught:
+        load(file, {})
+    assert "aliases" in str(caught.value)
+
+
+def test_a_missing_file_a_directory_and_a_pipe_are_named_as_such(tmp_path: Path) -> None:
+    import os
+
+    os.mkfifo(tmp_path / "pipe")
+    for path, words in ((tmp_path / "nothing", "no such file"), (tmp_path, "a directory")):
+        with pytest.raises(ConfigurationError, match=words):
+            load(path, {})
+    with pytest.raises(ConfigurationError, match="not a regular file"):
+        load(tmp_path / "pipe", {})
+
+
+def test_a_metaobject_file_that_is_no_yaml_causes_no_other_problems(deployment: Deployment) -> None:
+    deployment.files["metaobjects/objects.yaml"] = "a: [b\n"
+    problems = deployment.check()
+    assert [(problem.file, "no YAML" in problem.found) for problem in problems] == [
+        ("metaobjects/objects.yaml", True)
+    ]

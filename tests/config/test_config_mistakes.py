@@ -1,0 +1,214 @@
+# ruff: noqa: E501  # a row of the table reads best as one line
+"""Every mistake is found, alone, where it stands, in words that say what to do.
+
+In the replacements a ``§`` marks the place that the problem must name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Deployment
+
+A = "adapter.yaml"
+O = "metaobjects/objects.yaml"  # noqa: E741  # a table is read better with short names
+R = "metaobjects/rules.yaml"
+
+
+@dataclass
+class Case:
+    """One replacement in one file, and what the only problem is then."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    path: str
+    words: tuple[str, ...]
+    nearest: str | None = None
+
+
+def case(
+    name: str, file: str, old: str, new: str, path: str, *words: str, nearest: str | None = None
+) -> Case:
+    return Case(name, file, old, new, path, words, nearest)
+
+
+CASES = [
+    # values
+    case("integer", A, "PollQuantity: 25", "PollQuantity: §many", "connector.PollQuantity", "'many'", "whole number"),
+    case("integer too small", A, "PollQuantity: 25", "PollQuantity: §0", "connector.PollQuantity", "from 1 up"),
+    case("list for a number", A, "PollQuantity: 25", "PollQuantity: §[1]", "connector.PollQuantity", "a list"),
+    case("mapping for a text", A, "ApplicationName: demo", "ApplicationName: §{a: b}", "connector.ApplicationName", "a mapping"),
+    case("frequency", A, "PollFrequency: 1000", "PollFrequency: §never", "connector.PollFrequency", "or no"),
+    case("boolean", A, "PollQuantity: 25", "UseDefaults: §maybe", "connector.UseDefaults", "true or false"),
+    case("duration", A, "PollQuantity: 25", "stop_timeout: §30", "connector.stop_timeout", "'30'", "30s"),
+    case("duration of nothing", A, "    process: processes:store_customer", "    process: processes:store_customer\n    timeout: §0s", "subscriptions[0].timeout", "above 0"),
+    case("size", A, "PollQuantity: 25", "max_body: §16MB", "connector.max_body", "16MiB"),
+    case("time", A, "PollQuantity: 25", "PollStartTime: §25:00\n  PollEndTime: 06:00", "connector.PollStartTime", "HH:MM"),
+    case("choice", A, "PollQuantity: 25", "order: §groups", "connector.order", "destination | group | none", nearest="group"),
+    case("name of the adapter", A, "ApplicationName: demo", "ApplicationName: §../demo", "connector.ApplicationName", "name of a directory"),
+    case("instance", A, "PollQuantity: 25", "instance: §a/b", "connector.instance", "name of a directory"),
+    # keys and structure
+    case("unknown key", A, "PollQuantity: 25", "§PollQuanity: 25", "connector.PollQuanity", "unknown key", nearest="PollQuantity"),
+    case("unknown section", A, "spark:\n", "§sparc:\n", "sparc", "unknown key", nearest="spark"),
+    case("key of a subscription", A, "    mime_type: text/xml", "    §mimetype: text/xml", "subscriptions[1].mimetype", "unknown key", nearest="mime_type"),
+    case("missing key", A, "  ApplicationName: demo\n", "", "connector.ApplicationName", "missing"),
+    case("missing section", A, "provider:\n  type: dropbox\n  root: ./data\n", "", "provider", "missing"),
+    case("section that is a text", A, "spark:\n  master: local[*]\n", "spark: §local\n", "spark", "a mapping"),
+    case("list of subscriptions", A, "subscriptions:\n  - object: Customer\n    verbs: [Create, Update]\n    process: processes:store_customer\n  - object: Order\n    destination: queue://erp-orders\n    mime_type: text/xml\n", "subscriptions: §{}\n", "subscriptions", "a list"),
+    case("subscription without object", A, "  - object: Order\n    destination", "  - §destination", "subscriptions[1]", "object is missing"),
+    case("duplicate key", A, "PollQuantity: 25", "PollQuantity: 25\n  §PollQuantity: 3", "", "'PollQuantity' stands twice", "lines 11 and 12"),
+    case("tag", A, "ApplicationName: demo", "ApplicationName: §!!python/name:os.system demo", "", "the tag"),
+    case("merge key", A, "  PollQuantity: 25", "  §<<: {PollQuantity: 25}", "", "merge key"),
+    case("undefined alias", A, "PollQuantity: 25", "PollQuantity: §*quantity", "", "alias *quantity"),
+    case("list as a key", A, "  PollQuantity: 25", "  ? §[a]\n  : b", "", "a list as a key"),
+    case("second document", A, "  master: local[*]\n", "  master: local[*]\n---\n§logging: {level: info}\n", "", "second document"),
+    # environment
+    case("unset variable", A, "PollQuantity: 25", "PollQuantity: §${QUANTITY}", "connector.PollQuantity", "QUANTITY is not set", "${QUANTITY:...}"),
+    case("unset variable in a list", A, "- queue://orders", "- §queue://${QUEUE}", "connector.InputDestination[0]", "QUEUE is not set"),
+    case("bad reference", A, "PollQuantity: 25", 'PollQuantity: §"${A B}"', "connector.PollQuantity", "${NAME}"),
+    # later versions
+    case("later provider", A, "type: dropbox\n  root: ./data", "type: §amqp\n  url: amqp://x", "provider.type", "does not have the provider 'amqp' yet"),
+    case("unknown provider", A, "type: dropbox", "type: §dropbax", "provider.type", nearest="dropbox"),
+    case("selector", A, "- queue://orders", "- {destination: queue://orders, §selector: a = 1}", "connector.InputDestination[0].selector", "message selectors yet"),
+    case("subscription of an input", A, "- queue://orders", "- {destination: queue://orders, §subscription: s}", "connector.InputDestination[0].subscription", "topics", "yet"),
+    case("topic", A, "- queue://orders", "- §topic://orders", "connector.InputDestination[0]", "topics", "yet"),
+    case("reply", A, "    process: processes:store_customer", "    process: processes:store_customer\n    §reply: true", "subscriptions[0].reply", "requests", "yet"),
+    case("http", A, "metaobjects: ./metaobjects", "metaobjects: ./metaobjects\n§http: {listen: 1}", "http", "yet"),
+    case("requests", A, "PollQuantity: 25", "§ReplyToDestination: queue://r", "connector.ReplyToDestination", "requests yet"),
+    # destinations
+    case("path as a name", A, "ErrorDestination: queue://error", "ErrorDestination: §queue://../x", "connector.ErrorDestination", "'/'"),
+    case("reserved name", A, "ErrorDestination: queue://error", "ErrorDestination: §queue://dropboxmq", "connector.ErrorDestination", "reserved"),
+    case("kind of destination", A, "ErrorDestination: queue://error", "ErrorDestination: §queu://error", "connector.ErrorDestination", "neither 'queue' nor 'topic'", nearest="queue://error"),
+    case("entry of a text of inputs", A, "InputDestination:\n    - queue://orders\n    - queue://customers", "InputDestination: queue://orders; §queue://a/b; customers", "connector.InputDestination", "'/'"),
+    case("in progress on a topic", A, "PollQuantity: 25", "InProgressDestination: §topic://p", "connector.InProgressDestination", "a topic", "a queue"),
+    case("error queue is an input", A, "ErrorDestination: queue://error", "ErrorDestination: §queue://orders", "connector.ErrorDestination", "InputDestination too (line 8)", "endless loop"),
+    case("bare name of an input", A, "ArchiveDestination: queue://archive", "ArchiveDestination: §orders", "connector.ArchiveDestination", "endless loop"),
+    case("sink is an input", A, "destination: queue://erp-orders", "destination: §queue://customers", "subscriptions[1].destination", "endless loop"),
+    case("sink is the archive", A, "destination: queue://erp-orders", "destination: §queue://archive", "subscriptions[1].destination", "ArchiveDestination too"),
+    case("archive is the error queue", A, "ErrorDestination: queue://error", "ErrorDestination: §queue://archive", "connector.ErrorDestination", "ArchiveDestination too"),
+    case("in progress is an input", A, "PollQuantity: 25", "InProgressDestination: §queue://orders", "connector.InProgressDestination", "InputDestination too"),
+    case("input twice", A, "- queue://customers", "- §orders", "connector.InputDestination[1]", "stands twice"),
+    # exclusions
+    case("in doubt without in progress", A, "PollQuantity: 25", "InDoubtEvents: §Ignore", "connector.InDoubtEvents", "InProgressDestination"),
+    case("managed with a process", A, "PollQuantity: 25", "ContainerManagedEvents: JMS", "subscriptions[0].process", "ContainerManagedEvents"),
+    case("one end of the window", A, "PollQuantity: 25", "PollStartTime: §06:00", "connector.PollStartTime", "both or none"),
+    # names in adapter.yaml
+    case("static meta-object", A, "ConfigurationMetaObject: MO_Config", "ConfigurationMetaObject: §MO_Confg", "connector.ConfigurationMetaObject", "no static meta-object", nearest="MO_Config"),
+    case("handler meta-object", A, "PollQuantity: 25", "DataHandlerConfigMO: §MO_DataHandler_Defalt", "connector.DataHandlerConfigMO", nearest="MO_DataHandler_Default"),
+    case("data handler", A, "DataHandlerMimeType: application/json", "DataHandlerMimeType: §application/jsn", "connector.DataHandlerMimeType", "no data handler", nearest="application/json"),
+    case("handler class", A, "PollQuantity: 25", "DataHandlerClassName: §processes:Csv", "connector.DataHandlerClassName", "no class 'Csv'"),
+    case("default verb", A, "DefaultVerb: Create", "DefaultVerb: §Creat", "connector.DefaultVerb", nearest="Create"),
+    case("object", A, "- object: Order\n", "- object: §Odrer\n", "subscriptions[1].object", "no business object", nearest="Order"),
+    case("pattern", A, "- object: Order\n", "- object: §Invoice*\n", "subscriptions[1].object", "no business object"),
+    case("verb", A, "[Create, Update]", "[Create, §Updat]", "subscriptions[0].verbs[1]", "no verb 'Updat'", nearest="Update"),
+    case("single verb", A, "verbs: [Create, Update]", "verbs: §Delete", "subscriptions[0].verbs", "no verb 'Delete'"),
+    case("module", A, "process: processes:store_customer", "process: §proceses:store_customer", "subscriptions[0].process", "no module 'proceses'", nearest="processes"),
+    case("function", A, "process: processes:store_customer", "process: §processes:store_custmer", "subscriptions[0].process", "no function", nearest="processes:store_customer"),
+    case("no reference", A, "process: processes:store_customer", "process: §processes.store_customer", "subscriptions[0].process", "module:function"),
+    case("module of a package", A, "process: processes:store_customer", "process: §json.nothing:load", "subscriptions[0].process", "no module 'json.nothing'"),
+    case("function of the library", A, "process: processes:store_customer", "process: §json:laods", "subscriptions[0].process", nearest="json:loads"),
+    case("process and destination", A, "    process: processes:store_customer", "    process: processes:store_customer\n    destination: §queue://x", "subscriptions[0].destination", "two subscriptions"),
+    case("no sink", A, "    process: processes:store_customer\n", "", "subscriptions[0]", "neither process nor destination"),
+    case("format of a process", A, "    process: processes:store_customer", "    process: processes:store_customer\n    mime_type: §text/xml", "subscriptions[0].mime_type", "with a destination only"),
+    case("timeout of a destination", A, "    mime_type: text/xml", "    timeout: §5s", "subscriptions[1].timeout", "with a process only"),
+    case("handler of a subscription", A, "mime_type: text/xml", "mime_type: §text/html", "subscriptions[1].mime_type", "no data handler", nearest="text/xml"),
+    case("same name", A, "    mime_type: text/xml", "    name: §Customer processes:store_customer", "subscriptions[1].name", "first in line 20"),
+    # Spark
+    case("retries of Spark", A, "  master: local[*]", "  master: local[*]\n  conf: {§spark.task.maxFailures: 4}", "spark.conf.spark.task.maxFailures", "owns", "1, or nothing"),
+    case("speculation", A, "  master: local[*]", "  master: local[*]\n  conf: {§spark.speculation: true}", "spark.conf.spark.speculation", "owns"),
+    case("no Spark setting", A, "  master: local[*]", "  master: local[*]\n  conf: {§executor.memory: 2g}", "spark.conf.executor.memory", "no Spark setting", nearest="spark.executor.memory"),
+    case("master", A, "master: local[*]", "master: §locl[*]", "spark.master", "spark://host:7077"),
+    case("retries of the master", A, "master: local[*]", "master: §local[2,4]", "spark.master", "repeat a failed task"),
+    case("shipped file", A, "  master: local[*]", "  ship: [§nothing.py]", "spark.ship[0]", "there is no"),
+    case("plug-ins", A, "spark:\n", "datahandlers: §./handlers\nspark:\n", "datahandlers", "there is no"),
+    case("meta-objects", A, "metaobjects: ./metaobjects", "metaobjects: [./metaobjects, §./more]", "metaobjects[1]", "there is no more"),
+    # business objects
+    case("type", O, "Name: String", "Name: §Strng", "Customer.attributes.Name.type", "no type 'Strng'", nearest="String"),
+    case("type in lower case", O, "Name: String", "Name: §string", "Customer.attributes.Name.type", nearest="String"),
+    case("type of a child", O, "{type: Address, cardinality: n}", "{type: §Adress, cardinality: n}", "Customer.attributes.Address.type", nearest="Address"),
+    case("meta-object as a type", O, "Name: String", "Name: §MO_Config", "Customer.attributes.Name.type", "static_metaobject"),
+    case("attribute without type", O, "Name: String", "Name: §{key: true}", "Customer.attributes.Name", "type is missing"),
+    case("key of an attribute", O, "key: true, required: true", "§kee: true, required: true", "Customer.attributes.CustomerId.kee", "unknown key", nearest="key"),
+    case("alias and short name", O, "key: true, required: true", "required: true, §IsRequired: true", "Customer.attributes.CustomerId.IsRequired", "same key"),
+    case("duplicate attribute", O, "  Name: String", "  Name: String\n  §Name: String", "", "'Name' stands twice", "lines 8 and 9"),
+    case("name of an attribute", O, "  Name: String", "  §First Name: String", "Customer.attributes.First Name", "letters"),
+    case("default", O, "{type: Double, default: 0}", "{type: Double, default: §zero}", "Customer.attributes.Limit.default", "'zero'", "a number"),
+    case("default of a child", O, "{type: CustomerMeta}", "{type: CustomerMeta, default: §x}", "Customer.attributes.Meta.default", "child"),
+    case("cardinality", O, "cardinality: n", "cardinality: §m", "Customer.attributes.Address.cardinality", "1 | n"),
+    case("list of simple values", O, "{type: Double, default: 0}", "{type: Double, cardinality: §n}", "Customer.attributes.Limit.cardinality", "only a child"),
+    case("length of a number", O, "{type: Double, default: 0}", "{type: Double, max_length: §3}", "Customer.attributes.Limit.max_length", "String or LongText"),
+    case("dynamic meta-object", O, "cw_mo_conn=Meta", "cw_mo_conn=Mta", "Customer.app_specific_info", "no attribute 'Mta'", nearest="Meta"),
+    case("type of a property", O, "name=region;type=String", "name=region;type=Strin", "Customer.attributes.Meta", "type=Strin"),
+    case("defined twice", O, "business_object: Address\n", "business_object: §Customer\n---\nbusiness_object: Address\n", "business_object", "defined twice", "objects.yaml:1"),
+    case("name of an object", O, "business_object: Order\n", "business_object: §Or-der\n", "business_object", "letters"),
+    case("simple type as an object", O, "business_object: Order\n", "business_object: §Date\n---\nbusiness_object: Order\n", "Date.business_object", "simple type"),
+    case("kind of document", O, "business_object: Address", "§busines_object: Address", "", "unknown kind", nearest="business_object"),
+    case("key of an object", O, "attributes:\n  City: String", "§attribute:\n  City: String", "Address.attribute", "unknown key", nearest="attributes"),
+    case("circle", O, "attributes:\n  City: String", "attributes:\n  §Inner: {type: Address, required: true}", "Address.attributes.Inner", "circle", "Address > Address"),
+    # rules
+    case("rule name", R, "Order_Create:", "§Order_Creat:", "MO_Config.rules.Order_Creat", "no business object and verb", nearest="Order_Create"),
+    case("match key under Default", R, "Default:\n", "Default:\n  §InputFormat: X\n", "MO_Config.Default.InputFormat", "never matches"),
+    case("property of a rule", R, "InputFormat: CUST_IN", "§InputFormt: CUST_IN", "MO_Config.rules.Customer_Create.InputFormt", "unknown key", nearest="InputFormat"),
+    case("destination of a rule", R, "OutputDestination: queue://crm", "OutputDestination: §queue://a/b", "MO_Config.rules.Customer_Create.OutputDestination", "'/'"),
+    case("handler of a rule", R, "DataHandlerMimeType: text/xml", "DataHandlerMimeType: §text/xlm", "MO_Config.rules.Order_Create.DataHandlerMimeType", nearest="text/xml"),
+    case("handler of Default", R, "DataHandlerMimeType: application/json", "DataHandlerMimeType: §application/jason", "MO_Config.Default.DataHandlerMimeType", nearest="application/json"),
+    case("options of a rule", R, "InputFormat: CUST_IN", "DataHandlerConfigMO: §MO_Nothing", "MO_Config.rules.Customer_Create.DataHandlerConfigMO", "no data-handler meta-object"),
+    case("pairs", R, "{InputFormat: CUST_IN, OutputDestination: queue://crm}", '"InputFormat=CUST_IN;§Priority"', "MO_Config.rules.Customer_Create", "name=value"),
+    case("value in pairs", R, "{InputFormat: CUST_IN, OutputDestination: queue://crm}", '"InputFormat=CUST_IN;§Priority=10"', "MO_Config.rules.Customer_Create.Priority", "from 0 to 9"),
+    case("priority", R, "InputFormat: CUST_IN", "Priority: §high", "MO_Config.rules.Customer_Create.Priority", "from 0 to 9"),
+    # options of data handlers
+    case("handler in options", R, "  text/xml: {BO", "  §text/xlm: {BO", "MO_DataHandler_Default.handlers.text/xlm", "no data handler", nearest="text/xml"),
+    case("option", R, 'BOPrefix: ""', '§BOPrefx: ""', "MO_DataHandler_Default.handlers.text/xml.BOPrefx", "no such option", nearest="BOPrefix"),
+    case("value of an option", R, "IgnoreUndefinedAttributes: false", "IgnoreUndefinedAttributes: §perhaps", "MO_DataHandler_Default.handlers.text/xml.IgnoreUndefinedAttributes", "true or false"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", CASES, ids=lambda mistake: mistake.name)
+def test_a_mistake_is_the_only_problem_and_named_with_its_place(
+    deployment: Deployment, mistake: Case
+) -> None:
+    before, _, after = mistake.new.partition("§")
+    deployment.replace(mistake.file, mistake.old, before + after)
+    problems = [problem for problem in deployment.check() if not problem.warning]
+    assert len(problems) == 1, [str(problem) for problem in problems]
+    problem = problems[0]
+    if "§" in mistake.new:
+        text = deployment.files[mistake.file]
+        start = text.index(before + after) + len(before)
+        line = text.count("\n", 0, start) + 1
+        column = start - text.rfind("\n", 0, start)
+        assert (problem.file, problem.line, problem.column) == (mistake.file, line, column)
+    assert problem.path == mistake.path
+    for word in mistake.words:
+        assert word in str(problem)
+    assert problem.nearest == mistake.nearest
+
+
+def test_the_deployment_of_these_tests_has_no_mistake(deployment: Deployment) -> None:
+    assert deployment.check() == []
+
+
+def test_all_mistakes_are_found_at_once_and_in_the_order_of_their_places(deployment: Deployment) -> None:
+    for name in ("integer", "unknown key", "function", "master", "type", "rule name", "option"):
+        mistake = next(mistake for mistake in CASES if mistake.name == name)
+        if mistake.name != "unknown key":
+            deployment.replace(mistake.file, mistake.old, mistake.new.replace("§", ""))
+    deployment.replace(A, "PollFrequency: 1000", "PollFrequncy: 1000")
+    problems = deployment.check()
+    places = [(problem.file, problem.line, problem.column) for problem in problems]
+    assert places == sorted(places)
+    assert [problem.path.rpartition(".")[2] for problem in problems] == [
+        "PollFrequncy",
+        "PollQuantity",
+        "process",
+        "master",
+        "type",
+        "Order_Creat",
+        "BOPrefx",
+    ]
