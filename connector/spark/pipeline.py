@@ -212,8 +212,7 @@ class SparkPipeline:
         from py4j.java_gateway import java_import
         from pyspark import SparkContext
 
-        # A connection that breaks is reported by an error of ours, not by tracebacks on the terminal.
-        logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+        _silence_py4j()
         jvm.connect()
         self._gateway = ClientServer(
             java_parameters=JavaParameters(port=jvm.port, auth_token=jvm.secret, auto_convert=True),
@@ -443,6 +442,21 @@ def _environment(master: Master, properties: Mapping[str, str]) -> dict[str, str
         known = environment.get("LD_LIBRARY_PATH")
         environment["LD_LIBRARY_PATH"] = f"{library_path}{os.pathsep}{known}" if known else library_path
     return environment
+
+
+def _silence_py4j() -> None:
+    """A connection that breaks is reported by an error of ours, not by tracebacks on the terminal."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+    root = logging.getLogger()
+    if _not_from_py4j not in root.filters:
+        root.addFilter(_not_from_py4j)
+    if not root.handlers:
+        # py4j also writes to the root logger itself, which would then get a handler to stderr.
+        root.addHandler(logging.NullHandler())
+
+
+def _not_from_py4j(record: logging.LogRecord) -> bool:
+    return record.module not in ("java_gateway", "clientserver")
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -51,9 +52,9 @@ def task(
 
 
 def calls(function: str, plan: bytes, deployment: str, payloads: Iterable[bytes]) -> Iterator[bytes]:
-    """Calls ``function`` for each payload, in the deployment's directory."""
-    call = resolve(function)
+    """Calls ``function`` for each payload; the deployment is the working directory and importable."""
     _enter(deployment)
+    call = resolve(function)
     for payload in payloads:
         yield call(plan, deployment, payload)
 
@@ -72,8 +73,10 @@ def resolve(function: str) -> Function:
 
 @functools.cache
 def _enter(deployment: str) -> None:
-    # Relative paths in business processes mean the same on a laptop and on a cluster.
+    # Relative paths and imports of business processes mean the same on a laptop and on a cluster.
     os.chdir(deployment)
+    if deployment not in sys.path:
+        sys.path.insert(1, deployment)  # after the connector's own code
 
 
 def echo(_plan: bytes, _deployment: str, payload: bytes) -> bytes:
