@@ -41,7 +41,7 @@ class MetaObjects:
 
     definitions: Definitions = field(default_factory=Definitions)
     static: dict[str, StaticMetaObject] = field(default_factory=dict)
-    handler_options: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
+    handler_options: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict, repr=False)
 
 
 @dataclass(slots=True)

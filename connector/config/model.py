@@ -282,7 +282,7 @@ class Spark(Section):
         "this file.",
     )
     conf: dict[str, Text] = Field(
-        default_factory=dict, description="Any Spark setting but those that the event job owns."
+        default_factory=dict, repr=False, description="Any Spark setting but those that the event job owns."
     )
 
 

@@ -248,6 +248,7 @@ def test_secrets_are_masked_wherever_they_came_from(deployment: Deployment) -> N
     shown = as_yaml(resolved(deployment.load(PW="hunter2")))
     assert "hunter2" not in shown
     assert "written" not in shown
+    assert "hunter2" not in repr(deployment.load(PW="hunter2"))
     assert shown.count(MASK) == 3
     assert f"http://{MASK}@host/" in shown
 

@@ -1,0 +1,215 @@
+"""The verbs check, config and schema, as real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from connector.cli.app import run as run_in_process
+
+ROOT = Path(__file__).resolve().parents[2]
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Path:
+    shutil.copytree(ROOT / "tests/config/deployment", tmp_path / "deployment")
+    return tmp_path / "deployment"
+
+
+@pytest.fixture
+def run(deployment: Path) -> Run:
+    def call(*arguments: str, cwd: Path = deployment, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "connector.cli.app", *arguments],
+            cwd=cwd,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), **environment},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    return call
+
+
+def mistaken(deployment: Path, old: str, new: str) -> None:
+    file = deployment / "adapter.yaml"
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+def test_check_says_nothing_on_stdout_when_there_is_nothing_wrong(run: Run) -> None:
+    done = run("check")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "no mistakes" in done.stderr
+
+
+def test_check_prints_each_mistake_as_a_line_of_the_answer(run: Run, deployment: Path) -> None:
+    mistaken(deployment, "PollQuantity: 25", "PollQuanity: 25")
+    done = run("check")
+    assert done.returncode == 2
+    assert done.stdout == (
+        "adapter.yaml:11:3: connector.PollQuanity: unknown key, expected a key of this section, "
+        "did you mean 'PollQuantity'?\n"
+    )
+
+
+def test_check_answers_in_json_one_mistake_a_line(run: Run, deployment: Path) -> None:
+    mistaken(deployment, "PollQuantity: 25", "PollQuantity: 0\n  order: x")
+    done = run("check", "--json")
+    problems = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [problem["path"] for problem in problems] == ["connector.PollQuantity", "connector.order"]
+    assert set(problems[0]) == {
+        *("file", "line", "column", "path", "found", "expected", "nearest", "warning"),
+    }
+
+
+def test_a_warning_is_printed_and_is_no_failure(run: Run, deployment: Path) -> None:
+    mistaken(deployment, "    - queue://orders\n", "")
+    done = run("check")
+    assert done.returncode == 0
+    assert done.stdout.endswith("(warning)\n")
+
+
+def test_the_configuration_is_found_by_option_and_by_variable_from_any_directory(
+    run: Run, deployment: Path, tmp_path: Path
+) -> None:
+    assert run("check", "-c", "deployment/adapter.yaml", cwd=tmp_path).returncode == 0
+    assert run("check", cwd=tmp_path, CONNECTOR_CONFIG=str(deployment / "adapter.yaml")).returncode == 0
+    missing = run("check", cwd=tmp_path)
+    assert missing.returncode == 2
+    assert missing.stdout.startswith("adapter.yaml:0:0: no such file")
+
+
+def test_the_place_of_a_mistake_is_a_path_that_works_where_the_command_was_typed(
+    run: Run, deployment: Path, tmp_path: Path
+) -> None:
+    mistaken(deployment, "PollQuantity: 25", "PollQuantity: 0")
+    rules = deployment / "metaobjects/rules.yaml"
+    rules.write_text(rules.read_text().replace("Order_Create", "Order_Creat"))
+    done = run("check", "-c", "deployment/adapter.yaml", cwd=tmp_path)
+    for line in done.stdout.splitlines():
+        assert (tmp_path / line.partition(":")[0]).is_file()
+
+
+def test_config_shows_defaults_and_masks_secrets(run: Run, deployment: Path) -> None:
+    mistaken(deployment, "local[*]", "local[*]\n  conf: {spark.ssl.keyPassword: '${KEY}'}")
+    done = run("config", KEY="hunter2")
+    assert done.returncode == 0
+    assert "PollFrequency: 1000" in done.stdout
+    assert "max_body: 16MiB" in done.stdout
+    assert "hunter2" not in done.stdout + done.stderr
+    document = json.loads(run("config", "--json", KEY="hunter2").stdout)
+    assert document["spark"]["conf"] == {"spark.ssl.keyPassword": "********"}
+
+
+def test_config_of_a_wrong_configuration_says_all_on_stderr(run: Run, deployment: Path) -> None:
+    mistaken(deployment, "PollQuantity: 25", "PollQuantity: 0\n  order: x")
+    done = run("config")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 2
+
+
+def test_schema_is_a_json_document_and_needs_no_configuration(run: Run, tmp_path: Path) -> None:
+    done = run("schema", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "connector" in json.loads(done.stdout)["properties"]
+    assert len(run("schema", "--json", cwd=tmp_path).stdout.splitlines()) == 1
+
+
+@pytest.mark.parametrize("arguments", [["chek"], ["check", "--jsn"], ["check", "x"], ["check", "-c"], []])
+def test_a_wrong_call_is_answered_with_usage_and_status_2(run: Run, arguments: list[str]) -> None:
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "Usage: connector" in done.stderr or "Error: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_every_verb_is_in_the_help(run: Run) -> None:
+    done = run("--help")
+    assert done.returncode == 0
+    for verb in ("run", "check", "schema", "config", "send", "browse"):
+        assert f"\n  {verb} " in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [["-c", "."], ["-c", "/dev/null"], ["-c", "\udcff"], ["-c", ""]])
+def test_a_file_that_is_none_is_a_problem_and_no_traceback(run: Run, arguments: list[str]) -> None:
+    done = run("check", *arguments)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stdout + done.stderr
+    assert len(done.stdout.splitlines()) == 1
+
+
+def test_the_answer_does_not_need_a_terminal_that_shows_every_character(run: Run, deployment: Path) -> None:
+    mistaken(deployment, "PollQuantity: 25", "PollQuantity: Ж")
+    done = run("check", PYTHONIOENCODING="ascii", LC_ALL="C")
+    assert done.returncode == 2
+    assert "\\u0416" in done.stdout
+
+
+def test_a_reader_that_stops_early_is_no_error(deployment: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "connector.cli.app", "schema"],
+        cwd=deployment,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    errors = process.stderr.read()
+    process.stderr.close()
+    process.wait(60)
+    assert errors == b""
+
+
+def test_a_check_imports_neither_spark_nor_what_only_other_verbs_need(deployment: Path) -> None:
+    program = (
+        "import sys\nfrom connector.cli.app import run\nassert run(['check']) == 0\n"
+        "print([name for name in ('pyspark', 'py4j', 'rich', 'lxml', 'jinja2', 'apscheduler', 'processes')"
+        " if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=deployment,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_check_makes_no_file(run: Run, deployment: Path) -> None:
+    before = sorted(deployment.rglob("*"))
+    run("check")
+    run("config")
+    assert sorted(deployment.rglob("*")) == before
+
+
+def test_a_failure_that_nobody_expected_is_one_line_and_a_traceback_only_for_debugging(
+    deployment: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("two\nlines")
+
+    monkeypatch.chdir(deployment)
+    monkeypatch.setattr("connector.config.loading.discover", fail)
+    assert run_in_process(["check"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == "connector: RuntimeError: two lines (--debug shows where)\n"
+    with pytest.raises(RuntimeError):
+        run_in_process(["check", "--debug"])
