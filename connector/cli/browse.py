@@ -8,7 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
-from connector.cli.common import DEFAULT_CONFIG, BadArgument, ConfigOption, JsonOption, answer, answer_json, note
+from connector.cli.common import (
+    DEFAULT_CONFIG,
+    BadArgument,
+    ConfigOption,
+    JsonOption,
+    answer,
+    answer_json,
+    note,
+    printable,
+)
 from connector.config.loading import load
 from connector.errors import DestinationError
 from connector.messaging.destination import parse_destination
@@ -76,19 +85,20 @@ def _number(value: Any) -> Any:
 
 def as_text(message: Message) -> str:
     """A message for people: headers that are set, properties, body."""
-    lines = [f"{message.message_id}  ({MESSAGE_CLASSES[message.message_class]}, {len(message.body)} bytes)"]
+    kind = MESSAGE_CLASSES[message.message_class]
+    lines = [f"{printable(message.message_id or '')}  ({kind}, {len(message.body)} bytes)"]
     for name, value in message.headers().items():
         if name not in ("JMSMessageID", "JMSDestination") and value:
-            lines.append(f"  {name}: {value}")
+            lines.append(f"  {name}: {printable(str(value))}")
     if message.delivery_count > 1:
         lines.append(f"  JMSXDeliveryCount: {message.delivery_count}")
     for name, value in message.properties.items():
-        lines.append(f"  {name} ({message.property_types[name]}): {value}")
+        lines.append(f"  {printable(name)} ({message.property_types[name]}): {printable(str(value))}")
     try:
         body = message.body.decode("utf-8")
     except UnicodeDecodeError:
         body = f"base64 {base64.b64encode(message.body).decode()}"
     if len(body) > 2000:
         body = f"{body[:2000]}... ({len(body)} characters; --json shows all)"
-    lines.extend(f"  | {line}" for line in body.splitlines())
+    lines.extend(f"  | {printable(line)}" for line in body.splitlines())
     return "\n".join(lines)

@@ -26,6 +26,13 @@ class BadArgument(typer.TyperException):
     exit_code = 2
 
 
+def printable(text: str) -> str:
+    """``text`` with what a terminal would act upon escaped: what messages say comes from strangers."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def answer(text: str) -> None:
     """Writes a line of the answer to stdout; what the terminal cannot show is escaped."""
     encoding = sys.stdout.encoding or "utf-8"

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 import sys
 import time
 from types import TracebackType
+from typing import Final, TextIO
 
 from connector.events.summary import Summary
+
+_LIVE_SECONDS: Final = 0.1
+_PLAIN_SECONDS: Final = 2.0
+_CLEAR: Final = "\r\x1b[K"
 
 
 class Progress:
     """Shows the counts of a summary on stderr: one live line on a terminal, a line every 2 s elsewhere.
+
+    While it is entered, whatever else is written to stderr, the log included, appears above the live line.
 
     Args:
         summary: of the adapter.
@@ -20,37 +29,112 @@ class Progress:
         self._summary = summary
         self._live = sys.stderr.isatty()
         self._started = time.monotonic()
-        self._shown = self._started
-        self._width = 0
+        self._shown_at = float("-inf")
+        self._shown = ""
+        self._stderr: TextIO = sys.stderr
+        self._above: _Above | None = None
 
     def __enter__(self) -> Progress:
+        if self._live:
+            self._above = _Above(self._stderr)
+            self._above.redirect()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._live and self._width:
-            sys.stderr.write("\n")
-            sys.stderr.flush()
+        if self._above is not None:
+            self._above.restore()
+            self._above.show("")
+            if self._shown:
+                self._stderr.write(f"{self._shown}\n")
+            self._stderr.flush()
 
-    def update(self) -> None:
-        """Something was settled."""
+    def update(self, *, last: bool = False) -> None:
+        """Something was settled. ``last``: it is shown however short the time since the one before."""
         now = time.monotonic()
-        if now - self._shown < (0.1 if self._live else 2.0) and self._width:
+        pause = _LIVE_SECONDS if self._live else _PLAIN_SECONDS
+        if now - self._shown_at < pause and not last:
             return
-        self._shown = now
-        total = self._summary.total
-        seconds = now - self._started
-        rate = total.claimed / seconds if seconds > 0.2 else 0.0
-        text = (
-            f"{total.claimed} events: {total.published} published, {total.unsubscribed} unsubscribed, "
-            f"{total.failed} failed, {total.duplicates} duplicates"
-        )
-        if rate:
-            text += f" ({rate:,.0f}/s)"
-        if self._live:
-            sys.stderr.write("\r" + text.ljust(self._width))
+        text = self._text(now - self._started)
+        if text == self._shown and not self._live:
+            return
+        self._shown_at = now
+        self._shown = text
+        if self._above is not None:
+            self._above.show(text)
         else:
-            sys.stderr.write(text + "\n")
-        sys.stderr.flush()
-        self._width = max(self._width, len(text))
+            self._stderr.write(f"{text}\n")
+            self._stderr.flush()
+
+    def _text(self, seconds: float) -> str:
+        total = self._summary.total
+        parts = [f"{total.claimed:,} events", f"{total.published:,} published"]
+        for key, name in (
+            ("failed", "in error"),
+            ("unsubscribed", "unsubscribed"),
+            ("duplicates", "duplicate"),
+            ("expired", "expired"),
+            ("in_doubt", "in doubt"),
+        ):
+            if number := getattr(total, key):
+                parts.append(f"{number:,} {name}")
+        text = ", ".join(parts)
+        if seconds > 0.2 and total.claimed:
+            text += f"; {seconds:.1f} s, {total.claimed / seconds:,.0f} a second"
+        return text
+
+
+class _Above:
+    """A stderr that keeps one line at the bottom of the terminal free for itself."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._line = ""
+        self._pending = ""
+        self._handlers: list[object] = []
+        self._redirect = contextlib.ExitStack()
+
+    def redirect(self) -> None:
+        """Sends what is printed to stderr, and logged there, through here."""
+        import logging
+
+        self._redirect.enter_context(contextlib.redirect_stderr(self))  # type: ignore[type-var]
+        for handler in logging.getLogger("connector").handlers:
+            if isinstance(handler, logging.StreamHandler) and handler.stream is self._stream:
+                handler.setStream(self)
+                self._redirect.callback(handler.setStream, self._stream)
+
+    def restore(self) -> None:
+        self._redirect.close()
+        if self._pending:
+            self._print(self._pending + "\n")
+            self._pending = ""
+
+    def show(self, line: str) -> None:
+        """Replaces the line."""
+        width = shutil.get_terminal_size().columns
+        self._line = line if len(line) < width else line[: max(0, width - 1)]
+        self._stream.write(_CLEAR + self._line)
+        self._stream.flush()
+
+    def write(self, text: str) -> int:
+        whole, newline, rest = (self._pending + text).rpartition("\n")
+        self._pending = rest
+        if newline:
+            self._print(whole + newline)
+        return len(text)
+
+    def _print(self, lines: str) -> None:
+        self._stream.write(_CLEAR + lines + self._line)
+        self._stream.flush()
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def isatty(self) -> bool:
+        return True
+
+    @property
+    def encoding(self) -> str:
+        return self._stream.encoding or "utf-8"

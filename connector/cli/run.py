@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +16,7 @@ import typer
 from connector.adapter import Adapter
 from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, note
 from connector.cli.progress import Progress
-from connector.cli.summary import print_summary
+from connector.cli.summary import print_summary, write_summary
 from connector.config.loading import load
 from connector.events.cycle import CycleReport
 from connector.log import set_up_logging
@@ -29,6 +30,9 @@ def run(
         bool, typer.Option("--drain", help="Poll cycles until the inputs are empty, then the summary.")
     ] = False,
     json: JsonOption = False,
+    summary: Annotated[
+        Path | None, typer.Option("--summary", metavar="FILE", help="The JSON document, to FILE as well.")
+    ] = None,
 ) -> None:
     """Runs the adapter as a service, until SIGTERM or SIGINT; with --once or --drain until that is done.
 
@@ -50,6 +54,8 @@ def run(
         finally:
             adapter.stop()
     print_summary(adapter.summary, as_json=json)
+    if summary is not None:
+        write_summary(adapter.summary, summary)
     raise typer.Exit(code)
 
 
@@ -60,7 +66,7 @@ def _bounded(adapter: Adapter, *, drain: bool) -> int:
             progress.update()
 
         report = adapter.drain(after_cycle) if drain else adapter.poll()
-        progress.update()
+        progress.update(last=True)
     if report.code is not ReturnCode.SUCCEED:
         note(f"connector: {report.code.name}: {report.reason}")
         return 1

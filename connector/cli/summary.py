@@ -3,50 +3,100 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
+from typing import Final
 
-from connector.events.summary import Summary
+from connector.cli.common import BadArgument, answer, printable
+from connector.events.summary import Counts, Summary
+from connector.status import OutcomeKind
 
-_COLUMNS = (
+_ALWAYS: Final = 6
+_COLUMNS: Final = (
     ("claimed", "claimed"),
     ("published", "published"),
-    ("unsubscribed", "unsubscribed"),
+    ("archived", "archived"),
     ("failed", "in error"),
+    ("unsubscribed", "unsubscribed"),
     ("duplicates", "duplicate"),
     ("expired", "expired"),
     ("in_doubt", "in doubt"),
     ("discarded", "no copy kept"),
 )
-_MAX_REASONS = 10
+_REASONS: Final = {
+    OutcomeKind.FAILED.value: "In error",
+    OutcomeKind.UNSUBSCRIBED.value: "Unsubscribed",
+    OutcomeKind.IN_DOUBT.value: "In doubt",
+}
+_MAX_REASONS: Final = 10
+_MAX_LENGTH: Final = 300
 
 
 def print_summary(summary: Summary, *, as_json: bool) -> None:
     """Prints to stdout."""
     if as_json:
-        import orjson
-
         sys.stdout.flush()
-        sys.stdout.buffer.write(orjson.dumps(summary.as_dict()) + b"\n")
+        sys.stdout.buffer.write(_document(summary))
         sys.stdout.flush()
         return
-    from rich.console import Console
-    from rich.table import Table
+    for line in [*_table(summary), *_reasons(summary)]:
+        answer(line)
 
-    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
-    table = Table("destination", show_edge=False, pad_edge=False)
-    total = summary.total.as_dict()
-    shown = [(key, title) for key, title in _COLUMNS if total[key] or key in ("claimed", "published")]
-    for _, title in shown:
-        table.add_column(title, justify="right")
-    for name, counts in summary.destinations.items():
-        numbers = counts.as_dict()
-        table.add_row(name, *(str(numbers[key]) for key, _ in shown))
-    if len(summary.destinations) > 1:
-        table.add_section()
-        table.add_row("all", *(str(total[key]) for key, _ in shown))
-    console.print(table)
-    for (destination, kind), reasons in summary.reasons.items():
-        console.print(f"\n{kind} from {destination}:", markup=False)
-        for reason, count in list(reasons.items())[:_MAX_REASONS]:
-            console.print(f"  {count} x {reason}", markup=False, soft_wrap=True)
-        if len(reasons) > _MAX_REASONS:
-            console.print(f"  ... and {len(reasons) - _MAX_REASONS} other reasons")
+
+def write_summary(summary: Summary, path: Path) -> None:
+    """Writes the document to a file.
+
+    Raises:
+        BadArgument: it cannot be written.
+    """
+    try:
+        path.write_bytes(_document(summary))
+    except OSError as error:
+        raise BadArgument(f"--summary {path}: {error.strerror}") from None
+
+
+def _document(summary: Summary) -> bytes:
+    import orjson
+
+    return orjson.dumps(summary.as_dict()) + b"\n"
+
+
+def _table(summary: Summary) -> list[str]:
+    """One line a destination; the columns that everybody asks for, and those that have something to say."""
+    total = summary.total
+    columns = [
+        (key, title)
+        for number, (key, title) in enumerate(_COLUMNS)
+        if number < _ALWAYS or getattr(total, key)
+    ]
+    rows = list(summary.destinations.items())
+    width = max(len(name) for name in ("destination", *(name for name, _ in rows)))
+
+    def row(name: str, counts: Counts) -> str:
+        return name.ljust(width) + "".join(
+            f"  {getattr(counts, key):>{len(title)},}" for key, title in columns
+        )
+
+    head = "destination".ljust(width) + "".join(f"  {title}" for _, title in columns)
+    rule = "-" * len(head)
+    lines = [head, rule, *(row(printable(name), counts) for name, counts in rows)]
+    return [*lines, rule, row("all", total)] if len(rows) > 1 else lines
+
+
+def _reasons(summary: Summary) -> list[str]:
+    """Why messages are in error, unsubscribed or in doubt; equal reasons of a destination once."""
+    lines: list[str] = []
+    for kind, title in _REASONS.items():
+        found = [(name, reasons) for (name, of), reasons in summary.reasons.items() if of == kind]
+        if found:
+            lines.extend(("", f"{title}:"))
+        for name, reasons in found:
+            for reason, count in list(reasons.items())[:_MAX_REASONS]:
+                lines.append(f"  {count} x {printable(name)}: {_shortened(reason)}")
+            if len(reasons) > _MAX_REASONS:
+                lines.append(f"  ... and other reasons from {printable(name)}")
+    return lines
+
+
+def _shortened(reason: str) -> str:
+    text = printable(" ".join(reason.split()))
+    return text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]}..."

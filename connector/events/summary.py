@@ -25,16 +25,20 @@ _COUNTED: Final = {
     OutcomeKind.DUPLICATE.value: "duplicates",
     OutcomeKind.IN_DOUBT.value: "in_doubt",
 }
+_ARCHIVED: Final = (OutcomeKind.PUBLISHED.value, OutcomeKind.DUPLICATE.value)
 MAX_EVENTS: Final = 1000
 
 
 class Counts:
-    """The numbers of one destination, or of all."""
+    """The numbers of one destination, or of all.
 
-    __slots__ = _KEYS
+    ``archived``: how many have a copy in the ArchiveDestination; for people only, not in :meth:`as_dict`.
+    """
+
+    __slots__ = (*_KEYS, "archived")
 
     def __init__(self) -> None:
-        for key in _KEYS:
+        for key in (*_KEYS, "archived"):
             setattr(self, key, 0)
 
     def add(self, kind: str, *, discarded: bool = False) -> None:
@@ -43,6 +47,8 @@ class Counts:
         setattr(self, name, getattr(self, name) + 1)
         if discarded:
             self.discarded: int = self.discarded + 1
+        elif kind in _ARCHIVED:
+            self.archived: int = self.archived + 1
 
     def as_dict(self) -> dict[str, int]:
         return {key: getattr(self, key) for key in _KEYS}
@@ -91,7 +97,7 @@ class Summary:
     def total(self) -> Counts:
         total = Counts()
         for counts in self._destinations.values():
-            for key in _KEYS:
+            for key in Counts.__slots__:
                 setattr(total, key, getattr(total, key) + getattr(counts, key))
         return total
 

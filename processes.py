@@ -1,0 +1,48 @@
+"""The business processes of this deployment: what happens to a business object that arrives.
+
+A process is a plain function. Returning means done. Any exception means that the event has failed;
+its text is kept with the message as the reason. Three answers say something else, all from ``connector``:
+``Unsubscribed`` (not for me), ``NotActive`` (not now: the message stays) and ``TemporaryFailure``
+(try again in place).
+
+After a crash an event may come a second time, then ``event.delivery_count`` is above 1. A process
+whose effect must not be doubled goes by ``event.id``, which stays the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+RECEIVED = Path(os.environ.get("CONNECTOR_DATA", "./data"), "received")
+"""Relative to the directory of adapter.yaml, in which processes run."""
+
+
+def book_order(order, event):
+    """Books an order whose total is what its lines come to."""
+    total = sum(line["Quantity"] * line["Price"] for line in order["Line"] or ())
+    if abs(total - order["Total"]) > 0.005:
+        raise ValueError(
+            f"order {order['OrderId']}: the lines come to {total:.2f}, Total says {order['Total']:.2f}"
+        )
+    _append("orders", order, event)
+
+
+def store_customer(customer, event):
+    """Stores a customer, with the region that its message names."""
+    _append("customers", customer, event, region=customer["Meta"]["JMSProperties"]["Region"])
+
+
+def keep_note(note, event):
+    """Keeps a note."""
+    _append("notes", note, event)
+
+
+def _append(name, bo, event, **more):
+    """Adds a line to ``received/<name>.jsonl``; one write, so that lines of several workers never mix."""
+    record = {"event": event.id, "verb": bo.verb, **more, **bo.as_dict(body_only=True)}
+    line = json.dumps(record, ensure_ascii=False) + "\n"
+    RECEIVED.mkdir(parents=True, exist_ok=True)
+    with open(RECEIVED / f"{name}.jsonl", "ab", buffering=0) as file:
+        file.write(line.encode())
