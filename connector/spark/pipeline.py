@@ -89,8 +89,8 @@ class ProbeAnswer(NamedTuple):
 class SparkPipeline:
     """Runs module-level functions as Spark jobs.
 
-    One pipeline at a time in a process, because PySpark allows one context; after :meth:`stop`
-    another may be made. :meth:`run` is for one thread at a time, every other method for any.
+    One pipeline at a time in a process, because PySpark allows one context; after :meth:`stop` it,
+    or another, may be started. :meth:`run` is for one thread at a time, every other method for any.
 
     Args:
         settings: the ``spark:`` section.
@@ -150,6 +150,11 @@ class SparkPipeline:
             raise
 
     def _start(self) -> None:
+        self._stopping = False
+        self._archive = ""
+        self._parallelism = 0
+        self._functions.clear()
+        self._thread = threading.local()
         self._master = parse_master(str(self._settings.master))
         properties, options, class_path = self._properties(self._master)
         java, jars = find_java(), spark_jars()
@@ -337,7 +342,7 @@ class SparkPipeline:
 
     def _probe_one(self, name: str, rdd: Callable[[], Any], function: str, plan: bytes) -> ProbeAnswer:
         try:
-            with self._explained(name):
+            with self._explained(""):
                 return ProbeAnswer(name, self._job(rdd(), function, plan, 1, "probe")[0], "")
         except PipelineError as error:
             if not self.alive:
@@ -408,15 +413,16 @@ class SparkPipeline:
             raise
         except Exception as error:
             jvm = self._jvm
+            before = f"{what}: " if what else ""
             if self._stopping:
-                raise PipelineError(f"{what}: Spark was stopped") from error
+                raise PipelineError(f"{before}Spark was stopped") from error
             reason = _java_reason(error)
             if jvm is not None and (reason is None or "SparkContext was shut down" in reason):
                 # The connection broke, or Java is shutting down: it is gone, or will be in a moment.
                 if jvm.wait(3.0):
-                    raise PipelineError(f"{what}: {jvm.obituary()}") from error
+                    raise PipelineError(f"{before}{jvm.obituary()}") from error
                 reason = f"{type(error).__name__}: {error}"
-            raise PipelineError(f"{what}: {reason}") from error
+            raise PipelineError(f"{before}{reason}") from error
 
 
 def spark_jars() -> Path:

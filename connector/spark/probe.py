@@ -14,9 +14,10 @@ import socket
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
-from connector.spark.pipeline import ProbeAnswer
+if TYPE_CHECKING:  # a worker that lacks something must still be able to say so: nothing is imported there
+    from connector.spark.pipeline import ProbeAnswer
 
 REPORT = "connector.spark.probe:report"
 """The function to probe with."""
@@ -82,7 +83,7 @@ def lacks(answers: Iterable[ProbeAnswer], plan: bytes) -> list[str]:
     found = []
     for executor, answer, error in answers:
         if error:
-            found.append(f"{error} (of the probe at start)")
+            found.append(f"{executor}: {error}")
             continue
         facts: Facts = json.loads(answer)
         where = f"{executor} ({facts['host']}, {facts['executable']})"
@@ -106,6 +107,11 @@ def lacks(answers: Iterable[ProbeAnswer], plan: bytes) -> list[str]:
 
 
 def _version(name: str) -> str | None:
+    if name == "pyspark":
+        # On a cluster it may come with Spark's own installation, of which Python's metadata knows nothing.
+        import pyspark
+
+        return str(pyspark.__version__)
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:

@@ -8,6 +8,7 @@ the connector: so a worker needs no installation of it and always has the driver
 from __future__ import annotations
 
 import functools
+import gc
 import importlib
 import os
 import sys
@@ -77,6 +78,13 @@ def _enter(deployment: str) -> None:
     os.chdir(deployment)
     if deployment not in sys.path:
         sys.path.insert(1, deployment)  # after the connector's own code
+
+
+@functools.cache
+def _freeze() -> None:
+    """PySpark's daemon collects garbage after every task; what a worker has loaded once is none."""
+    gc.collect()
+    gc.freeze()
 
 
 def echo(_plan: bytes, _deployment: str, payload: bytes) -> bytes:
