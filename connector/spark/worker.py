@@ -56,6 +56,7 @@ def calls(function: str, plan: bytes, deployment: str, payloads: Iterable[bytes]
     """Calls ``function`` for each payload; the deployment is the working directory and importable."""
     _enter(deployment)
     call = resolve(function)
+    _freeze()
     for payload in payloads:
         yield call(plan, deployment, payload)
 
@@ -77,7 +78,7 @@ def _enter(deployment: str) -> None:
     # Relative paths and imports of business processes mean the same on a laptop and on a cluster.
     os.chdir(deployment)
     if deployment not in sys.path:
-        sys.path.insert(1, deployment)  # after the connector's own code
+        sys.path.append(deployment)  # at the end: a user's json.py hides nothing
 
 
 @functools.cache
