@@ -55,7 +55,7 @@ _OPTIONS = (
     "-Dio.netty.allocator.type=pooled",
     "-Djava.awt.headless=true",
     # The work is done in Python: short compilation and a small collector serve the scheduler best.
-    "-XX:TieredStopAtLevel=1",
+    #"-XX:TieredStopAtLevel=1",
     "-XX:+UseSerialGC",
     "-XX:-UsePerfData",
 )
@@ -87,6 +87,10 @@ _FOREIGN_VARIABLES = ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_LOCAL_DIRS", "SPARK
 _LINES_KEPT = 200
 _START_SECONDS = 60.0
 _GATEWAY_FILE = "gateway"
+
+
+_LAST_WORDS = ("Traceback (most recent call last):", "PySpark daemon failed")
+"""How an idle Python worker of Spark complains when Java goes away; of no use to anybody."""
 
 
 class Jvm:
@@ -126,6 +130,7 @@ class Jvm:
         self._environ = dict(os.environ if environ is None else environ)
         self._output = output
         self._quiet = True
+        self._stopping = False
         self._lines: deque[str] = deque(maxlen=_LINES_KEPT)
         self._process: subprocess.Popen[bytes] | None = None
         self._reader: threading.Thread | None = None
@@ -242,6 +247,7 @@ class Jvm:
     def stop(self, seconds: float = 10.0) -> None:
         """Ends it and waits for its exit: end of input, after ``seconds`` SIGTERM, then SIGKILL."""
         process = self._process
+        self._stopping = True
         if process is not None:
             assert process.stdin is not None
             try:
@@ -299,6 +305,8 @@ class Jvm:
         for raw in self._process.stdout:
             line = raw.decode("utf-8", "replace").rstrip("\n")
             self._lines.append(line)
+            if self._stopping and line.startswith(_LAST_WORDS):
+                self._quiet = True
             if self._output is not None and not self._quiet:
                 try:
                     self._output(line)
