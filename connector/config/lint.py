@@ -108,15 +108,14 @@ class Lint:
 
     def _inputs(self, connector: Connector) -> None:
         node = self.tree.entries.get("connector")
-        if not connector.inputs and isinstance(node, Table):
+        if not connector.inputs and isinstance(node, Table) and node.mark.line:
             written = node.entries.get("InputDestination")
             if written is None or (isinstance(written, Leaf) and not written):
-                mark = self.tree.keys["connector"].mark
                 self._add(
                     ("connector", "InputDestination"),
                     "no InputDestination: nothing is polled, this adapter serves requests only",
                     "at least one destination",
-                    mark=mark,
+                    mark=self.tree.keys["connector"].mark,
                     warning=True,
                 )
         if self._leaf("connector", "InDoubtEvents") and not self._leaf("connector", "InProgressDestination"):
@@ -131,14 +130,14 @@ class Lint:
     def _roles(self, connector: Connector) -> None:
         """One destination, one role: in two, the adapter would read what it has written."""
         taken: dict[Destination, tuple[str, Mark]] = {}
-        for index, entry in enumerate(connector.inputs):
-            location = ("connector", "InputDestination", index)
-            _, mark, _ = find(self.tree, location)
-            first = taken.setdefault(entry.destination, ("InputDestination", mark))
-            if first[1] is not mark or sum(
-                e.destination == entry.destination for e in connector.inputs[:index]
-            ):
-                self._add(location, f"{entry} stands twice, first in line {first[1].line}", "it once")
+        inputs = ("connector", "InputDestination")
+        for index, entry in zip(self.reading.kept(*inputs), connector.inputs, strict=False):
+            _, mark, _ = find(self.tree, (*inputs, index))
+            first = taken.get(entry.destination)
+            if first is None:
+                taken[entry.destination] = ("InputDestination", mark)
+            else:
+                self._add((*inputs, index), f"{entry} stands twice, first in line {first[1].line}", "it once")
         copies = {
             "InProgressDestination": connector.in_progress_destination,
             "ArchiveDestination": connector.archive_destination,

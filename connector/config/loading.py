@@ -102,6 +102,9 @@ def _read(
     if read is None:
         return None
     collected = collect(_metaobject_sources(complete, directory, display), problems)
+    # Under a misspelt key may stand what all the rest refers to.
+    misspelt = any(nearest(key, ["metaobjects"]) for key in filled.entries if key not in _SECTIONS)
+    collected.incomplete |= misspelt
     catalogue = _catalogue(complete, read, directory, problems)
     metaobjects = check_metaobjects(collected, catalogue, directory, problems)
     Lint(complete, reading, read, metaobjects, collected, catalogue, directory, problems).run()
@@ -143,7 +146,7 @@ def _complete(root: Table, problems: Problems) -> Table:
             if not any(nearest(key, [section]) for key in complete.entries if key not in _SECTIONS):
                 mark = complete.keys[section].mark if section in complete.keys else root.mark
                 problems.add(mark, section, f"{section} is missing", f"the section {section}")
-            node = Table(root.mark)
+            node = Table(Mark(root.mark.file))  # no line: made up
             for key, value in keys.items():
                 node.put(Leaf.of(key, root.mark), Leaf.of(value, root.mark))
         elif not isinstance(node, Table):

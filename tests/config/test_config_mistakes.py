@@ -55,6 +55,7 @@ CASES = [
     case("instance", A, "PollQuantity: 25", "instance: §a/b", "connector.instance", "name of a directory"),
     # keys and structure
     case("unknown key", A, "PollQuantity: 25", "§PollQuanity: 25", "connector.PollQuanity", "unknown key", nearest="PollQuantity"),
+    case("misspelt section with all names", A, "metaobjects: ./metaobjects", "§metaobject: ./metaobjects", "metaobject", "unknown key", nearest="metaobjects"),
     case("unknown section", A, "spark:\n", "§sparc:\n", "sparc", "unknown key", nearest="spark"),
     case("key of a subscription", A, "    mime_type: text/xml", "    §mimetype: text/xml", "subscriptions[1].mimetype", "unknown key", nearest="mime_type"),
     case("missing key", A, "  ApplicationName: demo\n", "", "connector.ApplicationName", "missing"),
@@ -212,3 +213,20 @@ def test_all_mistakes_are_found_at_once_and_in_the_order_of_their_places(deploym
         "Order_Creat",
         "BOPrefx",
     ]
+
+
+def test_a_mistake_in_a_list_does_not_move_the_places_of_its_other_entries(deployment: Deployment) -> None:
+    deployment.replace(A, "- queue://orders", "- queue://a/b\n    - {selector: x}\n    - queue://error")
+    deployment.replace(A, "  - object: Customer\n", "  - object: a b\n    process: x\n  - object: Custmer\n")
+    places = {problem.path: problem.line for problem in deployment.check()}
+    assert places["connector.InputDestination[0]"] == 8
+    assert places["connector.ErrorDestination"] == 15
+    assert places["subscriptions[1].object"] == 24
+    found = [str(problem) for problem in deployment.check() if "endless loop" in problem.found]
+    assert len(found) == 1
+    assert "(line 10)" in found[0]
+
+
+def test_a_missing_section_brings_no_warning_about_what_it_lacks(deployment: Deployment) -> None:
+    deployment.replace(A, "connector:\n", "conector:\n")
+    assert [problem.path for problem in deployment.check()] == ["conector"]
