@@ -1,0 +1,468 @@
+"""What the crash tests stand on: deployments, real `connector run` processes, and counts from files.
+
+A business process appends ``begin id delivery_count pid name`` before it does anything and ``end ...`` after,
+each with one write to a file opened for appending: so deliveries are counted even when whoever made
+them was killed. Nothing here trusts what the adapter says about itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+_MARK = "CRASH_TEST_RUN"
+
+_PROCESSES = '''
+import ctypes, os, signal, sys, time
+from connector import NotActive, TemporaryFailure, Unsubscribed
+
+HERE = {here!r}
+
+def _write(word, event, name):
+    line = f"{{word}} {{event.id}} {{event.delivery_count}} {{os.getpid()}} {{name}}\\n"
+    log = os.open(os.path.join(HERE, "deliveries"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.write(log, line.encode())
+    os.close(log)
+
+def _gate(name):
+    with open(os.path.join(HERE, f"reached.{{name}}.{{os.getpid()}}"), "w"):
+        pass
+    while not os.path.exists(os.path.join(HERE, f"open.{{name}}")):
+        time.sleep(0.01)
+
+def _behave(what):
+    word, _, value = what.partition(":")
+    if word == "raise":
+        raise ValueError(value)
+    elif word == "flag":  # fails as long as the flag is there
+        if os.path.exists(os.path.join(HERE, value)):
+            raise ValueError("the flag is up")
+    elif word == "inactive":
+        if os.path.exists(os.path.join(HERE, value)):
+            raise NotActive("the flag is up")
+    elif word == "exit":
+        os._exit(int(value))
+    elif word == "sysexit":
+        sys.exit(int(value))
+    elif word == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif word == "segv":
+        ctypes.string_at(0)
+    elif word == "hang":
+        while True:
+            time.sleep(1)
+    elif word == "sleep":
+        time.sleep(float(value))
+    elif word == "gate":
+        _gate(value)
+    elif word == "fork":
+        child = os.fork()
+        if child == 0:
+            os.closerange(0, 3)
+            time.sleep(float(value))
+            os._exit(0)
+    elif word == "stray":  # a child that forgets to leave
+        os.fork()
+    elif word == "print":
+        for _ in range(int(value)):
+            print("x" * 99)
+
+def store(customer, event):
+    _write("begin", event, "store")
+    _behave(customer["Name"] or "")
+    _write("end", event, "store")
+
+def second(customer, event):
+    _write("begin", event, "second")
+    _behave(customer["Second"] or "")
+    _write("end", event, "second")
+'''
+
+_METAOBJECTS = """
+business_object: Customer
+verbs: {Create: }
+attributes:
+  CustomerId: {type: String, key: true, required: true}
+  Name: String
+  Second: String
+---
+static_metaobject: MO_Config
+rules:
+"""
+
+
+@dataclass
+class Delivery:
+    """One line that a business process wrote."""
+
+    word: str
+    id: str
+    count: int
+    pid: int
+    subscription: str
+
+
+@dataclass
+class Deployment:
+    """A directory with adapter.yaml and all it needs, and a root for its messages.
+
+    Args:
+        directory: where adapter.yaml and the business processes are.
+        root: of the provider; must not exist yet.
+        inputs: names of the input queues.
+        connector, spark, provider: more keys of these sections.
+        store: more keys of the subscription of the process `store`.
+        subscriptions: more entries.
+    """
+
+    directory: Path
+    root: Path
+    inputs: Sequence[str] = ("in",)
+    connector: Mapping[str, Any] = field(default_factory=dict)
+    spark: Mapping[str, Any] = field(default_factory=dict)
+    provider: Mapping[str, Any] = field(default_factory=dict)
+    store: Mapping[str, Any] = field(default_factory=dict)
+    subscriptions: Sequence[Mapping[str, Any]] = ()
+    runs: list[Run] = field(default_factory=list)
+    sent: int = 0
+
+    def __post_init__(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        (self.directory / "metaobjects").mkdir(exist_ok=True)
+        rules = "".join(f"  Customer_Create: {{InputDestination: queue://{name}}}\n" for name in self.inputs[:1])
+        (self.directory / "metaobjects" / "objects.yaml").write_text(_METAOBJECTS + rules)
+        (self.directory / "processes.py").write_text(_PROCESSES.format(here=str(self.directory)))
+        self.configure()
+
+    def configure(self, **connector: Any) -> None:
+        """Writes adapter.yaml; ``connector`` changes keys of that section."""
+        self.connector = {**self.connector, **connector}
+        settings = {
+            "ApplicationName": "crash",
+            "InputDestination": [f"queue://{name}" for name in self.inputs],
+            "PollQuantity": 1000,
+            "PollFrequency": 200,
+            "ArchiveDestination": "queue://archive",
+            "ErrorDestination": "queue://error",
+            "UnsubscribedDestination": "queue://unsubscribed",
+            "ConfigurationMetaObject": "MO_Config",
+            "DataHandlerMimeType": "application/json",
+            "stop_timeout": "5s",
+            "RestartRetryInterval": 1,
+            **self.connector,
+        }
+        document = {
+            "provider": {"type": "dropbox", "root": str(self.root), **self.provider},
+            "connector": {key: value for key, value in settings.items() if value is not None},
+            "subscriptions": [
+                {"object": "Customer", "name": "store", "process": "processes:store", **self.store},
+                *self.subscriptions,
+            ],
+            "metaobjects": "./metaobjects",
+            "spark": {"master": "local[2]", **self.spark},
+        }
+        (self.directory / "adapter.yaml").write_text(yaml.safe_dump(document, sort_keys=False))
+
+    # -- messages ----------------------------------------------------------------------------------
+
+    def folder(self, queue: str, name: str = "target") -> Path:
+        return self.root / queue / "incoming" / name
+
+    def send(
+        self, queue: str, names: Iterable[str] = ("",), *, priority: int = 4, second: str = "", group: str = ""
+    ) -> list[str]:
+        """Sends one message for each of ``names`` as a foreign program would; returns the ids."""
+        ids = []
+        for name in names:
+            self.sent += 1
+            identity = f"{time.time_ns() // 1000:016d}-t-{self.sent}"
+            properties = f".....JMSXGroupIDS={group}" if group else ""
+            self.drop(
+                queue,
+                f"{priority}.{identity}.T{properties}",
+                {"BusinessObject": "Customer", "Verb": "Create", "CustomerId": str(self.sent), "Name": name}
+                | ({"Second": second} if second else {}),
+            )
+            ids.append(f"ID:{identity}")
+        return ids
+
+    def drop(self, queue: str, file_name: str, body: Mapping[str, Any] | bytes) -> Path:
+        """One file: written to working/, moved to target/."""
+        working, target = self.folder(queue, "working"), self.folder(queue)
+        working.mkdir(parents=True, exist_ok=True)
+        target.mkdir(parents=True, exist_ok=True)
+        path = working / f"{uuid.uuid4().hex}"
+        path.write_bytes(body if isinstance(body, bytes) else json.dumps(body).encode())
+        path.rename(target / file_name)
+        return target / file_name
+
+    def names(self, queue: str, folder: str = "target") -> list[str]:
+        """File names of a folder, sorted."""
+        try:
+            return sorted(os.listdir(self.folder(queue, folder)))
+        except FileNotFoundError:
+            return []
+
+    def ids(self, queue: str, folder: str = "target") -> Counter[str]:
+        """How often each message id is in a folder: the second field of a structured name."""
+        return Counter(message_id(name) for name in self.names(queue, folder))
+
+    # -- what was done -----------------------------------------------------------------------------
+
+    def deliveries(self) -> list[Delivery]:
+        try:
+            lines = (self.directory / "deliveries").read_text().splitlines()
+        except FileNotFoundError:
+            return []
+        return [
+            Delivery(word, identity, int(count), int(pid), name)
+            for word, identity, count, pid, name in (line.split(" ") for line in lines)
+        ]
+
+    def begun(self, subscription: str = "store") -> Counter[str]:
+        """How often each message was handed to a subscription."""
+        return Counter(d.id for d in self.deliveries() if d.word == "begin" and d.subscription == subscription)
+
+    def leftovers(self, *, but: Sequence[str] = ()) -> list[str]:
+        """What an adapter that has settled everything leaves nowhere: paths relative to the root."""
+        found: list[str] = []
+        queues = [*self.inputs, "archive", "error", "unsubscribed", "in-progress"]
+        for queue in queues:
+            folders = ["processing", "working"]
+            if queue in self.inputs or queue == "in-progress":
+                folders.append("target")
+            for folder in folders:
+                found += [f"{queue}/{folder}/{name}" for name in self.names(queue, folder)]
+        own = self.root / "dropboxmq"
+        for place in ("clients", "transaction/associated", "transaction/committing", "adapter/crash/in-flight"):
+            if (own / place).is_dir():
+                found += [f"{place}/{name}" for name in os.listdir(own / place)]
+        for lock in (own / "adapter" / "crash").glob("*/lock"):
+            found += [str(path.relative_to(own)) for path in lock.parent.iterdir() if path != lock]
+        return [path for path in found if not path.startswith(tuple(but) or ("\0",))]
+
+    # -- processes ---------------------------------------------------------------------------------
+
+    def start(self, *arguments: str, fault: str = "", **environment: str) -> Run:
+        """Starts `connector run` in a session of its own."""
+        run = Run(self, ["run", *arguments], fault, environment)
+        self.runs.append(run)
+        return run
+
+    def drain(self, *, status: int = 0, timeout: float = 60.0) -> Run:
+        """Runs `connector run --drain --json` to its end."""
+        run = self.start("--drain", "--json")
+        found = run.wait(timeout)
+        assert found == status, f"status {found}, expected {status}\n{run.errors}"
+        return run
+
+    def reached(self, name: str) -> list[int]:
+        """The processes that wait at a gate."""
+        return [int(path.suffix[1:]) for path in self.directory.glob(f"reached.{name}.*")]
+
+    def open(self, name: str) -> None:
+        """Opens a gate, for all and for ever."""
+        (self.directory / f"open.{name}").touch()
+
+    def close(self) -> None:
+        """Ends whatever a failed test has left."""
+        for run in self.runs:
+            run.kill_everything()
+
+
+class Run:
+    """A `connector run` process and all that descends from it.
+
+    Every descendant inherits a mark in its environment, so that it is found by that even when its
+    parent is gone.
+    """
+
+    def __init__(
+        self, deployment: Deployment, arguments: Sequence[str], fault: str, environment: Mapping[str, str]
+    ) -> None:
+        self.mark = uuid.uuid4().hex
+        number = len(deployment.runs)
+        self.faults = deployment.directory / f"faults.{number}"
+        self.faults.mkdir()
+        self._out = deployment.directory / f"stdout.{number}"
+        self._err = deployment.directory / f"stderr.{number}"
+        variables = {
+            **os.environ,
+            "PYTHONPATH": str(REPOSITORY),
+            _MARK: self.mark,
+            "CONNECTOR_FAULT_DIRECTORY": str(self.faults),
+            **environment,
+        }
+        variables.pop("CONNECTOR_FAULT", None)
+        if fault:
+            variables["CONNECTOR_FAULT"] = fault
+        with open(self._out, "wb") as out, open(self._err, "wb") as err:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "connector.cli.app", *arguments],
+                cwd=deployment.directory,
+                env=variables,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+        self.started = time.monotonic()
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def output(self) -> str:
+        return self._out.read_text("utf-8", "replace")
+
+    @property
+    def errors(self) -> str:
+        return self._err.read_text("utf-8", "replace")
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The one JSON document on stdout."""
+        document: dict[str, Any] = json.loads(self.output)
+        return document
+
+    def wait(self, timeout: float = 60.0) -> int:
+        """The exit status; a signal as its negative number."""
+        try:
+            return self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still runs after {timeout} s\n{self.errors}") from None
+
+    def members(self) -> list[int]:
+        """All living processes of this run, the driver included."""
+        return [pid for pid in _marked(self.mark) if not _is_dead(pid)]
+
+    def signal_driver(self, number: int = signal.SIGKILL) -> None:
+        self.process.send_signal(number)
+
+    def signal_all(self, number: int, order: Callable[[int], int] = lambda pid: -pid) -> None:
+        """Sends a signal to every process of the run, the youngest (JVM and workers) first."""
+        for pid in sorted(self.members(), key=order):
+            _send(pid, number)
+
+    def kill_everything(self) -> None:
+        """SIGKILL to all of it, until nothing is left."""
+        deadline = time.monotonic() + 10.0
+        while members := self.members():
+            for pid in members:
+                _send(pid, signal.SIGKILL)
+            self.process.poll()
+            assert time.monotonic() < deadline, f"cannot be killed: {members}"
+            time.sleep(0.01)
+        self.process.wait(10)
+
+    def await_gone(self, timeout: float = 15.0) -> None:
+        """Waits until no process of the run is left."""
+        try:
+            wait_for(lambda: not self.members(), timeout)
+        except AssertionError:
+            raise AssertionError(f"left behind: {[_command(pid) for pid in self.members()]}") from None
+
+    def paused(self, place: str) -> list[int]:
+        """The processes that wait at a named place."""
+        return [int(path.suffix[1:]) for path in self.faults.glob(f"{place}.*")]
+
+
+def message_id(name: str) -> str:
+    fields = name.split(".")
+    structured = len(fields) > 2 and fields[0].isdigit() and fields[2] in "MBSPOT"
+    if not structured:
+        return name
+    return fields[1] if "JMS_dropboxmq_bareB=true" in name else f"ID:{fields[1]}"
+
+
+def wait_for(condition: Callable[[], Any], timeout: float = 30.0, what: str = "") -> Any:
+    """Waits until a condition holds; returns what it answered."""
+    deadline = time.monotonic() + timeout
+    while True:
+        answer = condition()
+        if answer:
+            return answer
+        assert time.monotonic() < deadline, f"not within {timeout} s {what}"
+        time.sleep(0.02)
+
+
+def assert_settled_once(
+    deployment: Deployment, ids: Sequence[str], *, kills: int, tasks: int = 2, again: int | None = None
+) -> int:
+    """The promise after a crash, counted from files; returns how many deliveries were repeated.
+
+    Args:
+        deployment: drained.
+        ids: all good messages that were sent.
+        kills: how often something was killed.
+        tasks: that ran at a time; each may have had one event at work.
+        again: upper bound of repeated deliveries instead of ``kills * tasks``.
+    """
+    archived = deployment.ids("archive")
+    assert set(ids) - set(archived) == set(), "lost"
+    assert set(archived) - set(ids) == set(), "archived what nobody sent"
+    assert [i for i, times in archived.items() if times != 1] == [], "archived more than once"
+    seen: Counter[str] = Counter()
+    repeated = 0
+    for delivery in deployment.deliveries():
+        if delivery.word != "begin" or delivery.subscription != "store":
+            continue
+        seen[delivery.id] += 1
+        if seen[delivery.id] > 1:
+            repeated += 1
+            assert delivery.count >= 2, f"{delivery.id} repeated with delivery_count {delivery.count}"
+    assert set(seen) == set(ids), "archived without a delivery"
+    bound = kills * tasks if again is None else again
+    assert repeated <= bound, f"{repeated} deliveries repeated, at most {bound} promised"
+    assert deployment.leftovers() == []
+    return repeated
+
+
+def _marked(mark: str) -> list[int]:
+    wanted = f"{_MARK}={mark}".encode()
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/environ", "rb") as environment:
+                    if wanted in environment.read().split(b"\0"):
+                        found.append(int(name))
+            except OSError:
+                continue
+    return found
+
+
+def _is_dead(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def _send(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
+
+
+def _command(pid: int) -> str:
+    try:
+        return f"{pid} {Path(f'/proc/{pid}/cmdline').read_text()[:100]!r}"
+    except OSError:
+        return str(pid)
