@@ -18,6 +18,7 @@ from connector.config.metaobjects import MetaObjects, collect
 from connector.config.model import AdapterFile, Connector, Logging, Provider, Spark, State, Subscription
 from connector.config.problems import Mark, Problems, nearest
 from connector.config.reading import Location, find, read_section
+from connector.config.spark_owned import owner_reason
 from connector.config.tree import Items, Leaf, Table, kind_of, read_file
 from connector.errors import ConfigurationError, Problem
 
@@ -64,6 +65,12 @@ def load(path: str | Path = "adapter.yaml", environment: Mapping[str, str] | Non
     if configuration is None or problems.errors:
         raise ConfigurationError(problems.sorted())
     return configuration
+
+
+def _without_owned(spark: Spark) -> Spark:
+    """Leaves out what the event job sets anyway, and was written down with the same value."""
+    conf = {key: value for key, value in spark.conf.items() if owner_reason(key) is None}
+    return spark.model_copy(update={"conf": conf})
 
 
 def check(path: str | Path = "adapter.yaml", environment: Mapping[str, str] | None = None) -> list[Problem]:
@@ -121,7 +128,7 @@ def _read(
         metaobjects=metaobjects,
         metaobject_paths=read.metaobjects,
         datahandlers=read.datahandlers,
-        spark=read.spark,
+        spark=_without_owned(read.spark),
         logging=read.logging,
         state=read.state,
     )

@@ -207,7 +207,7 @@ def test_the_owned_settings_may_be_written_down_as_they_are(deployment: Deployme
     deployment.replace(
         A, "local[*]", 'local[*]\n  conf: {spark.task.maxFailures: "1", spark.speculation: FALSE}'
     )
-    assert deployment.check() == []
+    assert deployment.load().spark.conf == {}
 
 
 def test_a_plug_in_is_found_without_running_it(deployment: Deployment) -> None:
