@@ -13,11 +13,12 @@ import tenacity
 from connector.config.loading import Configuration, load
 from connector.errors import ConnectorError, PipelineError, ProviderError
 from connector.events.cycle import CycleReport
-from connector.events.job import CHECK
+from connector.events.job import CHECK, Workers
 from connector.events.polling import RECOVERY_INTERVAL, Polling
 from connector.events.summary import Summary
 from connector.parts import make_plan, make_provider, make_settings
 from connector.spark.pipeline import SparkPipeline
+from connector.state.instances import InstanceLock
 from connector.status import ReturnCode
 
 _log = logging.getLogger("connector.adapter")
@@ -43,7 +44,7 @@ class Adapter:
         self._provider = make_provider(configuration)
         self._pipeline = self._make_pipeline(output)
         self._output = output
-        self._instance = None
+        self._instance: InstanceLock | None = None
         self._settings = make_settings(configuration, "")
         self._polling: Polling | None = None
         self._stop = threading.Event()
@@ -265,7 +266,7 @@ class Adapter:
         if wrong:
             raise PipelineError("a worker cannot process events:\n  " + "\n  ".join(wrong))
 
-    def _make_pipeline(self, output: Callable[[str], None] | None) -> SparkPipeline:
+    def _make_pipeline(self, output: Callable[[str], None] | None) -> Workers:
         return SparkPipeline(
             self.configuration.spark,
             self.configuration.directory,

@@ -36,7 +36,7 @@ def load_process(reference: str, deployment: str) -> Callable[..., Any]:
         raise ProcessNotFound(f"process {reference!r} is not module:function")
     try:
         module = _load_module(module_name, deployment)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ProcessNotFound(
             f"process {reference}: importing {module_name} raised {type(error).__name__}: {error}"
         ) from error

@@ -139,7 +139,5 @@ class DestinationSink:
         )
         for name in ("JMSXGroupID", "JMSXGroupSeq"):  # what belongs together stays together
             if name in event.message.properties:
-                message.set_property(
-                    name, event.message.properties[name], event.message.property_types[name]
-                )
+                message.set_property(name, event.message.properties[name], event.message.property_types[name])
         return message

@@ -14,7 +14,7 @@ from connector.businessobjects.dynamic import fill_dynamic
 from connector.businessobjects.handlers import Handlers
 from connector.businessobjects.instance import BusinessObject, finish
 from connector.businessobjects.rules import Rule, message_format
-from connector.errors import ConnectorError, MalformedData
+from connector.errors import MalformedData
 from connector.events.plan import EventPlan
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
@@ -56,10 +56,17 @@ class Converter:
         else:
             handler, hint = self.handler_of(rule), Hint(rule.object, rule.verb)
         body = b"" if message.message_class == "M" else message.body
-        bo = self._read(handler, body, hint)
-        finish(bo, default_verb=plan.default_verb, use_defaults=plan.use_defaults)
-        fill_dynamic(bo, message, message_format=found_format, input_destination=input_destination)
-        bo.object_event_id = message.message_id
+        try:
+            bo = handler.to_business_object(body, hint)
+            if not isinstance(bo, BusinessObject):
+                raise MalformedData(f"{_name(handler)} returned {type(bo).__name__}, no BusinessObject")
+            finish(bo, default_verb=plan.default_verb, use_defaults=plan.use_defaults)
+            fill_dynamic(bo, message, message_format=found_format, input_destination=input_destination)
+            bo.object_event_id = message.message_id
+        except MalformedData:
+            raise
+        except (Exception, SystemExit) as error:  # a handler's bug is this message's failure only
+            raise MalformedData(f"{_name(handler)} raised {error_text(error)}") from error
         return bo
 
     def handler_of(self, rule: Rule) -> DataHandler:
@@ -84,17 +91,16 @@ class Converter:
             destination = self._destinations[input_destination] = parse_destination(input_destination)
         return rules.dictating(found_format, destination)
 
-    def _read(self, handler: DataHandler, body: bytes, hint: Hint | None) -> BusinessObject:
-        try:
-            bo = handler.to_business_object(body, hint)
-        except ConnectorError:
-            raise
-        except (Exception, RecursionError) as error:  # a handler's bug is this message's failure only
-            raise MalformedData(
-                f"the data handler {type(handler).__name__} raised {type(error).__name__}: {error}"
-            ) from error
-        if not isinstance(bo, BusinessObject):
-            raise MalformedData(
-                f"the data handler {type(handler).__name__} returned {type(bo).__name__}, no BusinessObject"
-            )
-        return bo
+
+def error_text(error: BaseException) -> str:
+    """Type and text of an exception of foreign code; its ``__str__`` is foreign, too, and may raise."""
+    kind = type(error).__name__
+    try:
+        text = str(error).strip()
+    except Exception:
+        return kind
+    return f"{kind}: {text}" if text else kind
+
+
+def _name(handler: DataHandler) -> str:
+    return f"the data handler {type(handler).__name__}"

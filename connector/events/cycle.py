@@ -186,7 +186,7 @@ class EventCycles:
             if count >= self._settings.max_attempts and claim.sequence not in batch.decided:
                 reason = f"its delivery was begun {count} times and never came to an end (max_attempts)"
                 batch.decided[claim.sequence] = Outcome(
-                    claim.sequence, OutcomeKind.FAILED.value, None, None, reason, count
+                    claim.sequence, OutcomeKind.FAILED.value, None, None, reason, count, unread=True
                 )
 
     def _find_duplicates(self, batch: Batch, window: DuplicateWindow, in_flight: Sequence[str]) -> None:
@@ -207,7 +207,11 @@ class EventCycles:
 
     def _start(self, batch: Batch) -> Future[Result]:
         kept_back = batch.returned.union(batch.decided, batch.waiting)
-        claims = [claim for claim in batch.claims if claim.sequence not in kept_back] if kept_back else batch.claims
+        claims = (
+            [claim for claim in batch.claims if claim.sequence not in kept_back]
+            if kept_back
+            else batch.claims
+        )
         return self._executor.submit(self._job.run, batch, claims)
 
     def _note_published(self, batch: Batch, result: Result) -> None:
@@ -334,10 +338,4 @@ def _report(batch: Batch, settled: int) -> CycleReport:
 
 
 def _duplicate(claim: Claim) -> Outcome:
-    attempts = claim.headers().properties.get("connector_attempts", 0)
-    return Outcome(
-        claim.sequence,
-        OutcomeKind.DUPLICATE.value,
-        reason="it was published before",
-        attempts=attempts if isinstance(attempts, int) else 0,
-    )
+    return Outcome(claim.sequence, OutcomeKind.DUPLICATE.value, reason="it was published before", unread=True)

@@ -43,6 +43,33 @@ class Pipeline(Protocol):
         """
 
 
+class ProbeAnswer(Protocol):
+    """What one executor answered to a probe."""
+
+    @property
+    def executor(self) -> str: ...
+
+    @property
+    def error(self) -> str:
+        """Why it cannot work; empty when it can."""
+
+
+class Workers(Pipeline, Protocol):
+    """A pipeline with its life: what an adapter starts, asks and stops."""
+
+    def start(self) -> None:
+        """Raises PipelineError when it cannot."""
+
+    def probe(self, function: str, plan: bytes) -> Sequence[ProbeAnswer]:
+        """Runs ``function`` with an empty payload once on every executor."""
+
+    def cancel(self) -> None:
+        """Lets the job that runs fail. From any thread."""
+
+    def stop(self) -> None:
+        """Ends it with all its processes. Repeatable."""
+
+
 @dataclass(slots=True)
 class Result:
     """What a job has brought.
@@ -110,7 +137,9 @@ class CycleJob:
                 if not suspects and not attempts:
                     result.error = error  # nothing was begun: it would fail the same way again
                     break
-            elif any(o.kind == OutcomeKind.GIVEN_BACK.value for o in result.outcomes.values()) or not suspects:
+            elif (
+                any(o.kind == OutcomeKind.GIVEN_BACK.value for o in result.outcomes.values()) or not suspects
+            ):
                 break
             pending = [claim for claim in pending if claim.sequence not in result.outcomes]
         result.begun = {s: n for s, n in result.begun.items() if s not in result.outcomes}
@@ -161,9 +190,7 @@ class CycleJob:
         result.begun = journal.begun
         return True
 
-    def _give_up(
-        self, pending: Sequence[Claim], attempts: dict[int, int], result: Result, why: str
-    ) -> None:
+    def _give_up(self, pending: Sequence[Claim], attempts: dict[int, int], result: Result, why: str) -> None:
         """Events whose worker has died too often have failed; where nothing may run twice, they stay."""
         for claim in pending:
             times = attempts.get(claim.sequence)
@@ -176,4 +203,6 @@ class CycleJob:
                 kind, reason = OutcomeKind.FAILED.value, f"ended its worker {total} times: {why}"
             else:
                 continue
-            result.outcomes[claim.sequence] = Outcome(claim.sequence, kind, None, None, reason, total)
+            result.outcomes[claim.sequence] = Outcome(
+                claim.sequence, kind, None, None, reason, total, unread=True
+            )

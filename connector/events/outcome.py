@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
 
 import orjson
 
 from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message
 from connector.messaging.provider import Prepared
 from connector.status import OutcomeKind
 
@@ -24,6 +26,8 @@ class Outcome(NamedTuple):
         sends: messages to send in the commit, as ``[handle, destination]``.
         discards: messages that were prepared and must not be sent.
         provider_failed: given back because the provider failed, not because a process was not active.
+        unread: decided without reading the message, so that ``attempts`` are those of this stay in the
+            queue, and ``delivered`` says nothing of earlier ones; settling adds them.
     """
 
     sequence: int
@@ -36,6 +40,7 @@ class Outcome(NamedTuple):
     sends: tuple[Any, ...] = ()
     discards: tuple[Any, ...] = ()
     provider_failed: bool = False
+    unread: bool = False
 
     def to_json(self) -> bytes:
         """One line of JSON; trailing defaults are left out."""
@@ -51,13 +56,57 @@ class Outcome(NamedTuple):
         Raises:
             ValueError: not an outcome.
         """
-        outcome = cls(*values)
+        try:
+            outcome = cls(*values)
+        except TypeError:
+            raise ValueError(f"{values!r} is no outcome") from None
         if outcome.kind not in _KINDS:
             raise ValueError(f"{outcome.kind!r} is no outcome")
+        if len(values) > _DELIVERED:  # JSON has no tuples
+            outcome = outcome._replace(
+                delivered=tuple(outcome.delivered),
+                sends=tuple(outcome.sends),
+                discards=tuple(outcome.discards),
+            )
         return outcome
 
 
-_KINDS = frozenset(kind.value for kind in OutcomeKind)
+_KINDS: Final = frozenset(kind.value for kind in OutcomeKind)
+_DELIVERED: Final = Outcome._fields.index("delivered")
+_MAX_ATTEMPTS: Final = 1 << 31
+"""What a property may claim; so that counting on stays within the type of the property."""
+
+
+def history(message: Message) -> tuple[int, tuple[str, ...]]:
+    """What the properties of a message say of its earlier stays in a queue.
+
+    Returns:
+        deliveries begun then, and the names of the subscriptions that have confirmed: those of an
+        event that failed or was given back. One that came to its end starts anew for all of them.
+    """
+    properties = message.properties
+    if not any(name.startswith("connector_") for name in properties):
+        return 0, ()
+    attempts = properties.get("connector_attempts")
+    earlier = min(attempts, _MAX_ATTEMPTS) if isinstance(attempts, int) and attempts > 0 else 0
+    if properties.get("connector_outcome", _FAILED) not in (_FAILED, _GIVEN_BACK):
+        return earlier, ()
+    delivered = properties.get("connector_delivered")
+    return earlier, split_names(delivered) if isinstance(delivered, str) else ()
+
+
+_FAILED: Final = OutcomeKind.FAILED.value
+_GIVEN_BACK: Final = OutcomeKind.GIVEN_BACK.value
+
+
+def join_names(names: Iterable[str]) -> str:
+    """Names of subscriptions in one property; a ``;`` within a name is escaped."""
+    return ";".join(name.replace("%", "%25").replace(";", "%3B") for name in names)
+
+
+def split_names(text: str) -> tuple[str, ...]:
+    """Undoes :func:`join_names`."""
+    return tuple(name.replace("%3B", ";").replace("%25", "%") for name in text.split(";") if name)
 
 
 def pack_prepared(prepared: Prepared) -> list[Any]:

@@ -16,7 +16,6 @@ from connector.state.duplicates import DuplicateWindow
 from connector.state.journal import JournalDirectory
 from connector.status import ReturnCode
 
-
 RECOVERY_INTERVAL = 10.0
 """Seconds between two looks for dead clients while running."""
 
@@ -140,5 +139,3 @@ class Polling:
     def abandon(self) -> None:
         """Ends it as it is; the next connection recovers what is left."""
         self.connection.abandon()
-
-

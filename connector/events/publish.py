@@ -10,8 +10,8 @@ from connector.broker.loading import load_process
 from connector.broker.sinks import DestinationSink, Event, ProcessSink, Watch
 from connector.broker.subscriptions import Broker, Subscription
 from connector.businessobjects.instance import BusinessObject
-from connector.errors import NotActive, TemporaryFailure, Unsubscribed
-from connector.events.convert import Converter
+from connector.errors import NotActive, ProviderError, TemporaryFailure, Unsubscribed
+from connector.events.convert import Converter, error_text
 from connector.events.plan import EventPlan
 from connector.messaging.destination import Destination
 from connector.messaging.provider import MessageAccess, Prepared
@@ -27,7 +27,9 @@ class Publication:
         prepared: messages to send when the event is settled.
         failures: what went wrong, by subscription.
         unsubscribed: subscriptions that do not want the object after all.
-        inactive: the text of the one that is not active; None where all are.
+        inactive: why the event has to come again: the text of the one that is not active, or of a
+            provider that cannot take a message; None otherwise.
+        provider_failed: whether it was the provider.
         begun: whether an external delivery was begun.
     """
 
@@ -36,6 +38,7 @@ class Publication:
     failures: list[str] = field(default_factory=list)
     unsubscribed: list[str] = field(default_factory=list)
     inactive: str | None = None
+    provider_failed: bool = False
     begun: bool = False
 
 
@@ -90,10 +93,11 @@ class Publisher:
     ) -> Publication:
         """Delivers to each subscriber that has not confirmed before.
 
-        A failure does not keep the object from the others; one that is not active ends the round.
+        A failure does not keep the object from the others; one that is not active ends the round, and
+        so does a provider that cannot take a prepared message.
 
         Raises:
-            OSError: the journal or a prepared message cannot be written.
+            OSError: the journal cannot be written.
         """
         result = Publication(delivered=[name for name in confirmed if name in {s.name for s in subscribers}])
         for subscription in subscribers:
@@ -103,6 +107,8 @@ class Publisher:
             external = self._external.get(name)
             if external is None:
                 self._prepare(bo, event, name, result)
+                if result.provider_failed:
+                    break
                 continue
             if not result.begun:
                 journal.begin(sequence)
@@ -118,7 +124,9 @@ class Publisher:
                 break
             except TemporaryFailure as answer:
                 result.failures.append(f"{_reason(name, answer)} (tried {subscription.retries + 1} times)")
-            except (Exception, SystemExit) as error:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # asyncio.CancelledError and SystemExit are the process's own, too
                 result.failures.append(_reason(name, error))
             faults.point("deliver")
         return result
@@ -131,9 +139,12 @@ class Publisher:
             result.failures.append(_reason(name, error))
             return
         key = f"{self._plan.application}|{event.input_destination}|{event.id}|{name}"
-        result.prepared.append(self._access.prepare(destination, message, key))
+        try:
+            result.prepared.append(self._access.prepare(destination, message, key))
+        except ProviderError as error:
+            result.inactive, result.provider_failed = f"{name}: {error}", True
 
-    def _format_of(self, subscription: Subscription): # type: ignore[no-untyped-def]
+    def _format_of(self, subscription: Subscription):  # type: ignore[no-untyped-def]
         rules = self._plan.rules
 
         def format_of(object_name: str, verb: str) -> str | None:
@@ -146,8 +157,4 @@ class Publisher:
 
 
 def _reason(name: str, error: BaseException) -> str:
-    text = str(error).strip()
-    kind = type(error).__name__
-    if isinstance(error, Unsubscribed | NotActive | TemporaryFailure):
-        return f"{name}: {kind}: {text}" if text else f"{name}: {kind}"
-    return f"{name}: {kind}: {text}" if text else f"{name}: {kind}"
+    return f"{name}: {error_text(error)}"

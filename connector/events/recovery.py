@@ -116,9 +116,7 @@ class Recovery:
         return result
 
     def _take_over(self, leftover: Leftover, result: Recovered, patience: float) -> None:
-        journals = JournalDirectory(
-            self._connection.journal_directory(leftover.client_id, leftover.instance)
-        )
+        journals = JournalDirectory(self._connection.journal_directory(leftover.client_id, leftover.instance))
         journals.close()  # tasks that have not begun yet never will
         if not journals.wait(patience):
             _log.warning("a task of the dead client %s still runs; it is looked at again", leftover.client_id)
@@ -172,7 +170,7 @@ class Recovery:
         leftover.forget()
         if leftover.claims:
             _log.warning(
-                "took over from the dead client %s: %d events settled, %d in doubt, the others back in their queues",
+                "took over from the dead client %s: %d events settled, %d in doubt, the others given back",
                 leftover.client_id,
                 len(settled),
                 len(doubtful),

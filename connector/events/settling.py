@@ -6,7 +6,7 @@ import datetime
 from dataclasses import dataclass
 from typing import Final
 
-from connector.events.outcome import Outcome, unpack_prepared
+from connector.events.outcome import Outcome, history, join_names, unpack_prepared
 from connector.messaging.destination import Destination
 from connector.messaging.message import PropertyValue
 from connector.messaging.provider import Claim, Settlement
@@ -60,7 +60,8 @@ class Settling:
         if kind == OutcomeKind.GIVEN_BACK.value:
             properties: dict[str, PropertyValue] = {}
             if outcome.delivered:
-                properties["connector_delivered"] = ";".join(outcome.delivered)
+                properties["connector_outcome"] = kind
+                properties["connector_delivered"] = join_names(outcome.delivered)
             return Settlement(
                 claim,
                 give_back=True,
@@ -71,16 +72,22 @@ class Settling:
         published = None
         if self._remember and kind == OutcomeKind.PUBLISHED.value:
             published = key if key is not None else claim.duplicate_key
+        attempts, delivered = outcome.attempts, outcome.delivered
+        if outcome.unread:
+            earlier, confirmed = history(claim.headers())
+            attempts += earlier
+            if kind == OutcomeKind.FAILED.value:
+                delivered = (*confirmed, *(name for name in delivered if name not in confirmed))
         properties = {
             "connector_origin_destination": str(claim.destination),
             "connector_outcome": kind,
             "connector_time": now,
-            "connector_attempts": outcome.attempts,
+            "connector_attempts": attempts,
         }
         if outcome.reason:
             properties["connector_reason"] = outcome.reason
-        if outcome.delivered:
-            properties["connector_delivered"] = ";".join(outcome.delivered)
+        if delivered:
+            properties["connector_delivered"] = join_names(delivered)
         return Settlement(
             claim,
             copy_to=self._copies.of(kind),

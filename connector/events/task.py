@@ -6,14 +6,15 @@ never raises for what is wrong with one event; that is an outcome.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from connector import faults
 from connector.broker.sinks import Event, Watch
 from connector.errors import MalformedData, ProviderError, UnknownBusinessObject
 from connector.events.convert import Converter
-from connector.events.outcome import Outcome, pack_prepared
+from connector.events.outcome import Outcome, history, pack_prepared
 from connector.events.plan import EventPlan, WorkItem
 from connector.events.publish import Publication, Publisher
-from connector.messaging.message import Message
 from connector.state.journal import Journal
 from connector.status import OutcomeKind
 
@@ -26,7 +27,7 @@ _UNSUBSCRIBED = OutcomeKind.UNSUBSCRIBED.value
 _GIVEN_BACK = OutcomeKind.GIVEN_BACK.value
 
 
-class Progress(Watch):
+class Progress(Watch, Protocol):
     """A watch that is also told which event is at work."""
 
     stopping: bool
@@ -62,6 +63,7 @@ class Task:
         Raises:
             FileExistsError, FileNotFoundError: this assignment may not run (see Journal).
             OSError: the journal cannot be written.
+            ProviderError: what was prepared cannot be made durable.
         """
         journal = Journal(journal_path)
         outcomes: list[bytes] = []
@@ -79,21 +81,26 @@ class Task:
                     outcomes.append(data)
                     if outcome.kind == _GIVEN_BACK:
                         return outcomes
-            self._access.sync()
         finally:
-            journal.close()
+            try:
+                self._access.sync()  # however it ends: the events done before are settled all the same
+            finally:
+                journal.close()
         return outcomes
 
     def _event(self, item: WorkItem, journal: Journal) -> tuple[Outcome, bool]:
         """The outcome of one event, and whether its delivery was begun."""
         sequence = item.sequence
         attempts = item.delivery_count
+        confirmed: tuple[str, ...] = ()
+        unread = True
         object_name: str | None = None
         verb: str | None = None
         try:
             message = self._access.load(item.reference, self._plan.max_body)
-            earlier, confirmed = _history(message)
+            earlier, confirmed = history(message)
             attempts += earlier
+            unread = False
             bo = self._converter.convert(message, item.destination)
             object_name, verb = bo.type, bo.verb
             subscribers = self._publisher.subscribers(bo)
@@ -106,20 +113,27 @@ class Task:
         except UnknownBusinessObject as error:
             return Outcome(sequence, _UNSUBSCRIBED, None, None, shorten(str(error)), attempts), False
         except MalformedData as error:
-            return Outcome(sequence, _FAILED, object_name, verb, shorten(str(error)), attempts), False
+            reason = shorten(str(error))
+            outcome = Outcome(
+                sequence, _FAILED, object_name, verb, reason, attempts, confirmed, unread=unread
+            )
+            return outcome, False
         except LookupError as error:
-            reason = f"the message vanished between claim and read: {error}; nobody else may move claimed files"
-            return Outcome(sequence, _FAILED, None, None, reason, attempts), False
+            reason = (
+                f"the message vanished between claim and read: {error}; nobody else may move claimed files"
+            )
+            return Outcome(sequence, _FAILED, None, None, reason, attempts, unread=True), False
         except ProviderError as error:
             reason = shorten(str(error))
             return Outcome(sequence, _GIVEN_BACK, None, None, reason, attempts, provider_failed=True), False
         return _outcome(sequence, object_name, verb, attempts, publication), publication.begun
 
 
-def _outcome(sequence: int, object_name: str, verb: str | None, attempts: int, publication: Publication) -> Outcome:
+def _outcome(
+    sequence: int, object_name: str, verb: str | None, attempts: int, publication: Publication
+) -> Outcome:
     delivered = tuple(publication.delivered)
-    if publication.begun:
-        attempts += 1
+    before, attempts = attempts, attempts + publication.begun
     if not publication.failures and publication.inactive is None:
         if not delivered and not publication.prepared:
             reason = shorten("; ".join(publication.unsubscribed))
@@ -130,23 +144,18 @@ def _outcome(sequence: int, object_name: str, verb: str | None, attempts: int, p
     if publication.inactive is not None:
         reason = shorten(publication.inactive)
         return Outcome(
-            sequence, _GIVEN_BACK, object_name, verb, reason, attempts - 1, delivered, discards=discards
+            sequence,
+            _GIVEN_BACK,
+            object_name,
+            verb,
+            reason,
+            before,
+            delivered,
+            discards=discards,
+            provider_failed=publication.provider_failed,
         )
     reason = shorten("; ".join(publication.failures))
     return Outcome(sequence, _FAILED, object_name, verb, reason, attempts, delivered, discards=discards)
-
-
-def _history(message: Message) -> tuple[int, tuple[str, ...]]:
-    """Attempts of earlier stays in a queue, and who has confirmed, from a copy that was moved back."""
-    properties = message.properties
-    if not any(name.startswith("connector_") for name in properties):
-        return 0, ()
-    attempts = properties.get("connector_attempts")
-    earlier = attempts if isinstance(attempts, int) and not isinstance(attempts, bool) and attempts > 0 else 0
-    if properties.get("connector_outcome", _FAILED) != _FAILED:
-        return earlier, ()
-    delivered = properties.get("connector_delivered")
-    return earlier, tuple(delivered.split(";")) if isinstance(delivered, str) and delivered else ()
 
 
 def shorten(text: str) -> str:

@@ -188,15 +188,15 @@ def run_assignment(plan_bytes: bytes, deployment: str, payload: bytes) -> bytes:
     Raises:
         PipelineError: processes or data handlers cannot be loaded here.
     """
-    assignment: Assignment = pickle.loads(payload)  # noqa: S301 - from our own driver
-    plan: EventPlan = pickle.loads(plan_bytes)  # noqa: S301 - from our own driver
+    assignment: Assignment = pickle.loads(payload)  # from our own driver
+    plan: EventPlan = pickle.loads(plan_bytes)  # from our own driver
     outcomes = _Supervision(plan, plan_bytes, deployment).run(assignment)
     return b"[" + b",".join(outcomes) + b"]"
 
 
 def check_worker(plan_bytes: bytes, deployment: str, payload: bytes) -> bytes:
     """Loads everything an event needs, runs none; for the probe at start. Returns the pid."""
-    plan: EventPlan = pickle.loads(plan_bytes)  # noqa: S301 - from our own driver
+    plan: EventPlan = pickle.loads(plan_bytes)  # from our own driver
     plan.access.open().check()
     runner = _runner(plan, plan_bytes, deployment)
     try:
@@ -216,6 +216,13 @@ def _runner(plan: EventPlan, plan_bytes: bytes, deployment: str) -> Runner:
         _runners.clear()
         runner = _runners[key] = Runner(plan, deployment)
     return runner
+
+
+def stop_runners() -> None:
+    """Ends the runners of this process; for those who call :func:`run_assignment` outside Spark."""
+    for runner in _runners.values():
+        runner.kill()
+    _runners.clear()
 
 
 class _Supervision:
@@ -256,7 +263,10 @@ class _Supervision:
         path = f"{journal}.{self._attempt}"
         runner = _runner(self._plan, self._plan_bytes, self._deployment)
         counted = [
-            [item._replace(delivery_count=item.delivery_count + self._deaths.get(item.sequence, 0)) for item in lane]
+            [
+                item._replace(delivery_count=item.delivery_count + self._deaths.get(item.sequence, 0))
+                for item in lane
+            ]
             for lane in lanes
         ]
         try:
@@ -293,7 +303,8 @@ class _Supervision:
             # alone, before everything else: it keeps its place in its lane
             lanes.sort(key=lambda lane: lane[0].sequence != item.sequence)
             return
-        outcomes.append(Outcome(item.sequence, kind, None, None, reason, attempts).to_json())
+        outcome = Outcome(item.sequence, kind, None, None, reason, attempts, unread=True)
+        outcomes.append(outcome.to_json())
 
 
 def _finished(outcomes: list[bytes]) -> tuple[set[int], bool]:
@@ -334,7 +345,7 @@ def _runner_main(
         data = _read_exactly(commands, _LENGTH.unpack(header)[0])
         if data is None:
             return
-        assignment: Assignment = pickle.loads(data)  # noqa: S301 - from our own parent
+        assignment: Assignment = pickle.loads(data)  # from our own parent
         try:
             if task is None:
                 task = Task(plan, deployment, progress)
