@@ -55,7 +55,7 @@ _OPTIONS = (
     "-Dio.netty.allocator.type=pooled",
     "-Djava.awt.headless=true",
     # The work is done in Python: short compilation and a small collector serve the scheduler best.
-    #"-XX:TieredStopAtLevel=1",
+    "-XX:TieredStopAtLevel=1",
     "-XX:+UseSerialGC",
     "-XX:-UsePerfData",
 )
