@@ -1,24 +1,78 @@
-"""SIGKILL at every named step of an event's life, one run after the other over the same messages."""
+"""SIGKILL at every named step of an event's life, one run after the other over the same messages.
+
+Each run first takes over from the one that was killed before, and then is killed itself at the next
+step; only the last runs to its end. So what is proved of a step holds also for a recovery.
+"""
 
 from __future__ import annotations
 
+import random
 import signal
+import time
 
 from tests.crash.conftest import Deploy
-from tests.crash.harness import assert_settled_once, wait_for
+from tests.crash.harness import Deployment, Run, assert_settled_once, wait_for
 
-IN_THE_DRIVER = ("claim", "settle.record", "settle.committing", "settle.move", "settle.finished")
+IN_THE_DRIVER = {"claim": 20, "settle.record": 1, "settle.committing": 1, "settle.move": 7, "settle.finished": 1}
+IN_A_TASK = {"begin": 5, "deliver": 9, "done": 3}
+"""Which time a place is reached: somewhere in the middle of a cycle."""
 
 
 def test_a_driver_killed_at_every_step_loses_nothing_and_repeats_nothing_silently(deploy: Deploy) -> None:
-    """Each run recovers what the one before left, and dies at the next step itself."""
-    deployment = deploy(inputs=("a", "b"))
-    ids = [i for queue in ("a", "b") for i in deployment.send(queue, ["", "sleep:0.01"] * 30)]
-    for place in IN_THE_DRIVER:
-        nth = {"claim": 20, "settle.move": 7}.get(place, 1)
+    deployment, ids = _filled(deploy)
+    for place, nth in IN_THE_DRIVER.items():
         run = deployment.start("--drain", fault=f"{place}:{nth}=kill")
         assert run.wait() == -signal.SIGKILL, run.errors
         run.await_gone()
-        ids += deployment.send("a", [""] * 5)
+        ids += deployment.send("a", [""] * 20)
+    for place, nth in IN_A_TASK.items():
+        run = deployment.start("--drain", fault=f"{place}:{nth}=pause")
+        wait_for(lambda: run.paused(place), what=place)
+        run.signal_driver()
+        _go_on(run)
+        run.await_gone()
+        ids += deployment.send("a", [""] * 20)
     deployment.drain()
-    assert_settled_once(deployment, ids, kills=len(IN_THE_DRIVER))
+    assert_settled_once(deployment, ids, kills=len(IN_THE_DRIVER) + len(IN_A_TASK))
+
+
+def test_a_whole_group_killed_at_every_step_loses_nothing_and_repeats_nothing_silently(deploy: Deploy) -> None:
+    deployment, ids = _filled(deploy)
+    places = {**IN_THE_DRIVER, **IN_A_TASK}
+    for place, nth in places.items():
+        run = deployment.start("--drain", fault=f"{place}:{nth}=pause")
+        wait_for(lambda: run.paused(place), what=place)
+        run.kill_everything()
+        ids += deployment.send("a", [""] * 20)
+    deployment.drain()
+    assert_settled_once(deployment, ids, kills=len(places))
+
+
+def test_kills_at_random_moments_lose_nothing_and_repeat_nothing_silently(deploy: Deploy) -> None:
+    """Now the driver alone, now the whole group; every message takes some milliseconds."""
+    moments = random.Random(20)
+    deployment = deploy(inputs=("a", "b"), connector={"PollQuantity": 40, "DuplicateEventElimination": True})
+    ids = [i for queue in ("a", "b") for i in deployment.send(queue, ["sleep:0.01"] * 150)]
+    for number in range(3):
+        before = len(deployment.deliveries())
+        run = deployment.start("--drain")
+        wait_for(lambda: len(deployment.deliveries()) > before, what="first delivery")  # noqa: B023
+        time.sleep(moments.uniform(0.0, 0.6))
+        if number % 2:
+            run.kill_everything()
+        else:
+            run.signal_driver()
+            run.await_gone()
+    deployment.drain()
+    assert_settled_once(deployment, ids, kills=3)
+
+
+def _filled(deploy: Deploy) -> tuple[Deployment, list[str]]:
+    deployment = deploy(inputs=("a", "b"))
+    return deployment, [i for queue in ("a", "b") for i in deployment.send(queue, ["", "sleep:0.01"] * 30)]
+
+
+def _go_on(run: Run) -> None:
+    """Lets the processes that wait at a place go on."""
+    for mark in run.faults.iterdir():
+        mark.unlink()
