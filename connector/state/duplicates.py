@@ -91,7 +91,11 @@ class DuplicateWindow:
                 busy = {key for key in keys if key in taken} if taken else set()
                 self._write_in_flight([*held, *(key for key in keys if key not in busy)])
         except OSError as error:
-            raise ProviderError(f"cannot use {self._in_flight}: {error.strerror}: {error.filename!r}") from error
+            raise ProviderError(
+                f"cannot use {self._in_flight}: {error.strerror}: {error.filename!r}"
+            ) from error
+        if len(self._read) > _MAX_FILES:
+            self._merge_if_many()
         return busy
 
     def release(self, client_id: str | None = None) -> None:
@@ -110,15 +114,13 @@ class DuplicateWindow:
             if changed_ns == self._changed_ns and time.time_ns() - changed_ns > 10_000_000:
                 return
             names = os.listdir(self._directory)
-            for name in sorted(set(names) - self._read, key=_record_order):
+            for name in self._in_order(set(names) - self._read):
                 self._read_record(name)
             self._read.intersection_update(names)
             self._changed_ns = changed_ns
         except OSError as error:
             raise ProviderError(f"cannot read {self._directory}: {error.strerror}") from error
         self._shrink()
-        if len(self._read) > _MAX_FILES:
-            self._merge_if_many()
 
     def _read_record(self, name: str) -> None:
         try:
@@ -129,7 +131,11 @@ class DuplicateWindow:
         self._read.add(name)
         if name.startswith("."):
             return
-        for key in data.decode("utf-8", "surrogateescape").split("\n") if name.startswith(_MERGED) else self._keys_of(data):
+        for key in (
+            data.decode("utf-8", "surrogateescape").split("\n")
+            if name.startswith(_MERGED)
+            else self._keys_of(data)
+        ):
             if key and key not in self._index:
                 self._index[key] = None
 
@@ -139,16 +145,24 @@ class DuplicateWindow:
             self._index = dict.fromkeys(list(self._index)[-self._size :])
 
     def _merge_if_many(self) -> None:
-        """Puts many small records into one file of keys; the newest of them name it, so the order stays."""
-        with contextlib.suppress(BlockingIOError), self._locked(fcntl.LOCK_NB):
-            names = sorted((n for n in os.listdir(self._directory) if n[0] != "."), key=_record_order)
+        """Puts many small records into one file of keys; the newest of them dates it, so the order stays.
+
+        Only saves time: what cannot be merged now is merged another time.
+        """
+        with contextlib.suppress(OSError), self._locked(fcntl.LOCK_NB):
+            names = self._in_order(n for n in os.listdir(self._directory) if n[0] != ".")
             if len(names) <= _MAX_FILES:
                 return
+            newest = os.stat(os.path.join(self._directory, names[-1])).st_mtime_ns
             keys: dict[str, None] = {}
             for name in names:
                 with open(os.path.join(self._directory, name), "rb") as record:
                     data = record.read()
-                found = data.decode("utf-8", "surrogateescape").split("\n") if name.startswith(_MERGED) else self._keys_of(data)
+                found = (
+                    data.decode("utf-8", "surrogateescape").split("\n")
+                    if name.startswith(_MERGED)
+                    else self._keys_of(data)
+                )
                 for key in found:
                     keys.pop(key, None)
                     keys[key] = None
@@ -161,12 +175,25 @@ class DuplicateWindow:
                 out.write("\n".join(kept).encode("utf-8", "surrogateescape"))
                 out.flush()
                 os.fsync(descriptor)
+            os.utime(temporary, ns=(newest, newest))
             os.rename(temporary, merged)
             for name in names:
                 path = os.path.join(self._directory, name)
                 if path != merged:
                     os.unlink(path)
             self._read.add(os.path.basename(merged))
+
+    def _in_order(self, names: Iterable[str]) -> list[str]:
+        """Records in the order in which they were written."""
+
+        def key(name: str) -> tuple[int, int, str]:
+            try:
+                written = os.stat(os.path.join(self._directory, name)).st_mtime_ns
+            except FileNotFoundError:
+                written = 0
+            return written, len(name), name  # of one client the longer number is the later
+
+        return sorted(names, key=key)
 
     @contextlib.contextmanager
     def _locked(self, flags: int = 0) -> Iterator[None]:
@@ -181,7 +208,10 @@ class DuplicateWindow:
         keys: set[str] = set()
         for name in os.listdir(self._in_flight):
             if name != self._client_id:
-                with contextlib.suppress(FileNotFoundError), open(os.path.join(self._in_flight, name), "rb") as file:
+                with (
+                    contextlib.suppress(FileNotFoundError),
+                    open(os.path.join(self._in_flight, name), "rb") as file,
+                ):
                     keys.update(file.read().decode("utf-8", "surrogateescape").split("\n"))
         return keys
 
@@ -189,9 +219,3 @@ class DuplicateWindow:
         path = os.path.join(self._in_flight, self._client_id)
         with open(path, "wb") as file:
             file.write("\n".join(keys).encode("utf-8", "surrogateescape"))
-
-
-def _record_order(name: str) -> tuple[str, int, str]:
-    """Records in the order in which they were finished, nearly: by client, which sorts by its start, then number."""
-    client, _, number = name.removeprefix(_MERGED).partition("-")
-    return (client, len(number), number)

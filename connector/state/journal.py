@@ -16,6 +16,7 @@ is right for ``B`` too, because the delivery comes after it.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -52,7 +53,11 @@ class Journal:
         )
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
         _open.add(self)
-        os.write(self._descriptor, os.fsencode(f"P {os.getpid()} {socket.gethostname()}\n"))
+        try:
+            self._append(os.fsencode(f"P {os.getpid()} {socket.gethostname()}\n"))
+        except OSError:
+            self.close()
+            raise
         if os.fstat(self._descriptor).st_nlink == 0 or not os.path.exists(path):
             self.close()  # the directory was closed between the two calls
             raise FileNotFoundError(path)
@@ -63,7 +68,7 @@ class Journal:
         Raises:
             OSError: it cannot be written; then the event must not be delivered.
         """
-        os.write(self._descriptor, b"B %d\n" % sequence)
+        self._append(b"B %d\n" % sequence)
 
     def done(self, sequence: int, outcome: bytes) -> None:
         """After the last delivery of an event; ``outcome`` is JSON without a line end.
@@ -71,7 +76,14 @@ class Journal:
         Raises:
             OSError: it cannot be written; the event stays in doubt.
         """
-        os.write(self._descriptor, b"D %d %b\n" % (sequence, outcome))
+        self._append(b"D %d %b\n" % (sequence, outcome))
+
+    def _append(self, line: bytes) -> None:
+        """One write; a disk that fills up in the middle of it leaves nothing of the line."""
+        written = os.write(self._descriptor, line)
+        if written != len(line):
+            os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - written)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def close(self) -> None:
         if self._descriptor >= 0:

@@ -21,7 +21,7 @@ FLOORS = {
 }
 """Each floor may use itself and those below. ``testing`` is shipped beside: it may use all, nobody uses it."""
 
-PROVIDER_USERS = ("connector.parts", "connector.cli")
+PROVIDER_USERS = ("connector.parts",)
 """Who may name a concrete provider; the others know the contract."""
 
 JVM_USERS = ("connector.spark",)

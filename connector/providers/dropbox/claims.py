@@ -14,13 +14,13 @@ import time
 from typing import Final, NamedTuple
 
 from connector import faults
-from connector.errors import MalformedData, ProviderError
-from connector.messaging.destination import Destination, DestinationError, parse_destination
+from connector.errors import DestinationError, MalformedData, ProviderError
+from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.providers.dropbox import codec
 from connector.providers.dropbox.clients import base36
 from connector.providers.dropbox.files import rename_to_free_name
-from connector.providers.dropbox.headers import HeaderStore
+from connector.providers.dropbox.headers import HeaderStore, key_of
 from connector.providers.dropbox.layout import Layout, QueueFolders
 from connector.providers.dropbox.listing import Listing
 
@@ -65,7 +65,18 @@ class DropboxClaim:
         home: the folders it goes back to.
     """
 
-    __slots__ = ("_full", "_headers", "_layout", "cycle", "destination", "home", "name", "owner", "path", "sequence")
+    __slots__ = (
+        "_full",
+        "_headers",
+        "_layout",
+        "cycle",
+        "destination",
+        "home",
+        "name",
+        "owner",
+        "path",
+        "sequence",
+    )
 
     def __init__(
         self,
@@ -126,7 +137,7 @@ class DropboxClaim:
         name = self.full_name
         key = f"{self.destination}|{codec.message_id(name)}".replace("\n", "%0A")
         fields = codec.split(name)
-        if fields is not None and codec.BARE not in fields.properties:
+        if fields is not None and not codec.is_bare(fields.properties):
             return key
         try:  # a bare name may be used again for another message: the file itself tells them apart
             status = os.lstat(self._layout.absolute(self.path))
@@ -216,13 +227,17 @@ class QueuePoller:
         if error.errno == errno.ENAMETOOLONG:
             tag = f"{self._tag}{base36(cycle)}-{base36(sequence)}"
             short = self._fit(name, codec.NAME_MAX - len(tag))
-            try:
-                os.rename(self._target + name, self._processing + short + tag)
-            except FileNotFoundError:
+            if not self._rename_fitted(name, short, self._processing + short + tag):
                 return None
             faults.point("claim")
             return DropboxClaim(
-                self._layout, self._headers, self._folders, short, self._relative + short + tag, cycle, sequence
+                self._layout,
+                self._headers,
+                self._folders,
+                short,
+                self._relative + short + tag,
+                cycle,
+                sequence,
             )
         raise self._trouble(error) from error
 
@@ -233,19 +248,35 @@ class QueuePoller:
         if len(os.fsencode(moved)) > codec.NAME_MAX:
             moved = self._fit(moved, codec.NAME_MAX)
         target = f"{self._in_progress.target}/{moved}"
-        try:
-            os.rename(self._target + name, target)
-        except FileNotFoundError:
-            if not os.path.lexists(self._target + name):
-                return None
-            os.makedirs(self._in_progress.target, exist_ok=True)
-            os.rename(self._target + name, target)
-        except OSError as error:
-            raise self._trouble(error) from error
+        if not os.path.isdir(self._in_progress.target):
+            self._layout.make(self._in_progress)  # somebody removed it
+        if not self._rename_fitted(name, moved, target):
+            return None
         faults.point("claim")
         return DropboxClaim(
-            self._layout, self._headers, self._folders, moved, self._layout.relative(target), cycle, sequence, owner
+            self._layout,
+            self._headers,
+            self._folders,
+            moved,
+            self._layout.relative(target),
+            cycle,
+            sequence,
+            owner,
         )
+
+    def _rename_fitted(self, name: str, fitted: str, target: str) -> bool:
+        """Takes a message under a name that may have a sidecar of its own; False where it is gone."""
+        try:
+            os.rename(self._target + name, target)
+        except OSError as error:
+            if key_of(fitted) != key_of(name):
+                self._headers.remove(fitted)
+            if error.errno == errno.ENOENT and not os.path.lexists(self._target + name):
+                return False
+            raise self._trouble(error) from error
+        if key_of(fitted) != key_of(name):
+            self._headers.remove(name)
+        return True
 
     def _fit(self, name: str, room: int) -> str:
         try:
@@ -255,9 +286,12 @@ class QueuePoller:
 
     def _has_expired(self, name: str) -> bool:
         parts = name.split(".", 4)
-        if len(parts) < 4 or not parts[3] or not parts[3].isdigit() or not codec.split(name):
+        if len(parts) < 4 or not parts[3] or not codec.split(name):
             return False
-        expiration = int(parts[3])
+        try:
+            expiration = codec.decode_expiration(parts[3])
+        except MalformedData:
+            return False  # the event fails with that text
         return 0 < expiration <= time.time_ns() // 1_000_000
 
     def _delivered_too_often(self, name: str) -> bool:
@@ -285,7 +319,7 @@ class QueuePoller:
             os.makedirs(folder, exist_ok=True)
             if not os.path.lexists(self._target + name):
                 return False
-            rename_to_free_name(self._target + name, f"{folder}/{name}")
+            rename_to_free_name(self._target + name, f"{folder}/{name}", self._headers.fit)
         except FileNotFoundError:
             return False
         except OSError as error:
@@ -293,6 +327,11 @@ class QueuePoller:
         return True
 
     def _trouble(self, error: OSError) -> ProviderError:
+        if error.errno == errno.EXDEV:
+            return ProviderError(
+                f"cannot take a message of {self._folders.destination}: {error.filename!r} and "
+                f"{error.filename2!r} lie on different file systems; put all folders of the root on one"
+            )
         return ProviderError(
             f"cannot take a message of {self._folders.destination}: {error.strerror}: {error.filename!r}; "
             "give this user the right to write there, or make room on the disk"
@@ -303,9 +342,7 @@ def owned_name(name: str, owner: Owner, origin: Destination) -> str:
     """The name in an in-progress destination: with owner and origin among the properties."""
     if ORIGIN in name or codec.OWNER in name:
         name = codec.without_properties(name, (ORIGIN, codec.OWNER))
-    pairs = "&".join(
-        (f"{codec.OWNER}S={owner}", codec.encode_property(ORIGIN, "string", str(origin)))
-    )
+    pairs = "&".join((f"{codec.OWNER}S={owner}", codec.encode_property(ORIGIN, "string", str(origin))))
     return codec.add_properties(name, pairs)
 
 

@@ -12,7 +12,7 @@ import os
 import secrets
 import socket
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Final
 
 from connector.errors import ProviderError
@@ -65,7 +65,9 @@ class ClientLock:
             self.client_id = new_client_id()
             self._path = os.path.join(directory, self.client_id)
             try:
-                self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+                self._descriptor = os.open(
+                    self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666
+                )
             except FileExistsError:
                 continue
             except OSError as error:
@@ -75,7 +77,13 @@ class ClientLock:
             if lock(self._descriptor) and _is_linked(self._path, self._descriptor):
                 break
             os.close(self._descriptor)  # taken for dead between the two calls: start again
-        os.write(self._descriptor, json.dumps(asdict(info)).encode())
+        try:
+            os.write(self._descriptor, json.dumps(asdict(info)).encode())
+        except OSError as error:
+            self.close()
+            raise ProviderError(
+                f"cannot write {self._path}: {error.strerror}; make room on the disk"
+            ) from error
 
     def close(self) -> None:
         """Ends the life of this client; its claims, if any are left, may be taken over."""
@@ -132,12 +140,19 @@ def dead_clients(directory: str, own: str) -> list[DeadClient]:
         if not lock(descriptor) or not _is_linked(path, descriptor):
             os.close(descriptor)
             continue
-        try:
-            info = ClientInfo(**json.loads(os.read(descriptor, 65536) or b"{}"))
-        except (ValueError, TypeError):
-            info = ClientInfo()
-        found.append(DeadClient(client_id, info, path, descriptor))
+        found.append(DeadClient(client_id, _read_info(descriptor), path, descriptor))
     return found
+
+
+def _read_info(descriptor: int) -> ClientInfo:
+    """What the file of a client says; a client that died before it had written it is no adapter yet."""
+    try:
+        values = json.loads(os.read(descriptor, 65536))
+        return ClientInfo(
+            **{field.name: values[field.name] for field in fields(ClientInfo) if field.name in values}
+        )
+    except (ValueError, TypeError):
+        return ClientInfo()
 
 
 def living_clients(directory: str) -> set[str]:

@@ -17,13 +17,14 @@ import os
 import struct
 from collections.abc import Iterable
 from typing import Final, NamedTuple
-from urllib.parse import quote, quote_plus, unquote_plus, unquote_to_bytes
+from urllib.parse import quote, quote_plus, unquote_to_bytes
 
-from connector.errors import MalformedData
-from connector.messaging.destination import DestinationError, parse_destination
+from connector.errors import DestinationError, MalformedData
+from connector.messaging.destination import parse_destination
 from connector.messaging.message import (
     DEFAULT_PRIORITY,
     MESSAGE_CLASSES,
+    NON_PERSISTENT,
     PERSISTENT,
     Message,
     PropertyValue,
@@ -52,6 +53,8 @@ TYPE_LETTERS: Final = {
     "string": "S",
 }
 LETTER_TYPES: Final = {letter: name for name, letter in TYPE_LETTERS.items()}
+
+_DELIVERY_MODES: Final = (str(NON_PERSISTENT), str(PERSISTENT))
 
 NAME_MAX: Final = 255
 """Longest file name in bytes."""
@@ -144,6 +147,11 @@ def _float_text(value: float, *, single: bool) -> str:
     return repr(value)
 
 
+def is_bare(properties: str) -> bool:
+    """Whether the properties field says that the id field is a bare name."""
+    return BARE in properties and BARE in split_properties(properties)
+
+
 def split_properties(field: str) -> list[str]:
     """The still encoded pairs of a properties field."""
     return [pair for pair in field.split("&") if pair]
@@ -156,16 +164,24 @@ def decode_property(pair: str) -> tuple[str, str, PropertyValue]:
         MalformedData: no ``=``, no type letter, or a value that its type does not have.
     """
     encoded_name, separator, encoded_value = pair.partition("=")
-    name = unquote_plus(encoded_name, errors="replace")
+    name = _decode_pair_part(encoded_name)
     kind = LETTER_TYPES.get(name[-1:])
     if not separator or kind is None or len(name) < 2:
         raise MalformedData(
             f"the file name has a property {pair!r} that is not NAME + one of {'BYHILFDS'} + '=' + value"
         )
     try:
-        return name[:-1], kind, parse_property(kind, unquote_plus(encoded_value, errors="replace"))
+        return name[:-1], kind, parse_property(kind, _decode_pair_part(encoded_value))
     except ValueError as error:
         raise MalformedData(f"the file name has a property {name[:-1]!r}: {error}") from None
+
+
+def _decode_pair_part(text: str) -> str:
+    """Undoes the encoding of a name or value; always valid Unicode, whatever bytes a foreign name has."""
+    if text.isascii() and "%" not in text:
+        return text.replace("+", " ")
+    raw = unquote_to_bytes(text.replace("+", " ").encode("utf-8", "surrogateescape"))
+    return raw.decode("utf-8", "backslashreplace")
 
 
 def add_properties(name: str, encoded: str) -> str:
@@ -175,7 +191,11 @@ def add_properties(name: str, encoded: str) -> str:
     if count >= 3 and parts[2] in MESSAGE_CLASSES and parts[1] and (parts[0] == "4" or is_priority(parts[0])):
         if count == 8:
             existing = parts[7].strip(".") and parts[7]
-            return f"{'.'.join(parts[:7])}.{existing}&{encoded}" if existing else f"{'.'.join(parts[:7])}.{encoded}"
+            return (
+                f"{'.'.join(parts[:7])}.{existing}&{encoded}"
+                if existing
+                else f"{'.'.join(parts[:7])}.{encoded}"
+            )
         return f"{name}{'.' * (8 - count)}{encoded}"
     return f"{structure_bare(name)}&{encoded}"
 
@@ -208,7 +228,7 @@ def message_id(name: str) -> str:
     if fields is None:
         return name if name.isascii() else os.fsencode(name).decode("utf-8", "backslashreplace")
     text = decode_field(fields.id)
-    return text if BARE in fields.properties else f"ID:{text}"
+    return text if is_bare(fields.properties) else f"ID:{text}"
 
 
 def timestamp_micros(id_field: str) -> int | None:
@@ -229,7 +249,8 @@ def encode(message: Message, *, extra: Iterable[str] = ()) -> str:
     if message.message_class not in MESSAGE_CLASSES:
         raise ValueError(f"{message.message_class!r} is no message class")
     pairs = [
-        encode_property(name, message.property_types[name], value) for name, value in message.properties.items()
+        encode_property(name, message.property_types[name], value)
+        for name, value in message.properties.items()
     ]
     if message.delivery_count > 1:
         pairs.append(f"{DELIVERY_COUNT}I={message.delivery_count}")
@@ -281,7 +302,7 @@ def decode(name: str) -> tuple[Message, dict[str, str]]:
             message.properties[key] = value
             message.property_types[key] = kind
     text = decode_field(fields.id)
-    message.message_id = text if "bare" in own else f"ID:{text}"
+    message.message_id = text if is_bare(fields.properties) else f"ID:{text}"
     micros = timestamp_micros(text)
     message.timestamp = micros // 1000 if micros else 0
     message.expiration = decode_expiration(fields.expiration)
@@ -289,6 +310,8 @@ def decode(name: str) -> tuple[Message, dict[str, str]]:
     message.type = decode_field(fields.type) or None
     message.reply_to = _decode_destination(decode_field(fields.reply_to))
     if "mode" in own:
+        if own["mode"] not in _DELIVERY_MODES:
+            raise MalformedData(f"the file name has a delivery mode {own['mode']!r}, expected 1 or 2")
         message.delivery_mode = int(own["mode"])
     return message, own
 

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import itertools
 import os
+import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from connector.core.state import order_key
-from connector.errors import CapabilityError, MalformedData, ProviderError, UnknownDestination
+from connector.errors import (
+    CapabilityError,
+    MalformedData,
+    ProviderError,
+    SettlementError,
+    UnknownDestination,
+)
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Capabilities, Claim, Settlement
@@ -18,7 +25,8 @@ from connector.providers.dropbox.access import DropboxAccessSpec, without_owner
 from connector.providers.dropbox.claims import DropboxClaim, Owner, QueuePoller, owned_name, split_tag
 from connector.providers.dropbox.clients import ClientInfo, ClientLock, lock
 from connector.providers.dropbox.headers import HeaderStore
-from connector.providers.dropbox.layout import Layout
+from connector.providers.dropbox.layout import Layout, QueueFolders
+from connector.providers.dropbox.listing import rank
 from connector.providers.dropbox.log import Move, published_keys
 from connector.providers.dropbox.recovery import DropboxLeftover, find_leftovers, unowned_claims
 from connector.providers.dropbox.settlement import Settler
@@ -165,9 +173,9 @@ class DropboxConnection:
         folder = claim.path.rpartition("/")[0]
         owner = Owner(self.client_id, cycle, sequence)
         counted = codec.with_delivery_count(claim.full_name, claim.delivery_count + 2)
-        name = self._headers.fit(owned_name(counted, owner, claim.destination))
-        path = f"{folder}/{name}"
         try:
+            name = self._headers.fit(owned_name(counted, owner, claim.destination))
+            path = f"{folder}/{name}"
             os.rename(self.layout.absolute(claim.path), self.layout.absolute(path))
         except FileNotFoundError:
             return None
@@ -226,7 +234,10 @@ class DropboxConnection:
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:
-                    if entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_ctime < limit:
+                    if (
+                        entry.is_file(follow_symlinks=False)
+                        and entry.stat(follow_symlinks=False).st_ctime < limit
+                    ):
                         self._headers.remove(entry.name)
                         files.remove(entry.path)
                         removed += 1
@@ -241,36 +252,57 @@ class DropboxConnection:
         if not destination.is_queue:
             raise CapabilityError(f"{destination}: this version sends to queues only")
         folders = self.layout.ensure(destination)
-        ids, moves, written = [], [], []
+        ids: list[str] = []
+        names: list[str] = []
+        written: list[str] = []
         try:
             try:
                 for message in messages:
                     message.message_id = self._new_id()
-                    name = self._headers.fit(codec.encode(message))
-                    working = f"{folders.working}/{self.client_id}-{next(self._numbers)}~@{self.client_id}-0-0"
+                    names.append(self._headers.fit(codec.encode(message)))
+                    working = (
+                        f"{folders.working}/{self.client_id}-{next(self._numbers)}~@{self.client_id}-0-0"
+                    )
                     written.append(working)
                     files.write_new(working, message.body, sync=False)
-                    moves.append(
-                        Move("sent", self.layout.relative(working), self.layout.relative(f"{folders.target}/{name}"))
-                    )
                     ids.append(message.message_id)
                 if self._provider.durable:
                     files.sync_files(written)
             except BaseException:
-                for path in written:
-                    files.remove(path)
+                self._unmake(written, names)
                 raise
-            if len(moves) == 1:
-                os.rename(written[0], self.layout.absolute(moves[0].target or ""))
-                if self._provider.durable:
-                    files.sync_directory(folders.target)
-            elif moves:
-                self._settler.commit(moves)
-        except OSError as error:
-            raise ProviderError(
-                f"cannot send to {destination}: {error.strerror}: {error.filename!r}; nothing was sent"
-            ) from error
+            try:
+                self._make_visible(folders, written, names)
+            except (OSError, SettlementError):
+                self._unmake(written, names)
+                raise
+            if self._provider.durable and len(written) == 1:  # several: the commit has done it
+                files.sync_directory(folders.target)
+        except (OSError, SettlementError) as failure:
+            error = failure if isinstance(failure, OSError) else failure.__cause__
+            what = f"{error.strerror}: {error.filename!r}" if isinstance(error, OSError) else str(failure)
+            raise ProviderError(f"cannot send to {destination}: {what}; nothing was sent") from failure
         return ids
+
+    def _make_visible(self, folders: QueueFolders, written: Sequence[str], names: Sequence[str]) -> None:
+        """One message is one rename, several are one commit record."""
+        if len(written) == 1:
+            os.rename(written[0], f"{folders.target}/{names[0]}")
+        elif written:
+            relative = self.layout.relative
+            self._settler.commit(
+                [
+                    Move("sent", relative(working), relative(f"{folders.target}/{name}"))
+                    for working, name in zip(written, names, strict=True)
+                ]
+            )
+
+    def _unmake(self, written: Sequence[str], names: Sequence[str]) -> None:
+        """Removes messages that were not sent, and their sidecars."""
+        for path in written:
+            files.remove(path)
+        for name in names:
+            self._headers.remove(name)
 
     def _new_id(self) -> str:
         """Sorts by time, also within this client, and names the client (design, section 5)."""
@@ -282,18 +314,20 @@ class DropboxConnection:
         if not destination.is_queue or not self.layout.exists(destination):
             raise UnknownDestination(
                 f"there is no {destination} under {self.layout.root}"
-                + (f"; there are {', '.join(str(d) for d in self.layout.queues())}" if self.layout.queues() else "")
+                + (
+                    f"; there are {', '.join(str(d) for d in self.layout.queues())}"
+                    if self.layout.queues()
+                    else ""
+                )
             )
         folders = self.layout.queue(destination)
         found = []
         for folder in (folders.target, folders.processing):
-            for name in os.listdir(folder):
-                if name.startswith("."):
-                    continue
-                message = self._look(folder, name)
-                if message is not None:
+            for name in _names(folder):
+                seen = self._look(folder, name)
+                if seen is not None:
+                    key, message = seen
                     message.destination = str(destination)
-                    key = order_key(message.priority, message.timestamp, name)
                     found.append((key, f"{folder}/{name}", message))
         found.sort(key=lambda entry: entry[0])
         for _, path, message in found:
@@ -303,15 +337,14 @@ class DropboxConnection:
                 continue  # taken meanwhile, or no message
             yield message
 
-    def _look(self, folder: str, name: str) -> Message | None:
-        """Headers of a file; None where it is gone or no message."""
-        path = f"{folder}/{name}"
+    def _look(self, folder: str, name: str) -> tuple[tuple[int, int, str], Message] | None:
+        """Place in the order of taking and headers of a file; None where it is gone or no message."""
         short = split_tag(name)[0]
         try:
-            if not os.path.isfile(path) or os.path.islink(path):
-                return None
-            status = os.lstat(path)
+            status = os.lstat(f"{folder}/{name}")
         except OSError:
+            return None
+        if not stat.S_ISREG(status.st_mode):
             return None
         try:
             message, _ = codec.decode(without_owner(self._headers.expand(short), keep_origin=True))
@@ -319,7 +352,8 @@ class DropboxConnection:
             message = Message(message_class="B", message_id=codec.message_id(short))
         if not message.timestamp:
             message.timestamp = status.st_mtime_ns // 1_000_000
-        return message
+        priority, age = rank(short)
+        return order_key(priority, status.st_mtime_ns // 1000 if age is None else age, short), message
 
     def close(self) -> None:
         """Ends the connection; everything must be settled or given back."""
@@ -330,3 +364,19 @@ class DropboxConnection:
         """Ends the connection with claims still open: whoever recovers next deals with them."""
         if self._lock is not None:
             self._lock.abandon()
+
+
+def _names(folder: str) -> list[str]:
+    """Names that may be messages; none where a foreign program has not made the folder.
+
+    Raises:
+        ProviderError: the folder cannot be read.
+    """
+    try:
+        return [name for name in os.listdir(folder) if not name.startswith(".")]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise ProviderError(
+            f"cannot read {folder}: {error.strerror}; give this user the right to read it"
+        ) from error

@@ -6,6 +6,7 @@ import ctypes
 import errno
 import os
 import stat
+from collections.abc import Callable
 from typing import Final
 
 from connector.errors import MalformedData
@@ -140,13 +141,14 @@ def remove(path: str) -> None:
         pass
 
 
-def rename_to_free_name(source: str, target: str) -> str:
+def rename_to_free_name(source: str, target: str, fit: Callable[[str], str]) -> str:
     """Renames to ``target``, or to a name beside it when another file has that name already.
 
     The same file under both names (a link whose second half was interrupted) loses the old one.
+    ``fit`` shortens a name that is too long without a loss (``HeaderStore.fit``).
 
     Raises:
-        OSError: as ``os.rename``.
+        OSError: as ``os.rename``, or the headers cannot be written.
     """
     folder, _, name = target.rpartition("/")
     candidate = target
@@ -160,8 +162,4 @@ def rename_to_free_name(source: str, target: str) -> str:
                 os.unlink(source)
                 return candidate
             number += 1
-            other = codec.add_properties(name, f"{codec.OWN}copyI={number}")
-            if len(os.fsencode(other)) > codec.NAME_MAX:  # the id is what matters: cut nothing else off
-                stem = os.fsencode(name)[: codec.NAME_MAX - 8].decode("utf-8", "ignore")
-                other = f"{stem}~{number}"
-            candidate = f"{folder}/{other}"
+            candidate = f"{folder}/{fit(codec.add_properties(name, f'{codec.OWN}copyI={number}'))}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 
-from connector.errors import MalformedData
+from connector.errors import MalformedData, ProviderError
 from connector.providers.dropbox import codec, files
 
 
@@ -34,10 +34,11 @@ class HeaderStore:
 
         Raises:
             OSError: the sidecar cannot be written.
+            ProviderError: the sidecar that it has cannot be read.
         """
         if len(name) <= room and len(os.fsencode(name)) <= room:
             return name
-        full = self.expand(name)
+        full = self.full(name)
         fields = codec.split(full)
         if fields is None:
             full = codec.structure_bare(full)
@@ -47,21 +48,33 @@ class HeaderStore:
         files.write_new(self.path(key), os.fsencode(full), sync=self._sync)
         identity = fields.id if len(fields.id) <= 60 else key
         kept = [f"{codec.HEADER_KEY}S={key}"]
-        if codec.BARE in fields.properties:
+        if codec.is_bare(fields.properties):
             kept.append(codec.BARE)
         return codec.Fields(
             fields.priority,
             identity,
             fields.message_class,
-            fields.expiration,
+            fields.expiration if len(fields.expiration) < 20 else "",  # longer ones are no time
             properties="&".join(kept),
         ).name()
+
+    def full(self, name: str) -> str:
+        """As :meth:`expand`; where the sidecar is gone, what the short name says, without its key.
+
+        Raises:
+            ProviderError: the sidecar cannot be read.
+        """
+        try:
+            return self.expand(name)
+        except MalformedData:
+            return codec.without_properties(name, (codec.HEADER_KEY,))
 
     def expand(self, name: str) -> str:
         """The full name of a message; properties that the short name gained come after the sidecar's.
 
         Raises:
             MalformedData: the sidecar is missing.
+            ProviderError: it cannot be read.
         """
         key = key_of(name)
         if key is None:
@@ -73,6 +86,8 @@ class HeaderStore:
                 full = os.fsdecode(sidecar.read())
         except FileNotFoundError:
             raise MalformedData(f"its headers are gone: there is no {self.path(key)}") from None
+        except OSError as error:
+            raise ProviderError(f"cannot read the headers {self.path(key)}: {error.strerror}") from error
         prefix = f"{codec.HEADER_KEY}S="
         gained = [
             pair

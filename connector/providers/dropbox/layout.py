@@ -65,7 +65,14 @@ class Layout:
             ProviderError: it cannot be made or written; says which path and what to do.
         """
         try:
-            for path in (self.clients, self.headers, self.associated, self.committing, self.committed, self.adapters):
+            for path in (
+                self.clients,
+                self.headers,
+                self.associated,
+                self.committing,
+                self.committed,
+                self.adapters,
+            ):
                 os.makedirs(path, exist_ok=True)
         except OSError as error:
             raise ProviderError(

@@ -14,7 +14,9 @@ import re
 import time
 from typing import Final
 
+from connector.core.state import order_key
 from connector.errors import ProviderError
+from connector.messaging.message import DEFAULT_PRIORITY
 from connector.providers.dropbox import codec
 
 _log = logging.getLogger("connector.dropbox")
@@ -24,8 +26,16 @@ _COST_FACTOR: Final = 20.0
 _CLOCK_TICK_NS: Final = 10_000_000
 """A directory changed so recently may change again without a new time stamp (coarse kernel clocks)."""
 
-_REGULAR: Final = re.compile(r"\d\.\d{16}-[^.]*\.[MBSPOT](?:\.|$)").match
+_REGULAR: Final = re.compile(r"[0-9]\.[0-9]{16}-[^.]*\.[MBSPOT](?:\.|\Z)").match
 """One digit of priority and an id with a time: such names sort as text."""
+
+
+def rank(name: str) -> tuple[int, int | None]:
+    """Priority in a file name, and its time in microseconds since 1970; None where it has none."""
+    fields = codec.split(name)
+    if fields is None:
+        return DEFAULT_PRIORITY, None
+    return int(fields.priority), codec.timestamp_micros(fields.id)
 
 
 class Listing:
@@ -66,8 +76,8 @@ class Listing:
             return True
         try:
             return os.stat(self._folder).st_mtime_ns != self._changed_ns
-        except FileNotFoundError:
-            return True
+        except OSError:
+            return True  # the scan says what is wrong
 
     def _scan(self) -> None:
         started = time.monotonic()
@@ -85,7 +95,8 @@ class Listing:
             changed_ns = -1
         except OSError as error:
             raise ProviderError(
-                f"cannot read {self._folder}: {error.strerror}; give this user the right to read and write there"
+                f"cannot read {self._folder}: {error.strerror}; "
+                "give this user the right to read and write there"
             ) from error
         # a time stamp this fresh may not tell the next change apart
         self._changed_ns = changed_ns if wall_ns - changed_ns > _CLOCK_TICK_NS else -1
@@ -109,17 +120,13 @@ class Listing:
                 groups[digit].sort(reverse=True)
                 ordered.extend(groups[digit])
             return ordered
-        keys = [
-            (-int(digit), int(name[2:18]), name) for digit, group in groups.items() for name in group
-        ]
+        keys = [(-int(digit), int(name[2:18]), name) for digit, group in groups.items() for name in group]
         ages = {}
         for name in irregular:
-            fields = codec.split(name)
-            priority = int(fields.priority) if fields else codec.DEFAULT_PRIORITY
-            age = codec.timestamp_micros(fields.id) if fields else None
+            priority, age = rank(name)
             if age is None:
                 age = ages[name] = self._ages.get(name) or self._modified(name)
-            keys.append((-priority, age, name))
+            keys.append(order_key(priority, age, name))
         self._ages = ages
         keys.sort(reverse=True)
         return [name for _, _, name in keys]
@@ -138,7 +145,9 @@ class Listing:
         if entry.name.startswith("."):
             _log.debug("%s begins with a dot and is no message; it stays", ascii(entry.path))
             return
-        kind = "a directory" if entry.is_dir(follow_symlinks=False) else (
-            "a symbolic link" if entry.is_symlink() else "no regular file"
+        kind = (
+            "a directory"
+            if entry.is_dir(follow_symlinks=False)
+            else ("a symbolic link" if entry.is_symlink() else "no regular file")
         )
         _log.warning("%s is %s and no message; it stays where it is", ascii(entry.path), kind)

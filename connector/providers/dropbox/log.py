@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote_from_bytes, unquote_to_bytes
@@ -98,12 +98,22 @@ def parse_record(data: bytes) -> list[Move]:
         options = _options(line, number)
         kind, source = options.get("type"), options.get("message-file")
         if kind not in ("sent", "received") or not source:
-            raise ProviderError(f"line {number} of a transaction record has no type or no message file: {line!r}")
+            raise ProviderError(
+                f"line {number} of a transaction record has no type or no message file: {line!r}"
+            )
         for path in (source, options.get("commit-file"), options.get("rollback-file")):
             if path is not None and (path.startswith("/") or ".." in path.split("/")):
                 raise ProviderError(f"line {number} of a transaction record leaves the root: {path!r}")
+            if path is not None and (not path or path.endswith("/") or "\0" in path):
+                raise ProviderError(f"line {number} of a transaction record has no file name: {path!r}")
         moves.append(
-            Move(kind, source, options.get("commit-file"), options.get("rollback-file"), options.get("published"))
+            Move(
+                kind,
+                source,
+                options.get("commit-file"),
+                options.get("rollback-file"),
+                options.get("published"),
+            )
         )
     return moves
 
@@ -123,7 +133,9 @@ def published_keys(data: bytes) -> list[str]:
 def _options(line: str, number: int) -> dict[str, str]:
     head, *parts = line.split(" --")
     if head != "dropboxmq":
-        raise ProviderError(f"line {number} of a transaction record does not begin with 'dropboxmq': {line!r}")
+        raise ProviderError(
+            f"line {number} of a transaction record does not begin with 'dropboxmq': {line!r}"
+        )
     options = {}
     for part in parts:
         name, _, value = part.partition(" ")
@@ -136,8 +148,10 @@ def _options(line: str, number: int) -> dict[str, str]:
     return options
 
 
-def roll_forward(layout: Layout, moves: Iterable[Move]) -> set[str]:
+def roll_forward(layout: Layout, moves: Iterable[Move], fit: Callable[[str], str]) -> set[str]:
     """Makes every move that is not made yet; returns the folders that changed.
+
+    ``fit`` shortens names that grow too long because theirs is taken (``HeaderStore.fit``).
 
     Raises:
         ProviderError: a file cannot be moved; the record stays and is finished later.
@@ -157,12 +171,13 @@ def roll_forward(layout: Layout, moves: Iterable[Move]) -> set[str]:
             except FileNotFoundError:
                 if os.path.lexists(source):  # else: moved before the crash
                     os.makedirs(os.path.dirname(target), exist_ok=True)
-                    files.rename_to_free_name(source, target)
+                    files.rename_to_free_name(source, target, fit)
             except FileExistsError:
-                files.rename_to_free_name(source, target)
+                files.rename_to_free_name(source, target, fit)
         except OSError as error:
             raise ProviderError(
-                f"cannot move a settled message: {error.strerror}: {error.filename!r} -> {error.filename2!r}; "
+                f"cannot move a settled message: {error.strerror}: "
+                f"{error.filename!r} -> {error.filename2!r}; "
                 "it is finished as soon as that can be written"
             ) from error
         folders.add(target.rpartition("/")[0])

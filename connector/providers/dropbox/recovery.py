@@ -94,7 +94,9 @@ def find_leftovers(
         claims = _claims_by_owner(layout, headers, in_progress)
         for client in dead:
             remaining.remove(client)
-            yield DropboxLeftover(layout, client.client_id, client.info, claims.pop(client.client_id, []), client)
+            yield DropboxLeftover(
+                layout, client.client_id, client.info, claims.pop(client.client_id, []), client
+            )
     finally:
         for client in remaining:
             client.release()
@@ -103,7 +105,11 @@ def find_leftovers(
         for client_id, orphans in claims.items():
             in_processing = [claim for claim in orphans if claim.owner is None]
             if client_id not in living and in_processing:
-                _log.warning("%d claims of %s, which is unknown, go back to their queues", len(in_processing), client_id)
+                _log.warning(
+                    "%d claims of %s, which is unknown, go back to their queues",
+                    len(in_processing),
+                    client_id,
+                )
                 yield DropboxLeftover(layout, client_id, _UNKNOWN, in_processing, None)
 
 
@@ -119,8 +125,9 @@ def _finish_records(layout: Layout, settler: Settler, client_id: str) -> None:
 
 
 def _finish_orphan_records(layout: Layout, settler: Settler) -> None:
-    living = living_clients(layout.clients)
-    for name in sorted(os.listdir(layout.committing)):
+    names = sorted(os.listdir(layout.committing))
+    living = living_clients(layout.clients)  # after the names: whoever writes a record has a mark before
+    for name in names:
         if name.partition("-")[0] not in living:
             settler.finish_record(os.path.join(layout.committing, name))
 
@@ -163,7 +170,7 @@ def _in_progress_claims(layout: Layout, headers: HeaderStore, in_progress: Desti
     except FileNotFoundError:
         return []
     for name in names:
-        owner, origin = in_progress_origin(name if codec.OWNER in name else headers.expand(name))
+        owner, origin = in_progress_origin(name if codec.OWNER in name else headers.full(name))
         home = layout.queue(origin) if origin is not None else folders
         claims.append(
             DropboxClaim(

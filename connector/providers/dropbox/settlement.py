@@ -10,7 +10,7 @@ from connector import faults
 from connector.errors import ProviderError, SettlementError
 from connector.messaging.destination import Destination
 from connector.messaging.message import PropertyValue, natural_type
-from connector.messaging.provider import Settlement
+from connector.messaging.provider import Claim, Settlement
 from connector.providers.dropbox import codec, files, headers
 from connector.providers.dropbox.claims import ORIGIN, DropboxClaim
 from connector.providers.dropbox.clients import base36
@@ -33,7 +33,13 @@ class Settler:
     """
 
     def __init__(
-        self, layout: Layout, store: headers.HeaderStore, client_id: str, *, durable: bool, window: str | None,
+        self,
+        layout: Layout,
+        store: headers.HeaderStore,
+        client_id: str,
+        *,
+        durable: bool,
+        window: str | None,
         keep: bool,
     ) -> None:
         self._layout = layout
@@ -47,14 +53,15 @@ class Settler:
 
     def settle(self, settlements: Sequence[Settlement]) -> None:
         """See :meth:`connector.messaging.provider.Connection.settle`."""
+        copies = {(_folder(s.claim), s.copy_to) for s in settlements if s.copy_to is not None}
+        for folder, destination in copies:
+            self._check_writable(destination, folder)
+        for destination in {prepared.destination for s in settlements for prepared in s.sends}:
+            self._check_writable(destination)
         try:
             moves = [move for settlement in settlements for move in self._moves(settlement)]
         except OSError as error:
             raise _unwritable(error) from error
-        for destination in {s.copy_to for s in settlements if s.copy_to is not None}:
-            self._check_writable(destination)
-        for prepared in (prepared for s in settlements for prepared in s.sends):
-            self._check_writable(prepared.destination)
         if moves:
             self.commit(moves)
 
@@ -74,6 +81,7 @@ class Settler:
             faults.point("settle.record")
             os.rename(record, committing)
         except OSError as error:
+            files.remove(record)
             raise _unwritable(error) from error
         faults.point("settle.committing")
         self._finish(committing, moves)
@@ -94,7 +102,7 @@ class Settler:
         self._finish(path, parse_record(data))
 
     def _finish(self, path: str, moves: Sequence[Move]) -> None:
-        folders = roll_forward(self._layout, moves)
+        folders = roll_forward(self._layout, moves, self._store.fit)
         try:
             if self._durable:
                 for folder in folders:
@@ -120,7 +128,7 @@ class Settler:
         if settlement.give_back:
             folder, name = self._layout.relative(claim.home.target), self._returned_name(settlement, claim)
         elif settlement.copy_to is not None:
-            folder = self._layout.relative(self._layout.ensure(settlement.copy_to).target)
+            folder = self._layout.relative(self._layout.queue(settlement.copy_to).target)
             name = self._copy_name(claim, settlement.properties)
         else:
             folder, name = self._layout.relative(claim.home.processed), claim.name
@@ -134,7 +142,9 @@ class Settler:
             "received",
             claim.path,
             f"{folder}/{name}",
-            rollback=f"{self._layout.relative(claim.home.target)}/{claim.name}" if claim.owner is None else None,
+            rollback=f"{self._layout.relative(claim.home.target)}/{claim.name}"
+            if claim.owner is None
+            else None,
             published=settlement.published,
         )
         if headers.key_of(claim.name) != headers.key_of(name):
@@ -152,7 +162,7 @@ class Settler:
             name = codec.without_properties(name, _OURS)
         copy = codec.add_properties(name, suffix)
         if len(copy) > codec.NAME_MAX or (not copy.isascii() and len(os.fsencode(copy)) > codec.NAME_MAX):
-            full = codec.without_properties(self._store.expand(claim.name), _OURS)
+            full = codec.without_properties(self._store.full(claim.name), _OURS)
             copy = self._store.fit(codec.add_properties(full, suffix))
         return copy
 
@@ -164,8 +174,7 @@ class Settler:
             if len(self._suffixes) > 1000:
                 self._suffixes.clear()
             suffix = "&".join(
-                codec.encode_property(name, natural_type(value), value)
-                for name, value in properties.items()
+                codec.encode_property(name, natural_type(value), value) for name, value in properties.items()
             )
             self._suffixes[key] = suffix
         return suffix
@@ -185,14 +194,31 @@ class Settler:
         full = codec.without_properties(name, (codec.DELIVERY_COUNT, *dropped))
         returned = codec.add_properties(full, "&".join(pairs)) if pairs else full
         if len(os.fsencode(returned)) > codec.NAME_MAX:
-            full = codec.without_properties(self._store.expand(name), (codec.DELIVERY_COUNT, *dropped))
+            full = codec.without_properties(self._store.full(name), (codec.DELIVERY_COUNT, *dropped))
             returned = self._store.fit(codec.add_properties(full, "&".join(pairs)))
         return returned
 
-    def _check_writable(self, destination: Destination) -> None:
+    def _check_writable(self, destination: Destination, source: str | None = None) -> None:
+        """Whether files can be moved to a destination, from the folder ``source`` of the root.
+
+        Raises:
+            SettlementError: they cannot.
+        """
         folder = self._layout.queue(destination).target
         if not os.path.isdir(folder):
-            self._layout.make(self._layout.queue(destination))
+            try:
+                self._layout.make(self._layout.queue(destination))
+            except ProviderError as error:
+                raise SettlementError(
+                    f"{destination} cannot be written: {error}. "
+                    "Its messages stay claimed until then, none is lost"
+                ) from error
+        if source is not None and len({_device(folder), _device(self._layout.absolute(source))} - {None}) > 1:
+            raise SettlementError(
+                f"{destination} cannot be written: {folder} lies on another file system than {source}, and "
+                "a message is moved in one step; put both on one. Its messages stay claimed until then, "
+                "none is lost"
+            )
         if not os.access(folder, os.W_OK | os.X_OK):
             raise SettlementError(
                 f"{destination} cannot be written: {folder}: permission denied; give this user the right to "
@@ -200,8 +226,22 @@ class Settler:
             )
 
 
+def _folder(claim: Claim) -> str:
+    """Where a claimed file is, relative to the root."""
+    assert isinstance(claim, DropboxClaim)
+    return claim.path.rpartition("/")[0]
+
+
+def _device(path: str) -> int | None:
+    try:
+        return os.stat(path).st_dev
+    except OSError:
+        return None
+
+
 def _unwritable(error: OSError) -> SettlementError:
     return SettlementError(
-        f"cannot write the commit record of a poll: {error.strerror}: {error.filename!r}; make room on the disk, or "
-        "give this user the right to write there. The messages stay claimed until then, none is lost"
+        f"cannot write the commit record of a poll: {error.strerror}: {error.filename!r}; "
+        "make room on the disk, or give this user the right to write there. The messages stay claimed "
+        "until then, none is lost"
     )
