@@ -14,6 +14,14 @@ from connector.events.summary import Summary
 _LIVE_SECONDS: Final = 0.1
 _PLAIN_SECONDS: Final = 2.0
 _CLEAR: Final = "\r\x1b[K"
+_PARTS: Final = (
+    ("published", "published"),
+    ("failed", "in error"),
+    ("unsubscribed", "unsubscribed"),
+    ("duplicates", "duplicate"),
+    ("expired", "expired"),
+    ("in_doubt", "in doubt"),
+)
 
 
 class Progress:
@@ -69,20 +77,13 @@ class Progress:
 
     def _text(self, seconds: float) -> str:
         total = self._summary.total
-        parts = [f"{total.claimed:,} events", f"{total.published:,} published"]
-        for key, name in (
-            ("failed", "in error"),
-            ("unsubscribed", "unsubscribed"),
-            ("duplicates", "duplicate"),
-            ("expired", "expired"),
-            ("in_doubt", "in doubt"),
-        ):
-            if number := getattr(total, key):
-                parts.append(f"{number:,} {name}")
-        text = ", ".join(parts)
-        if seconds > 0.2 and total.claimed:
-            text += f"; {seconds:.1f} s, {total.claimed / seconds:,.0f} a second"
-        return text
+        rate = f", {total.claimed / seconds:,.0f} a second" if seconds > 0.2 and total.claimed else ""
+        parts = [
+            f"{getattr(total, key):,} {name}"
+            for key, name in _PARTS
+            if getattr(total, key) or key == "published"
+        ]
+        return f"{total.claimed:,} events{rate}: {', '.join(parts)}"
 
 
 class _Above:
@@ -99,7 +100,7 @@ class _Above:
         """Sends what is printed to stderr, and logged there, through here."""
         import logging
 
-        self._redirect.enter_context(contextlib.redirect_stderr(self))  # type: ignore[type-var]
+        self._redirect.enter_context(contextlib.redirect_stderr(self))
         for handler in logging.getLogger("connector").handlers:
             if isinstance(handler, logging.StreamHandler) and handler.stream is self._stream:
                 handler.setStream(self)

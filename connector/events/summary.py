@@ -37,18 +37,23 @@ class Counts:
 
     __slots__ = (*_KEYS, "archived")
 
+    claimed: int
+    archived: int
+    expired: int
+    discarded: int
+
     def __init__(self) -> None:
         for key in (*_KEYS, "archived"):
             setattr(self, key, 0)
 
     def add(self, kind: str, *, discarded: bool = False) -> None:
-        self.claimed: int = self.claimed + 1
+        self.claimed += 1
         name = _COUNTED[kind]
         setattr(self, name, getattr(self, name) + 1)
         if discarded:
-            self.discarded: int = self.discarded + 1
+            self.discarded += 1
         elif kind in _ARCHIVED:
-            self.archived: int = self.archived + 1
+            self.archived += 1
 
     def as_dict(self) -> dict[str, int]:
         return {key: getattr(self, key) for key in _KEYS}

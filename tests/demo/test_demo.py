@@ -1,0 +1,121 @@
+"""script/demo, as a newcomer runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+class Clone:
+    """What ``script/demo`` needs of a repository, with the environment that runs the tests."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        for name in ("adapter.yaml", "processes.py"):
+            shutil.copy(REPOSITORY / name, directory)
+        shutil.copytree(REPOSITORY / "metaobjects", directory / "metaobjects")
+        (directory / "script").mkdir()
+        shutil.copy(REPOSITORY / "script/demo", directory / "script")
+        self._script("script/bootstrap", "exit 0")
+        run = f'PYTHONPATH="{REPOSITORY}" exec "{sys.executable}"'
+        self._script(".venv/bin/connector", f'{run} -m connector.cli.app "$@"')
+        self._script(".venv/bin/python", f'{run} "$@"')
+
+    def _script(self, name: str, command: str) -> None:
+        path = self.directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{command}\n", "utf-8")
+        path.chmod(0o755)
+
+    def demo(self, cwd: Path = Path("/")) -> subprocess.CompletedProcess[str]:
+        script = self.directory / "script/demo"
+        return subprocess.run([script], cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+
+    def files(self) -> set[str]:
+        """Everything but ``data/`` and byte code."""
+        found = (path.relative_to(self.directory) for path in self.directory.rglob("*") if path.is_file())
+        return {str(path) for path in found if path.parts[0] != "data" and "__pycache__" not in path.parts}
+
+
+@pytest.fixture(scope="module")
+def clone() -> Iterator[Clone]:
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=memory, prefix="demo of the adapter ") as directory:
+        yield Clone(Path(directory))
+
+
+@pytest.fixture(scope="module")
+def output(clone: Clone) -> str:
+    """What the first demo of ``clone`` prints."""
+    result = clone.demo()
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+def test_a_second_demo_ends_well_from_anywhere_and_no_file_appears_beside_the_data(
+    clone: Clone, output: str
+) -> None:
+    before = clone.files()
+    assert "nothing is left in the inputs" in output
+    second = clone.demo(clone.directory / "metaobjects")
+    assert second.returncode == 0, second.stdout + second.stderr
+    assert clone.files() == before
+
+
+def test_the_demo_shows_a_table_a_malformed_message_and_an_unsubscribed_one(output: str) -> None:
+    rows = dict(re.findall(r"^(queue://\w+|all) +([\d ]+)$", output, re.MULTILINE))
+    # claimed, published, archived, in error, unsubscribed, duplicate, expired
+    assert rows["queue://orders"].split() == ["203", "200", "200", "3", "0", "0", "0"]
+    assert rows["queue://customers"].split() == ["204", "200", "201", "1", "2", "1", "0"]
+    assert rows["queue://notes"].split() == ["101", "100", "100", "1", "0", "0", "1"]
+    assert rows["all"].split() == ["508", "500", "501", "5", "2", "1", "1"]
+    assert "connector_reason (string): the body is no JSON" in output
+    assert "connector_reason (string): no subscription wants Customer.Delete" in output
+
+
+def test_what_the_processes_received_has_headers_and_text_as_they_were_sent(
+    clone: Clone, output: str
+) -> None:
+    assert "All right" in output
+    received = clone.directory / "data/demo/received"
+    customers = _lines(received / "customers.jsonl")
+    created = next(record for record in customers if record["CustomerId"] == "C-1")
+    assert created["Name"] == "Ærø & Søn 1"
+    assert created["region"] == "EU"
+    assert created["verb"] == "Create"
+    assert created["Address"] == [{"City": "København"}]
+    updated = next(record for record in customers if record["CustomerId"] == "C-4")
+    assert updated["event"] == "customer-4.json"
+    assert updated["verb"] == "Update"
+    sent = sorted((clone.directory / "data/demo/erp-orders/incoming/target").iterdir())
+    order = json.loads(sent[0].read_bytes())
+    assert order["BusinessObject"] == "Order"
+    assert {path.name.split(".")[6] for path in sent} == {"ORDER_V2"}
+
+
+def test_the_demo_fails_and_says_why_when_a_count_is_wrong(clone: Clone, output: str) -> None:
+    assert "WRONG" not in output
+    processes = clone.directory / "processes.py"
+    text = processes.read_text("utf-8")
+    broken = text.replace('    _append("notes", note, event)', '    raise ValueError("no more paper")')
+    assert broken != text
+    processes.write_text(broken, "utf-8")
+    result = clone.demo()
+    assert result.returncode == 1
+    assert "WRONG: queue://notes published: 0, expected 100" in result.stdout
+    assert "100 x queue://notes: Note processes:keep_note: ValueError: no more paper" in result.stdout
+
+
+def _lines(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
