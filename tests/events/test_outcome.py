@@ -1,0 +1,107 @@
+"""Outcomes as they travel from a task to the driver, and what copies say of earlier stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connector.events.outcome import (
+    Outcome,
+    history,
+    join_names,
+    pack_prepared,
+    split_names,
+    unpack_prepared,
+)
+from connector.events.task import MAX_REASON, shorten
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+from connector.messaging.provider import Prepared
+from connector.status import OutcomeKind
+
+texts = st.text(st.characters(exclude_categories=["Cs"]))
+handles = st.lists(st.lists(texts, min_size=2, max_size=2), max_size=3).map(tuple)
+outcomes = st.builds(
+    Outcome,
+    sequence=st.integers(0, 1 << 40),
+    kind=st.sampled_from([kind.value for kind in OutcomeKind]),
+    object=st.none() | texts,
+    verb=st.none() | texts,
+    reason=st.none() | texts,
+    attempts=st.integers(0, 1 << 31),
+    delivered=st.lists(texts, max_size=4).map(tuple),
+    sends=handles,
+    discards=handles,
+    provider_failed=st.booleans(),
+    unread=st.booleans(),
+)
+
+
+def without_blanks(outcome: Outcome) -> Outcome:
+    """A blank text and no text at all mean the same, and travel as the same where nothing follows."""
+    return outcome._replace(
+        object=outcome.object or None, verb=outcome.verb or None, reason=outcome.reason or None
+    )
+
+
+@given(outcomes)
+def test_what_arrives_is_what_was_packed(outcome: Outcome) -> None:
+    packed = outcome.to_json()
+    assert b"\n" not in packed  # a line of the journal
+    assert without_blanks(Outcome.from_list(orjson.loads(packed))) == without_blanks(outcome)
+
+
+@pytest.mark.parametrize("values", [[], [1], [1, "sent"], [1, "failed", *[None] * 20]])
+def test_what_is_no_outcome_is_refused(values: list[Any]) -> None:
+    with pytest.raises(ValueError, match="is no outcome"):
+        Outcome.from_list(values)
+
+
+def test_a_prepared_message_is_found_again() -> None:
+    prepared = Prepared(("q/working/x", "q/target/x"), Destination("queue", "erp"))
+    unpacked = unpack_prepared(orjson.loads(orjson.dumps(pack_prepared(prepared))))
+    assert tuple(unpacked.handle) == prepared.handle
+    assert unpacked.destination == prepared.destination
+
+
+@given(st.lists(texts.filter(bool), max_size=6))
+def test_names_of_subscriptions_survive_in_one_property(names: list[str]) -> None:
+    assert split_names(join_names(names)) == tuple(names)
+
+
+@given(st.text(max_size=9000) | st.text(min_size=2000).map(lambda t: t * 9))
+def test_a_reason_is_whole_up_to_8_kib_and_always_unicode(text: str) -> None:
+    short = shorten(text)
+    size = len(text.encode("utf-8", "backslashreplace"))
+    assert len(short.encode("utf-8")) <= MAX_REASON == 8192
+    if size <= MAX_REASON:
+        assert short == text.encode("utf-8", "backslashreplace").decode()
+    else:
+        assert short.endswith("...")
+        assert len(short.encode("utf-8")) > MAX_REASON - 8
+
+
+@pytest.mark.parametrize(
+    ("properties", "expected"),
+    [
+        ({}, (0, ())),
+        ({"connector_attempts": 3, "connector_outcome": "failed"}, (3, ())),
+        ({"connector_attempts": 1, "connector_outcome": "failed", "connector_delivered": "a;b"}, (1, ("a", "b"))),
+        ({"connector_outcome": "given_back", "connector_delivered": "a"}, (0, ("a",))),
+        ({"connector_attempts": 1, "connector_outcome": "published", "connector_delivered": "a"}, (1, ())),
+        ({"connector_attempts": "9", "connector_delivered": 4}, (0, ())),
+        ({"connector_attempts": -4}, (0, ())),
+        ({"connector_attempts": (1 << 63) - 1}, (1 << 31, ())),
+    ],
+)
+def test_a_copy_says_how_often_it_was_tried_and_who_has_confirmed(
+    properties: dict[str, Any], expected: tuple[int, tuple[str, ...]]
+) -> None:
+    message = Message(message_id="ID:1")
+    for name, value in properties.items():
+        message.set_property(name, value)
+    assert history(message) == expected

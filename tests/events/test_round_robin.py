@@ -1,0 +1,126 @@
+"""Claim: round robin over the inputs (seed 004, "Event detection")."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connector.status import ReturnCode
+
+Bench = Any
+
+
+def fill(deployment: Any, **queues: int) -> None:
+    for queue, number in queues.items():
+        for n in range(number):
+            deployment.drop(queue, '{"BusinessObject": "Order"}', f"4.{queue}{n + 1}.T")
+
+
+@pytest.mark.parametrize(
+    ("quantity", "waiting", "taken", "left"),
+    [
+        pytest.param(2, {"a": 2, "b": 1, "c": 5}, "a1 b1 c1 a2 c2", {"c": 3}, id="the seed's example"),
+        pytest.param(1, {"a": 2, "b": 2, "c": 0}, "a1 b1", {"a": 1, "b": 1}, id="PollQuantity 1, the default"),
+        pytest.param(9, {"a": 3, "b": 1, "c": 0}, "a1 b1 a2 a3", {}, id="all empty before the maximum"),
+        pytest.param(3, {"a": 0, "b": 0, "c": 4}, "c1 c2 c3", {"c": 1}, id="the maximum is of each destination"),
+        pytest.param(5, {"a": 0, "b": 0, "c": 0}, "", {}, id="nothing waits"),
+    ],
+)
+def test_a_poll_takes_one_of_each_in_turn(
+    bench: Bench, quantity: int, waiting: dict[str, int], taken: str, left: dict[str, int]
+) -> None:
+    deployment = bench.deploy(InputDestination=["queue://a", "queue://b", "queue://c"], PollQuantity=quantity)
+    fill(deployment, **waiting)
+    with deployment.running() as adapter:
+        report = adapter.poll()
+    order = [event["id"].removeprefix("ID:") for event in adapter.summary.as_dict()["events"]]
+    assert order == taken.split()
+    assert {queue: n for queue in "abc" if (n := len(deployment.names(queue)))} == left
+    assert (report.code, report.claimed, report.settled) == (ReturnCode.SUCCEED, len(order), len(order))
+
+
+def test_a_poll_of_empty_queues_runs_no_job_and_returns_at_once(bench: Bench) -> None:
+    deployment = bench.deploy(PollQuantity=1000)
+    with deployment.running() as adapter:
+        started = time.monotonic()
+        report = adapter.poll()
+        assert time.monotonic() - started < 1.0
+        assert (report.code, report.claimed) == (ReturnCode.SUCCEED, 0)
+        assert adapter.pipeline.jobs == []
+
+
+def test_a_cycle_is_one_job_however_many_destinations_gave_something(bench: Bench) -> None:
+    deployment = bench.deploy(InputDestination=["queue://a", "queue://b"], PollQuantity=3)
+    fill(deployment, a=3, b=2)
+    with deployment.running() as adapter:
+        adapter.poll()
+        assert adapter.pipeline.jobs == ["poll cycle 1: 5 events"]
+
+
+def test_a_provider_error_in_mid_round_finishes_what_was_claimed_and_ends_the_poll(bench: Bench) -> None:
+    deployment = bench.deploy(InputDestination=["queue://a", "queue://b"], PollQuantity=5)
+    fill(deployment, a=3, b=1)
+    with deployment.running() as adapter:
+        target = Path(deployment.folders("b").target)
+        shutil.rmtree(target)
+        target.write_text("a file stands where the directory was")
+        report = adapter.poll()
+        assert report.code is ReturnCode.APPRESPONSETIMEOUT
+        assert report.provider_failed
+        assert str(target) in report.reason
+        assert (report.claimed, report.settled) == (1, 1)  # of the first round; no more was claimed
+        assert bench.called() == ["ID:a1"]
+        assert deployment.names("a") == ["4.a2.T", "4.a3.T"]
+        assert len(deployment.names("archive")) == 1
+
+
+def test_expired_messages_are_counted_and_are_neither_claimed_nor_events(bench: Bench) -> None:
+    deployment = bench.deploy(PollQuantity=2)
+    past, future = int(time.time() * 1000) - 1000, int(time.time() * 1000) + 600_000
+    for n in range(3):
+        deployment.drop("orders", "{}", f"4.old{n}.T.{past}")
+    deployment.drop("orders", '{"BusinessObject": "Order"}', f"4.new.T.{future}")
+    with deployment.running() as adapter:
+        report = adapter.poll()
+    summary = adapter.summary.as_dict()
+    assert (report.claimed, summary["claimed"], summary["published"], summary["expired"]) == (1, 1, 1, 3)
+    assert summary["destinations"]["queue://orders"]["expired"] == 3
+    assert [event["id"] for event in summary["events"]] == ["ID:new"]
+    assert len(deployment.names("orders", "expired")) == 3
+    assert bench.called() == ["ID:new"]
+
+
+def test_expired_messages_alone_are_a_poll_that_succeeds(bench: Bench) -> None:
+    deployment = bench.deploy()
+    deployment.drop("orders", "{}", "4.old.T.1000")
+    with deployment.running() as adapter:
+        report = adapter.drain()
+    assert (report.code, report.claimed, adapter.summary.total.expired) == (ReturnCode.SUCCEED, 0, 1)
+
+
+def test_a_drain_claims_until_the_inputs_are_empty(bench: Bench) -> None:
+    deployment = bench.deploy(InputDestination=["queue://a", "queue://b"], PollQuantity=2)
+    fill(deployment, a=7, b=3)
+    reports = []
+    with deployment.running() as adapter:
+        report = adapter.drain(reports.append)
+    assert report.code is ReturnCode.SUCCEED
+    assert [r.claimed for r in reports] == [4, 3, 2, 1]
+    assert sorted(bench.called()) == [f"ID:a{n}" for n in range(1, 8)] + [f"ID:b{n}" for n in range(1, 4)]
+    assert len(deployment.names("archive")) == 10
+
+
+def test_a_stop_lets_the_cycle_finish_and_claims_no_more(bench: Bench) -> None:
+    deployment = bench.deploy(PollQuantity=2)
+    fill(deployment, orders=9)
+    with deployment.running() as adapter:
+        adapter.drain(lambda report: adapter.request_stop())
+    done = len(deployment.names("archive"))
+    assert 2 <= done <= 4  # the cycle that ran, and the one that ran already when the stop came
+    assert len(deployment.names("orders")) == 9 - done
+    assert deployment.names("orders", "processing") == []
+    assert len(bench.called()) == done
