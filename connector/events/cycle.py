@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Final
 
 from connector.errors import ProviderError
 from connector.events.claiming import Batch, claim_round_robin
@@ -20,6 +21,11 @@ from connector.state.journal import JournalDirectory
 from connector.status import OutcomeKind, ReturnCode
 
 _log = logging.getLogger("connector.events")
+
+_PUBLISHED: Final = OutcomeKind.PUBLISHED.value
+_DUPLICATE: Final = OutcomeKind.DUPLICATE.value
+_FAILED: Final = OutcomeKind.FAILED.value
+_GIVEN_BACK: Final = OutcomeKind.GIVEN_BACK.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +192,7 @@ class EventCycles:
             if count >= self._settings.max_attempts and claim.sequence not in batch.decided:
                 reason = f"its delivery was begun {count} times and never came to an end (max_attempts)"
                 batch.decided[claim.sequence] = Outcome(
-                    claim.sequence, OutcomeKind.FAILED.value, None, None, reason, count, unread=True
+                    claim.sequence, _FAILED, None, None, reason, count, unread=True
                 )
 
     def _find_duplicates(self, batch: Batch, window: DuplicateWindow, in_flight: Sequence[str]) -> None:
@@ -218,9 +224,7 @@ class EventCycles:
         if self._window is not None:
             keys = batch.keys
             self._window.add(
-                keys[outcome.sequence]
-                for outcome in result.outcomes.values()
-                if outcome.kind == OutcomeKind.PUBLISHED.value
+                keys[outcome.sequence] for outcome in result.outcomes.values() if outcome.kind == _PUBLISHED
             )
 
     def _after(self, batch: Batch, result: Result, following: Batch, *, give_back: bool) -> None:
@@ -269,7 +273,7 @@ class EventCycles:
         return (
             result.error is not None
             or batch.failure is not None
-            or any(o.kind == OutcomeKind.GIVEN_BACK.value for o in result.outcomes.values())
+            or any(o.kind == _GIVEN_BACK for o in result.outcomes.values())
         )
 
     def _finish(self, batch: Batch) -> CycleReport:
@@ -296,7 +300,7 @@ class EventCycles:
             settlement = self._settling.settlement(claim, outcome, key, now)
             if settlement is not None:
                 settlements.append(settlement)
-            if outcome.kind == OutcomeKind.GIVEN_BACK.value:
+            if outcome.kind == _GIVEN_BACK:
                 report.code = ReturnCode.APPRESPONSETIMEOUT
                 report.reason = outcome.reason or ""
                 report.provider_failed = outcome.provider_failed
@@ -321,7 +325,7 @@ class EventCycles:
                 outcome.reason,
                 discarded=discarded,
             )
-            if outcome.kind not in (OutcomeKind.PUBLISHED.value, OutcomeKind.DUPLICATE.value):
+            if outcome.kind not in (_PUBLISHED, _DUPLICATE):
                 _log.warning("%s of %s: %s: %s", identity, claim.destination, outcome.kind, outcome.reason)
         if report.reason:
             _log.error("the poll ends: %s", report.reason)
@@ -338,4 +342,4 @@ def _report(batch: Batch, settled: int) -> CycleReport:
 
 
 def _duplicate(claim: Claim) -> Outcome:
-    return Outcome(claim.sequence, OutcomeKind.DUPLICATE.value, reason="it was published before", unread=True)
+    return Outcome(claim.sequence, _DUPLICATE, reason="it was published before", unread=True)

@@ -151,7 +151,10 @@ class CycleJob:
         lanes = make_lanes(self._order, claims)
         if attempts:
             lanes = [
-                [i._replace(delivery_count=i.delivery_count + attempts.get(i.sequence, 0)) for i in lane]
+                [
+                    (number, name, reference, count + attempts.get(number, 0))
+                    for number, name, reference, count in lane
+                ]
                 for lane in lanes
             ]
         payloads = [

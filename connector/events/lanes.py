@@ -39,7 +39,7 @@ def make_lanes(order: str, claims: Sequence[Claim]) -> list[list[WorkItem]]:
         name = names.get(destination)
         if name is None:
             name = names[destination] = str(destination)
-        item = WorkItem(claim.sequence, name, claim.reference, claim.delivery_count)
+        item = (claim.sequence, name, claim.reference, claim.delivery_count)
         key = lane_key(order, claim)
         if key is None:
             lanes[("alone", claim.sequence)] = [item]

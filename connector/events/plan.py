@@ -49,18 +49,16 @@ class EventPlan:
     stop_timeout: float = 30.0
 
 
-class WorkItem(NamedTuple):
-    """One claim, as a task sees it."""
+WorkItem = tuple[int, str, Any, int]
+"""One claim, as a task sees it: sequence, input destination, reference, deliveries begun before.
 
-    sequence: int
-    destination: str
-    reference: Any
-    delivery_count: int
+A plain tuple, because a thousand of them travel with every job.
+"""
 
 
 class Assignment(NamedTuple):
     """What one task has to do: events of different lanes in any order, those of one lane in theirs."""
 
     journal: str
-    """Path of its journal, without the number of the attempt."""
+    """Path of its journal."""
     lanes: list[list[WorkItem]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -62,6 +63,7 @@ class Publisher:
         self._plan = plan
         self._broker = Broker(plan.subscriptions)
         self._access = access
+        self._pid = os.getpid()
         self._external: dict[str, ProcessSink] = {}
         self._prepared: dict[str, tuple[DestinationSink, Destination]] = {}
         for subscription in plan.subscriptions:
@@ -90,6 +92,7 @@ class Publisher:
         confirmed: Sequence[str],
         journal: Journal,
         sequence: int,
+        reference: str,
     ) -> Publication:
         """Delivers to each subscriber that has not confirmed before.
 
@@ -106,7 +109,7 @@ class Publisher:
                 continue
             external = self._external.get(name)
             if external is None:
-                self._prepare(bo, event, name, result)
+                self._prepare(bo, event, f"{reference}|{name}", name, result)
                 if result.provider_failed:
                     break
                 continue
@@ -128,17 +131,19 @@ class Publisher:
                 raise
             except BaseException as error:  # asyncio.CancelledError and SystemExit are the process's own, too
                 result.failures.append(_reason(name, error))
+            if os.getpid() != self._pid:
+                os._exit(0)  # a fork that the process forgot to end: only its parent goes on
             faults.point("deliver")
         return result
 
-    def _prepare(self, bo: BusinessObject, event: Event, name: str, result: Publication) -> None:
+    def _prepare(self, bo: BusinessObject, event: Event, key: str, name: str, result: Publication) -> None:
+        # the key is the claim's, not the message's: two copies of one message may be at work together
         sink, destination = self._prepared[name]
         try:
             message = sink.prepare(bo, event)
         except Exception as error:
             result.failures.append(_reason(name, error))
             return
-        key = f"{self._plan.application}|{event.input_destination}|{event.id}|{name}"
         try:
             result.prepared.append(self._access.prepare(destination, message, key))
         except ProviderError as error:

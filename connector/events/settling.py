@@ -33,6 +33,11 @@ _COPIES: Final = {
 }
 
 
+_PUBLISHED: Final = OutcomeKind.PUBLISHED.value
+_GIVEN_BACK: Final = OutcomeKind.GIVEN_BACK.value
+_IN_DOUBT: Final = OutcomeKind.IN_DOUBT.value
+
+
 class Settling:
     """Decides what settles an event.
 
@@ -42,8 +47,9 @@ class Settling:
     """
 
     def __init__(self, copies: CopyDestinations, *, remember: bool) -> None:
-        self._copies = copies
+        self._copies = {kind: copies.of(kind) for kind in _COPIES}
         self._remember = remember
+        self._properties: dict[tuple[object, ...], dict[str, PropertyValue]] = {}
 
     def settlement(self, claim: Claim, outcome: Outcome, key: str | None, now: str) -> Settlement | None:
         """The settlement of a claim; None where the message stays where it is, in doubt.
@@ -54,48 +60,60 @@ class Settling:
             now: :func:`timestamp` of the cycle.
         """
         kind = outcome.kind
-        if kind == OutcomeKind.IN_DOUBT.value:
+        if kind == _IN_DOUBT:
             return None
-        discards = [unpack_prepared(packed) for packed in outcome.discards]
-        if kind == OutcomeKind.GIVEN_BACK.value:
-            properties: dict[str, PropertyValue] = {}
-            if outcome.delivered:
-                properties["connector_outcome"] = kind
-                properties["connector_delivered"] = join_names(outcome.delivered)
-            return Settlement(
-                claim,
-                give_back=True,
-                delivery_count=claim.delivery_count,
-                properties=properties,
-                discards=discards,
-            )
+        if kind == _GIVEN_BACK:
+            return self._given_back(claim, outcome)
         published = None
-        if self._remember and kind == OutcomeKind.PUBLISHED.value:
+        if self._remember and kind == _PUBLISHED:
             published = key if key is not None else claim.duplicate_key
+        return Settlement(
+            claim,
+            self._copies[kind],
+            self._copy_properties(claim, outcome, now),
+            sends=[unpack_prepared(packed) for packed in outcome.sends] if outcome.sends else (),
+            discards=[unpack_prepared(packed) for packed in outcome.discards] if outcome.discards else (),
+            published=published,
+        )
+
+    @staticmethod
+    def _given_back(claim: Claim, outcome: Outcome) -> Settlement:
+        properties: dict[str, PropertyValue] = {}
+        if outcome.delivered:
+            properties["connector_outcome"] = outcome.kind
+            properties["connector_delivered"] = join_names(outcome.delivered)
+        return Settlement(
+            claim,
+            give_back=True,
+            delivery_count=claim.delivery_count,
+            properties=properties,
+            discards=[unpack_prepared(packed) for packed in outcome.discards],
+        )
+
+    def _copy_properties(self, claim: Claim, outcome: Outcome, now: str) -> dict[str, PropertyValue]:
+        """The properties of a copy. Those of a cycle are few, so equal ones are one dict."""
         attempts, delivered = outcome.attempts, outcome.delivered
         if outcome.unread:
             earlier, confirmed = history(claim.headers())
             attempts += earlier
-            if kind == OutcomeKind.FAILED.value:
+            if outcome.kind == OutcomeKind.FAILED.value:
                 delivered = (*confirmed, *(name for name in delivered if name not in confirmed))
-        properties = {
-            "connector_origin_destination": str(claim.destination),
-            "connector_outcome": kind,
-            "connector_time": now,
-            "connector_attempts": attempts,
-        }
-        if outcome.reason:
-            properties["connector_reason"] = outcome.reason
-        if delivered:
-            properties["connector_delivered"] = join_names(delivered)
-        return Settlement(
-            claim,
-            copy_to=self._copies.of(kind),
-            properties=properties,
-            sends=[unpack_prepared(packed) for packed in outcome.sends],
-            discards=discards,
-            published=published,
-        )
+        key = (claim.destination, outcome.kind, now, attempts, outcome.reason, delivered)
+        properties = self._properties.get(key)
+        if properties is None:
+            if len(self._properties) > 1000:
+                self._properties.clear()
+            properties = self._properties[key] = {
+                "connector_origin_destination": str(claim.destination),
+                "connector_outcome": outcome.kind,
+                "connector_time": now,
+                "connector_attempts": attempts,
+            }
+            if outcome.reason:
+                properties["connector_reason"] = outcome.reason
+            if delivered:
+                properties["connector_delivered"] = join_names(delivered)
+        return properties
 
 
 def untouched(claim: Claim) -> Settlement:

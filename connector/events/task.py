@@ -72,11 +72,11 @@ class Task:
                 for item in lane:
                     if self._progress.stopping:
                         return outcomes
-                    self._progress.enter(item.sequence)
+                    self._progress.enter(item[0])
                     outcome, begun = self._event(item, journal)
                     data = outcome.to_json()
                     if begun:
-                        journal.done(item.sequence, data)
+                        journal.done(item[0], data)
                         faults.point("done")
                     outcomes.append(data)
                     if outcome.kind == _GIVEN_BACK:
@@ -90,26 +90,27 @@ class Task:
 
     def _event(self, item: WorkItem, journal: Journal) -> tuple[Outcome, bool]:
         """The outcome of one event, and whether its delivery was begun."""
-        sequence = item.sequence
-        attempts = item.delivery_count
+        sequence, destination, reference, attempts = item
         confirmed: tuple[str, ...] = ()
         unread = True
         object_name: str | None = None
         verb: str | None = None
         try:
-            message = self._access.load(item.reference, self._plan.max_body)
+            message = self._access.load(reference, self._plan.max_body)
             earlier, confirmed = history(message)
             attempts += earlier
             unread = False
-            bo = self._converter.convert(message, item.destination)
+            bo = self._converter.convert(message, destination)
             object_name, verb = bo.type, bo.verb
             subscribers = self._publisher.subscribers(bo)
             if not subscribers:
                 reason = f"no subscription wants {object_name}.{verb}"
                 return Outcome(sequence, _UNSUBSCRIBED, object_name, verb, reason, attempts), False
-            message.destination = item.destination
-            event = Event(message.message_id or "", item.destination, attempts + 1, message)
-            publication = self._publisher.publish(bo, event, subscribers, confirmed, journal, sequence)
+            message.destination = destination
+            event = Event(message.message_id or "", destination, attempts + 1, message)
+            publication = self._publisher.publish(
+                bo, event, subscribers, confirmed, journal, sequence, reference
+            )
         except UnknownBusinessObject as error:
             return Outcome(sequence, _UNSUBSCRIBED, None, None, shorten(str(error)), attempts), False
         except MalformedData as error:

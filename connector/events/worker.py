@@ -14,6 +14,7 @@ at work, within ``stop_timeout``, so that as little as possible is in doubt.
 from __future__ import annotations
 
 import ctypes
+import functools
 import gc
 import mmap
 import os
@@ -109,8 +110,8 @@ class Runner:
         os.close(answer_write)
         self._ended = os.pidfd_open(self.pid)
 
-    def run(self, assignment: Assignment) -> list[bytes]:
-        """Outcomes of an assignment, as JSON.
+    def run(self, assignment: bytes) -> bytes:
+        """Outcomes of a pickled assignment, as JSON, with commas between.
 
         Raises:
             RunnerEnded: the runner is gone; the journal says how far it came.
@@ -118,14 +119,14 @@ class Runner:
         """
         self.progress.reset()
         try:
-            _send(self._commands, pickle.dumps(assignment))
+            _send(self._commands, assignment)
         except BrokenPipeError:
             raise RunnerEnded(self._how_it_ended()) from None
         answer = self._receive()
         kind, _, data = answer.partition(b"\n")
         if kind == b"E":
             raise PipelineError(data.decode())
-        return data.split(b"\n") if data else []
+        return data
 
     def _receive(self) -> bytes:
         poll = select.poll()
@@ -188,33 +189,40 @@ def run_assignment(plan_bytes: bytes, deployment: str, payload: bytes) -> bytes:
     Raises:
         PipelineError: processes or data handlers cannot be loaded here.
     """
-    assignment: Assignment = pickle.loads(payload)  # from our own driver
+    runner = _runner(plan_bytes, deployment)
+    try:
+        outcomes = runner.run(payload)
+    except RunnerEnded as ended:
+        supervision = _Supervision(plan_bytes, deployment, pickle.loads(payload))  # from our own driver
+        outcomes = b",".join(supervision.run(runner, ended))
+    return b"[" + outcomes + b"]"
+
+
+@functools.lru_cache(maxsize=4)
+def _plan(plan_bytes: bytes) -> EventPlan:
     plan: EventPlan = pickle.loads(plan_bytes)  # from our own driver
-    outcomes = _Supervision(plan, plan_bytes, deployment).run(assignment)
-    return b"[" + b",".join(outcomes) + b"]"
+    return plan
 
 
 def check_worker(plan_bytes: bytes, deployment: str, payload: bytes) -> bytes:
     """Loads everything an event needs, runs none; for the probe at start. Returns the pid."""
-    plan: EventPlan = pickle.loads(plan_bytes)  # from our own driver
-    plan.access.open().check()
-    runner = _runner(plan, plan_bytes, deployment)
+    _plan(plan_bytes).access.open().check()
     try:
-        runner.run(Assignment("", []))
+        _runner(plan_bytes, deployment).run(pickle.dumps(Assignment("", [])))
     except RunnerEnded as ended:
         _runners.clear()
         raise PipelineError(f"the worker {ended.why} while it loaded processes and data handlers") from None
     return str(os.getpid()).encode()
 
 
-def _runner(plan: EventPlan, plan_bytes: bytes, deployment: str) -> Runner:
+def _runner(plan_bytes: bytes, deployment: str) -> Runner:
     key = (plan_bytes, deployment)
     runner = _runners.get(key)
     if runner is None:
         for old in _runners.values():  # another plan: the adapter has started anew
             old.kill()
         _runners.clear()
-        runner = _runners[key] = Runner(plan, deployment)
+        runner = _runners[key] = Runner(_plan(plan_bytes), deployment)
     return runner
 
 
@@ -226,96 +234,101 @@ def stop_runners() -> None:
 
 
 class _Supervision:
-    """Brings one assignment to its end, however many runners that takes."""
+    """Brings an assignment to its end after its runner has ended, however many more that takes."""
 
-    def __init__(self, plan: EventPlan, plan_bytes: bytes, deployment: str) -> None:
-        self._plan = plan
+    def __init__(self, plan_bytes: bytes, deployment: str, assignment: Assignment) -> None:
+        self._plan = _plan(plan_bytes)
         self._plan_bytes = plan_bytes
         self._deployment = deployment
+        self._journal = assignment.journal
+        self._lanes = [lane for lane in assignment.lanes if lane]
         self._attempt = 0
         self._deaths: dict[int, int] = {}
+        self._outcomes: list[bytes] = []
 
-    def run(self, assignment: Assignment) -> list[bytes]:
-        lanes = [lane for lane in assignment.lanes if lane]
-        outcomes: list[bytes] = []
-        while lanes:
-            alone = lanes[0][0].sequence in self._deaths
-            batch = [[lanes[0][0]]] if alone else lanes
-            ended = self._once(assignment.journal, batch, outcomes)
-            finished, stopped = _finished(outcomes)
-            if stopped:
-                break
-            lanes = [rest for lane in lanes if (rest := [i for i in lane if i.sequence not in finished])]
-            if ended is None:
-                if not alone:
-                    break
+    def run(self, runner: Runner, ended: RunnerEnded) -> list[bytes]:
+        """All outcomes, those from before the end of ``runner`` included.
+
+        Raises:
+            PipelineError: workers end before they do anything.
+        """
+        self._learn(self._journal, runner, ended)
+        while self._lanes:
+            first = self._lanes[0][0]
+            alone = first[0] in self._deaths
+            batch = [[first]] if alone else self._lanes
+            self._attempt += 1
+            path = f"{self._journal}.{self._attempt}"
+            runner = _runner(self._plan_bytes, self._deployment)
+            try:
+                answer = runner.run(pickle.dumps(Assignment(path, self._counted(batch))))
+            except RunnerEnded as again:
+                self._learn(path, runner, again)
                 continue
-            self._blame(ended, lanes, outcomes)
-            finished, stopped = _finished(outcomes)
-            if stopped:
-                break
-            lanes = [rest for lane in lanes if (rest := [i for i in lane if i.sequence not in finished])]
-        return outcomes
+            if answer:
+                self._outcomes.extend(orjson.dumps(values) for values in orjson.loads(b"[" + answer + b"]"))
+            self._drop_finished()
+            if not alone:
+                break  # what is left was left untouched on purpose
+        return self._outcomes
 
-    def _once(self, journal: str, lanes: list[list[WorkItem]], outcomes: list[bytes]) -> RunnerEnded | None:
-        """One run of a runner; adds its outcomes, also those that only its journal knows."""
-        self._attempt += 1
-        path = f"{journal}.{self._attempt}"
-        runner = _runner(self._plan, self._plan_bytes, self._deployment)
-        counted = [
+    def _counted(self, lanes: list[list[WorkItem]]) -> list[list[WorkItem]]:
+        """The lanes, with the deliveries that ended a worker added to those begun before."""
+        return [
             [
-                item._replace(delivery_count=item.delivery_count + self._deaths.get(item.sequence, 0))
-                for item in lane
+                (number, name, reference, begun + self._deaths.get(number, 0))
+                for number, name, reference, begun in lane
             ]
             for lane in lanes
         ]
-        try:
-            outcomes.extend(runner.run(Assignment(path, counted)))
-            return None
-        except RunnerEnded as ended:
-            self._culprit = runner.progress.read()[0]
-            _runners.clear()
-            found = CycleJournal()
-            try:
-                read_journal(path, found)
-            except FileNotFoundError:
-                pass
-            outcomes.extend(orjson.dumps(values) for values in found.done.values())
-            return ended
 
-    def _blame(self, ended: RunnerEnded, lanes: list[list[WorkItem]], outcomes: list[bytes]) -> None:
-        """Finds the event that ended the worker: it runs again alone, or has failed, or stays in doubt."""
-        item = next((i for lane in lanes for i in lane if i.sequence == self._culprit), None)
-        if item is None:
-            if self._culprit == _NOTHING:
-                raise PipelineError(f"the worker {ended.why} before its first event")
-            return  # it had its outcome already: the runner died between two events
-        deaths = self._deaths[item.sequence] = self._deaths.get(item.sequence, 0) + 1
-        attempts = item.delivery_count + deaths
+    def _learn(self, path: str, runner: Runner, ended: RunnerEnded) -> None:
+        """What the journal of an ended runner says; then who is to blame."""
+        _runners.clear()
+        found = CycleJournal()
+        try:
+            read_journal(path, found)
+        except FileNotFoundError:
+            pass
+        self._outcomes.extend(orjson.dumps(values) for values in found.done.values())
+        culprit = runner.progress.read()[0]
+        self._drop_finished()
+        item = next((item for lane in self._lanes for item in lane if item[0] == culprit), None)
+        if item is not None:
+            self._blame(item, ended)
+            self._drop_finished()
+        elif culprit == _NOTHING:
+            raise PipelineError(f"the worker {ended.why} before its first event")
+
+    def _blame(self, item: WorkItem, ended: RunnerEnded) -> None:
+        """The event that ended the worker runs again alone, or has failed, or stays in doubt."""
+        sequence = item[0]
+        deaths = self._deaths[sequence] = self._deaths.get(sequence, 0) + 1
+        attempts = item[3] + deaths
         if not self._plan.rerun:
-            reason = f"its worker {ended.why}"
-            kind = OutcomeKind.IN_DOUBT.value
+            kind, reason = OutcomeKind.IN_DOUBT.value, f"its worker {ended.why}"
         elif attempts >= self._plan.max_attempts:
             times = "once" if attempts == 1 else f"{attempts} times"
-            reason = f"its worker {ended.why}; it was tried {times} (max_attempts)"
             kind = OutcomeKind.FAILED.value
+            reason = f"its worker {ended.why}; it was tried {times} (max_attempts)"
         else:
             # alone, before everything else: it keeps its place in its lane
-            lanes.sort(key=lambda lane: lane[0].sequence != item.sequence)
+            self._lanes.sort(key=lambda lane: lane[0][0] != sequence)
             return
-        outcome = Outcome(item.sequence, kind, None, None, reason, attempts, unread=True)
-        outcomes.append(outcome.to_json())
+        outcome = Outcome(sequence, kind, None, None, reason, attempts, unread=True)
+        self._outcomes.append(outcome.to_json())
 
-
-def _finished(outcomes: list[bytes]) -> tuple[set[int], bool]:
-    """Which events have an outcome, and whether one was given back, which stops the rest."""
-    finished = set()
-    stopped = False
-    for data in outcomes:
-        values = orjson.loads(data)
-        finished.add(values[0])
-        stopped = stopped or values[1] == OutcomeKind.GIVEN_BACK.value
-    return finished, stopped
+    def _drop_finished(self) -> None:
+        """Takes out the events that have an outcome; one that was given back stops all others."""
+        finished = set()
+        for data in self._outcomes:
+            values = orjson.loads(data)
+            if values[1] == OutcomeKind.GIVEN_BACK.value:
+                self._lanes = []
+                return
+            finished.add(values[0])
+        lanes = ([item for item in lane if item[0] not in finished] for lane in self._lanes)
+        self._lanes = [lane for lane in lanes if lane]
 
 
 def _runner_main(
@@ -351,8 +364,8 @@ def _runner_main(
                 task = Task(plan, deployment, progress)
                 gc.collect()
                 gc.freeze()
-            lanes = [[WorkItem(*item) for item in lane] for lane in assignment.lanes]
-            answer = b"O\n" + b"\n".join(task.run(assignment.journal, lanes) if lanes else [])
+            lanes = assignment.lanes
+            answer = b"O\n" + b",".join(task.run(assignment.journal, lanes) if lanes else [])
         except ConnectorError as error:
             answer = b"E\n" + str(error).encode("utf-8", "backslashreplace")
         except Exception:

@@ -13,6 +13,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 Function = Callable[[bytes, str, bytes], bytes]
@@ -37,28 +38,35 @@ def task(
         import os
         import sys
 
-        packages, place = code, deployment
-        if archive:
-            from pyspark import SparkFiles
+        if "connector.spark.worker" not in sys.modules:
+            packages = code
+            if archive:
+                from pyspark import SparkFiles
 
-            root = os.path.join(SparkFiles.getRootDirectory(), archive)
-            packages, place = os.path.join(root, "code"), os.path.join(root, "deployment")
-        if packages not in sys.path:
-            sys.path.insert(0, packages)
-        from connector.spark.worker import calls
+                # Spark names it relative to the executor's directory, which is still the current one.
+                packages = os.path.abspath(os.path.join(SparkFiles.getRootDirectory(), archive, "code"))
+            if packages not in sys.path:
+                sys.path.insert(0, packages)
+        from connector.spark.worker import calls, shipped_deployment
 
-        return calls(function, plan.value, place, payloads)
+        return calls(function, plan.value, shipped_deployment() if archive else deployment, payloads)
 
     return on_worker
+
+
+@functools.cache
+def shipped_deployment() -> str:
+    """The deployment's directory on a worker that got it with this code, in one archive."""
+    return str(Path(__file__).parents[3] / "deployment")
 
 
 def calls(function: str, plan: bytes, deployment: str, payloads: Iterable[bytes]) -> Iterator[bytes]:
     """Calls ``function`` for each payload; the deployment is the working directory and importable."""
     _enter(deployment)
     call = resolve(function)
-    _freeze()
     for payload in payloads:
         yield call(plan, deployment, payload)
+    _freeze(function, plan)
 
 
 @functools.cache
@@ -81,9 +89,10 @@ def _enter(deployment: str) -> None:
         sys.path.append(deployment)  # at the end: a user's json.py hides nothing
 
 
-@functools.cache
-def _freeze() -> None:
-    """PySpark's daemon collects garbage after every task; what a worker has loaded once is none."""
+@functools.lru_cache(maxsize=8)
+def _freeze(_function: str, _plan: bytes) -> None:
+    """PySpark's daemon collects garbage after every task; what the first task has loaded is none."""
+    gc.unfreeze()
     gc.collect()
     gc.freeze()
 

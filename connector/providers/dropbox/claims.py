@@ -68,6 +68,7 @@ class DropboxClaim:
     __slots__ = (
         "_full",
         "_headers",
+        "_id",
         "_layout",
         "cycle",
         "destination",
@@ -99,6 +100,7 @@ class DropboxClaim:
         self.sequence = sequence
         self.owner = owner
         self._full: str | None = None
+        self._id: str | None = None
 
     @property
     def reference(self) -> str:
@@ -122,7 +124,9 @@ class DropboxClaim:
 
     @property
     def message_id(self) -> str:
-        return codec.message_id(self.full_name)
+        if self._id is None:
+            self._id = codec.message_id(self.full_name)
+        return self._id
 
     @property
     def group_id(self) -> str | None:
@@ -134,9 +138,11 @@ class DropboxClaim:
 
     @property
     def duplicate_key(self) -> str:
-        name = self.full_name
-        key = f"{self.destination}|{codec.message_id(name)}".replace("\n", "%0A")
-        fields = codec.split(name)
+        identity = self.message_id
+        key = f"{self.home.text}|{identity}"
+        if "\n" in key:
+            key = key.replace("\n", "%0A")
+        fields = codec.split(self.full_name)
         if fields is not None and not codec.is_bare(fields.properties):
             return key
         try:  # a bare name may be used again for another message: the file itself tells them apart

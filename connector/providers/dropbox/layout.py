@@ -27,6 +27,7 @@ class QueueFolders:
     """The folders of one queue, as absolute paths without a slash at the end."""
 
     destination: Destination
+    text: str
     base: str
     working: str
     target: str
@@ -91,7 +92,7 @@ class Layout:
         if folders is None:
             base = os.path.join(self.root, destination.name, self.incoming).rstrip("/")
             paths = (os.path.join(base, folder) for folder in FOLDERS)
-            folders = QueueFolders(destination, base, *paths)
+            folders = QueueFolders(destination, str(destination), base, *paths)
             self._queues[destination] = folders
         return folders
 

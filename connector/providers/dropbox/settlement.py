@@ -49,7 +49,8 @@ class Settler:
         self._window = window
         self._keep = keep
         self._records = 0
-        self._suffixes: dict[tuple[tuple[str, PropertyValue], ...], str] = {}
+        self._prefix = len(layout.root) + 1
+        self._suffixes: dict[int, tuple[Mapping[str, PropertyValue], str]] = {}
 
     def settle(self, settlements: Sequence[Settlement]) -> None:
         """See :meth:`connector.messaging.provider.Connection.settle`."""
@@ -117,43 +118,34 @@ class Settler:
             raise ProviderError(f"cannot finish the transaction record {path}: {error.strerror}") from error
         faults.point("settle.finished")
 
-    def _moves(self, settlement: Settlement) -> Iterable[Move]:
+    def _moves(self, settlement: Settlement) -> list[Move]:
         claim = settlement.claim
         assert isinstance(claim, DropboxClaim)
-        for prepared in settlement.sends:
-            working, target = prepared.handle
-            yield Move("sent", working, target)
-        for prepared in settlement.discards:
-            yield Move("received", prepared.handle[0], None)
+        moves = []
+        if settlement.sends or settlement.discards:
+            moves += [Move("sent", *prepared.handle) for prepared in settlement.sends]
+            moves += [Move("received", prepared.handle[0], None) for prepared in settlement.discards]
+        home = claim.home
+        rollback = f"{self._relative(home.target)}/{claim.name}" if claim.owner is None else None
         if settlement.give_back:
-            folder, name = self._layout.relative(claim.home.target), self._returned_name(settlement, claim)
+            name = self._returned_name(settlement, claim)
+            target: str | None = f"{self._relative(home.target)}/{name}"
         elif settlement.copy_to is not None:
-            folder = self._layout.relative(self._layout.queue(settlement.copy_to).target)
             name = self._copy_name(claim, settlement.properties)
+            target = f"{self._relative(self._layout.queue(settlement.copy_to).target)}/{name}"
+        elif self._keep:
+            name = claim.name if claim.owner is None else codec.without_properties(claim.name, (codec.OWNER,))
+            target = f"{self._relative(home.processed)}/{name}"
         else:
-            folder, name = self._layout.relative(claim.home.processed), claim.name
-            if claim.owner is not None:
-                name = codec.without_properties(name, (codec.OWNER,))
-            if not self._keep:
-                yield Move("received", claim.path, None, published=settlement.published)
-                yield from self._without_sidecar(claim)
-                return
-        yield Move(
-            "received",
-            claim.path,
-            f"{folder}/{name}",
-            rollback=f"{self._layout.relative(claim.home.target)}/{claim.name}"
-            if claim.owner is None
-            else None,
-            published=settlement.published,
-        )
-        if headers.key_of(claim.name) != headers.key_of(name):
-            yield from self._without_sidecar(claim)
-
-    def _without_sidecar(self, claim: DropboxClaim) -> Iterable[Move]:
+            name, target, rollback = "", None, None
+        moves.append(Move("received", claim.path, target, rollback, settlement.published))
         key = headers.key_of(claim.name)
-        if key is not None:
-            yield Move("received", self._layout.relative(self._store.path(key)), None)
+        if key is not None and key != headers.key_of(name):  # the sidecar goes with its file
+            moves.append(Move("received", self._relative(self._store.path(key)), None))
+        return moves
+
+    def _relative(self, path: str) -> str:
+        return path[self._prefix :]
 
     def _copy_name(self, claim: DropboxClaim, properties: Mapping[str, PropertyValue]) -> str:
         suffix = self._suffix(properties)
@@ -167,16 +159,16 @@ class Settler:
         return copy
 
     def _suffix(self, properties: Mapping[str, PropertyValue]) -> str:
-        """The encoded pairs; those of a cycle are few, so they are encoded once."""
-        key = tuple(properties.items())
-        suffix = self._suffixes.get(key)
-        if suffix is None:
-            if len(self._suffixes) > 1000:
-                self._suffixes.clear()
-            suffix = "&".join(
-                codec.encode_property(name, natural_type(value), value) for name, value in properties.items()
-            )
-            self._suffixes[key] = suffix
+        """The encoded pairs; those of a cycle are few and shared, so they are encoded once."""
+        known = self._suffixes.get(id(properties))
+        if known is not None and known[0] is properties:
+            return known[1]
+        suffix = "&".join(
+            codec.encode_property(name, natural_type(value), value) for name, value in properties.items()
+        )
+        if len(self._suffixes) > 1000:
+            self._suffixes.clear()
+        self._suffixes[id(properties)] = (properties, suffix)
         return suffix
 
     def _returned_name(self, settlement: Settlement, claim: DropboxClaim) -> str:
