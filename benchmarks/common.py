@@ -51,7 +51,8 @@ def take(customer, event):
 def machine() -> str:
     """One line about where this was measured."""
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
-    return f"{os.cpu_count()} cores, Python {platform.python_version()}, {platform.system()} {platform.release()}, load {load}"
+    system = f"{platform.system()} {platform.release()}"
+    return f"{os.cpu_count()} cores, Python {platform.python_version()}, {system}, load {load}"
 
 
 @contextmanager
@@ -108,14 +109,18 @@ def json_body(number: int) -> bytes:
     addresses = ",".join(
         f'{{"Street":"{street} Harbour Street","City":"Hamburg","Country":"DE"}}' for street in range(3)
     )
-    head = f'{{"CustomerId":"{number}","Name":"Customer {number}","Limit":{number % 1000}.5,"Since":"2026-01-31","Address":[{addresses}],"Notes":"'
+    head = (
+        f'{{"CustomerId":"{number}","Name":"Customer {number}","Limit":{number % 1000}.5,'
+        f'"Since":"2026-01-31","Address":[{addresses}],"Notes":"'
+    )
     return (head + "n" * (1022 - len(head)) + '"}').encode()
 
 
 def xml_body(number: int) -> bytes:
     """The same as XML."""
     addresses = "".join(
-        f"<Address><Street>{street} Harbour Street</Street><City>Hamburg</City><Country>DE</Country></Address>"
+        f"<Address><Street>{street} Harbour Street</Street>"
+        "<City>Hamburg</City><Country>DE</Country></Address>"
         for street in range(3)
     )
     head = (

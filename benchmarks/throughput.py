@@ -80,9 +80,8 @@ def main() -> None:
         with scratch(arguments.disk or "/dev/shm") as directory:
             plain_rates, rates = measure(directory, queues, arguments.messages, arguments.runs)
         ratio = statistics.median(a / b for a, b in zip(rates, plain_rates, strict=True))
-        print(
-            f"{count} queue{'s' * (count > 1)}: adapter {spread(rates)}/s, plain {spread(plain_rates)}/s, ratio {ratio:.2f}"
-        )
+        what = f"{count} queue{'s' * (count > 1)}"
+        print(f"{what}: adapter {spread(rates)}/s, plain {spread(plain_rates)}/s, ratio {ratio:.2f}")
         sys.stdout.flush()
 
 

@@ -104,7 +104,10 @@ class Adapter:
                 self._instance.close()
 
     def request_stop(self) -> None:
-        """No more is claimed; what is in flight has ``stop_timeout`` to finish. From any thread or signal handler."""
+        """No more is claimed; what is in flight has ``stop_timeout`` to finish.
+
+        For any thread, and for a signal handler.
+        """
         self._stop.set()
         if self._polling is not None:
             self._polling.cycles.stopping = True
@@ -165,7 +168,11 @@ class Adapter:
         return self._restarted(self._guarded(self._recover_only))
 
     def _restarted(self, report: CycleReport) -> CycleReport:
-        if report.code is ReturnCode.APPRESPONSETIMEOUT and report.provider_failed and not self._stop.is_set():
+        if (
+            report.code is ReturnCode.APPRESPONSETIMEOUT
+            and report.provider_failed
+            and not self._stop.is_set()
+        ):
             self.restart(report.reason)
         return report
 
@@ -212,9 +219,7 @@ class Adapter:
             _log.error("%s", error)
             polling.abandon()
             self._polling = None
-            return CycleReport(
-                ReturnCode.APPRESPONSETIMEOUT, reason=str(error), provider_failed=True
-            )
+            return CycleReport(ReturnCode.APPRESPONSETIMEOUT, reason=str(error), provider_failed=True)
 
     def _recover_and_poll(self, polling: Polling) -> CycleReport:
         recovered = self.recover_if_due()

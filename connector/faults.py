@@ -1,10 +1,11 @@
 """Named places at which a test may make this process fail.
 
 ``CONNECTOR_FAULT=settle.committing:2=kill`` ends the process with SIGKILL the second time it
-reaches that place; ``killgroup`` does so to its whole process group, ``enospc`` and ``eacces`` raise the
-error that a full or forbidden disk would, and ``pause`` makes a file ``<place>.<pid>`` in ``CONNECTOR_FAULT_DIRECTORY`` and
-waits until that is removed, so that somebody else can do the killing. Several are separated by commas;
-each process counts for itself. Without the variable a place costs one empty call. The places of an event's life, in its order::
+reaches that place; ``killgroup`` does so to its whole process group, ``enospc`` and ``eacces`` raise
+the error that a full or forbidden disk would, and ``pause`` makes a file ``<place>.<pid>`` in
+``CONNECTOR_FAULT_DIRECTORY`` and waits until that is removed, so that somebody else can do the killing.
+Several are separated by commas; each process counts for itself. Without the variable a place costs one
+empty call. The places of an event's life, in its order::
 
     claim  begin  deliver  done  settle.record  settle.committing  settle.move  settle.finished
 """
@@ -17,7 +18,6 @@ import signal
 import time
 from collections.abc import Callable
 from typing import Final
-
 
 _ACTIONS: Final = ("kill", "killgroup", "pause", "enospc", "eacces")
 

@@ -79,7 +79,9 @@ def _handler_specs(configuration: Configuration) -> list[HandlerSpec]:
     options = configuration.metaobjects.handler_options
     found: dict[tuple[str, str], HandlerSpec] = {}
     if settings.data_handler_class_name:
-        found[settings.data_handler_class_name, ""] = spec_for_class(settings.data_handler_class_name, directory)
+        found[settings.data_handler_class_name, ""] = spec_for_class(
+            settings.data_handler_class_name, directory
+        )
     for mime_type in catalogue.mime_types:
         given = options.get(settings.data_handler_config_mo, {}).get(mime_type)
         found[mime_type, ""] = catalogue.spec(mime_type, given)

@@ -79,8 +79,12 @@ def _service(adapter: Adapter, stopped: threading.Event) -> int:
     service = Service(adapter)
     if stopped.is_set():
         return 0
-    watcher = threading.Thread(target=lambda: (stopped.wait(), service.stop()), daemon=True)
-    watcher.start()
+
+    def stop_when_told() -> None:
+        stopped.wait()
+        service.stop()
+
+    threading.Thread(target=stop_when_told, daemon=True).start()
     failure = service.run()
     if failure is not None:
         note(f"connector: APPRESPONSETIMEOUT: {failure}")
@@ -108,4 +112,3 @@ def _signals(request_stop: Callable[[], None]) -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-

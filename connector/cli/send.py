@@ -28,12 +28,12 @@ def send(
     type: Annotated[str | None, typer.Option(metavar="T", help="JMSType.")] = None,
     property: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME:TYPE=VALUE", help=f"A property; TYPE is one of {', '.join(PROPERTY_TYPES)}."),
+        typer.Option(metavar="NAME:TYPE=VALUE", help=f"A property. TYPE: {' '.join(PROPERTY_TYPES)}."),
     ] = None,
     correlation_id: Annotated[str | None, typer.Option(metavar="C", help="JMSCorrelationID.")] = None,
     reply_to: Annotated[str | None, typer.Option(metavar="D", help="JMSReplyTo, a destination.")] = None,
     priority: Annotated[
-        int | None, typer.Option(metavar="N", min=-(1 << 31), max=(1 << 31) - 1, help="JMSPriority; default 4.")
+        int | None, typer.Option(metavar="N", min=-(2**31), max=2**31 - 1, help="JMSPriority; default 4.")
     ] = None,
     expires_in: Annotated[
         int | None, typer.Option(metavar="MS", min=0, help="Milliseconds until it expires; 0 = never.")

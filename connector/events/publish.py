@@ -92,7 +92,7 @@ class Publisher:
         confirmed: Sequence[str],
         journal: Journal,
         sequence: int,
-        reference: str,
+        reference: object,
     ) -> Publication:
         """Delivers to each subscriber that has not confirmed before.
 
@@ -131,8 +131,9 @@ class Publisher:
                 raise
             except BaseException as error:  # asyncio.CancelledError and SystemExit are the process's own, too
                 result.failures.append(_reason(name, error))
-            if os.getpid() != self._pid:
-                os._exit(0)  # a fork that the process forgot to end: only its parent goes on
+            finally:
+                if os.getpid() != self._pid:
+                    os._exit(0)  # a fork that the process forgot to end: only its parent goes on
             faults.point("deliver")
         return result
 

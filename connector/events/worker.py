@@ -168,7 +168,9 @@ class Runner:
             except OSError:
                 pass
         if os.WIFSIGNALED(status):
-            return f"was ended by {signal.Signals(os.WTERMSIG(status)).name}"
+            number = os.WTERMSIG(status)
+            known = {one.value: one.name for one in signal.Signals}  # real-time signals have no name
+            return f"was ended by {known.get(number, f'signal {number}')}"
         return f"ended with status {os.waitstatus_to_exitcode(status)}"
 
 
@@ -244,6 +246,7 @@ class _Supervision:
         self._lanes = [lane for lane in assignment.lanes if lane]
         self._attempt = 0
         self._deaths: dict[int, int] = {}
+        self._barren = 0
         self._outcomes: list[bytes] = []
 
     def run(self, runner: Runner, ended: RunnerEnded) -> list[bytes]:
@@ -295,17 +298,21 @@ class _Supervision:
         self._drop_finished()
         item = next((item for lane in self._lanes for item in lane if item[0] == culprit), None)
         if item is not None:
-            self._blame(item, ended)
+            self._blame(item, ended, begun=culprit in found.begun)
             self._drop_finished()
         elif culprit == _NOTHING:
+            # it was idle when it was ended; if the next one does no better, it is not chance
+            self._barren += 1
+            if self._barren == 1:
+                return
             raise PipelineError(f"the worker {ended.why} before its first event")
 
-    def _blame(self, item: WorkItem, ended: RunnerEnded) -> None:
-        """The event that ended the worker runs again alone, or has failed, or stays in doubt."""
+    def _blame(self, item: WorkItem, ended: RunnerEnded, *, begun: bool) -> None:
+        """The event that ended the worker runs again alone, or has failed, or, once begun, stays in doubt."""
         sequence = item[0]
         deaths = self._deaths[sequence] = self._deaths.get(sequence, 0) + 1
         attempts = item[3] + deaths
-        if not self._plan.rerun:
+        if begun and not self._plan.rerun:
             kind, reason = OutcomeKind.IN_DOUBT.value, f"its worker {ended.why}"
         elif attempts >= self._plan.max_attempts:
             times = "once" if attempts == 1 else f"{attempts} times"

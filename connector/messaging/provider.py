@@ -212,6 +212,19 @@ class Connection(Protocol):
         """Ends it with claims still open: whoever recovers next deals with them."""
 
 
+class Provider(Protocol):
+    """Where messages live. Made from the ``provider:`` block; connects to nothing yet."""
+
+    capabilities: Capabilities
+
+    def connect(self, application: str = "", instance: str = "") -> Connection:
+        """A connection with a client id of its own; ``application`` and ``instance`` name an adapter.
+
+        Raises:
+            ProviderError: the provider is out of reach.
+        """
+
+
 class Leftover(Protocol):
     """What one dead client has left. Nobody else takes over from it until it is forgotten or released."""
 

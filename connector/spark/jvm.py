@@ -261,6 +261,8 @@ class Jvm:
         if self._reader is not None:
             # The output ends with its last writer: the workers, which live on for a moment, are gone too.
             self._reader.join(3.0)
+            if process is not None and process.stdout is not None and not self._reader.is_alive():
+                process.stdout.close()
         if self._scratch is not None:
             self._scratch.remove()
 

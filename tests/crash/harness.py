@@ -353,6 +353,13 @@ class Run:
     def signal_driver(self, number: int = signal.SIGKILL) -> None:
         self.process.send_signal(number)
 
+    def signal_parent_of(self, pid: int, number: int = signal.SIGKILL) -> None:
+        """Sends a signal to the parent of a process, which has to be of this run."""
+        with open(f"/proc/{pid}/stat") as stat:
+            parent = int(stat.read().rpartition(")")[2].split()[1])
+        assert parent in self.members()
+        _send(parent, number)
+
     def signal_all(self, number: int, order: Callable[[int], int] = lambda pid: -pid) -> None:
         """Sends a signal to every process of the run, the youngest (JVM and workers) first."""
         for pid in sorted(self.members(), key=order):

@@ -156,10 +156,7 @@ class DropboxClaim:
         return self._decoded()
 
     def _decoded(self) -> Message:
-        try:
-            return codec.decode(self.full_name)[0]
-        except MalformedData:
-            return Message(message_class="B", message_id=self.message_id)
+        return codec.decode(self.full_name, readable_only=True)[0]
 
 
 class QueuePoller:
@@ -354,10 +351,7 @@ def owned_name(name: str, owner: Owner, origin: Destination) -> str:
 
 def in_progress_origin(name: str) -> tuple[Owner | None, Destination | None]:
     """Owner and origin in the name of a message in an in-progress destination."""
-    try:
-        message, own = codec.decode(name)
-    except MalformedData:
-        return None, None
+    message, own = codec.decode(name, readable_only=True)
     owner = parse_owner(own.get("owner", ""))
     origin = message.properties.get(ORIGIN)
     if not isinstance(origin, str):

@@ -281,8 +281,13 @@ def _short_destination(text: str | None) -> str:
     return text.removeprefix("queue://")
 
 
-def decode(name: str) -> tuple[Message, dict[str, str]]:
+def decode(name: str, *, readable_only: bool = False) -> tuple[Message, dict[str, str]]:
     """The headers and properties in a name, and the protocol's own properties (without prefix).
+
+    Args:
+        name: of the file.
+        readable_only: leave out what cannot be read, for those who only look: a copy in the error
+            destination says why it is there also when a header of the message is the reason.
 
     Raises:
         MalformedData: the name is structured, but a field cannot be read; says which.
@@ -293,7 +298,12 @@ def decode(name: str) -> tuple[Message, dict[str, str]]:
     message = Message(message_class=fields.message_class, priority=int(fields.priority))
     own: dict[str, str] = {}
     for pair in split_properties(fields.properties):
-        key, kind, value = decode_property(pair)
+        try:
+            key, kind, value = decode_property(pair)
+        except MalformedData:
+            if readable_only:
+                continue
+            raise
         if key.startswith(OWN):
             own[key[len(OWN) :]] = str(value)
         elif key == DELIVERY_COUNT and kind in ("int", "long", "short", "byte"):
@@ -305,14 +315,19 @@ def decode(name: str) -> tuple[Message, dict[str, str]]:
     message.message_id = text if is_bare(fields.properties) else f"ID:{text}"
     micros = timestamp_micros(text)
     message.timestamp = micros // 1000 if micros else 0
-    message.expiration = decode_expiration(fields.expiration)
+    try:
+        message.expiration = decode_expiration(fields.expiration)
+    except MalformedData:
+        if not readable_only:
+            raise
     message.correlation_id = decode_field(fields.correlation_id) or None
     message.type = decode_field(fields.type) or None
     message.reply_to = _decode_destination(decode_field(fields.reply_to))
     if "mode" in own:
-        if own["mode"] not in _DELIVERY_MODES:
+        if own["mode"] in _DELIVERY_MODES:
+            message.delivery_mode = int(own["mode"])
+        elif not readable_only:
             raise MalformedData(f"the file name has a delivery mode {own['mode']!r}, expected 1 or 2")
-        message.delivery_mode = int(own["mode"])
     return message, own
 
 

@@ -347,9 +347,10 @@ class DropboxConnection:
         if not stat.S_ISREG(status.st_mode):
             return None
         try:
-            message, _ = codec.decode(without_owner(self._headers.expand(short), keep_origin=True))
+            full = without_owner(self._headers.expand(short), keep_origin=True)
         except MalformedData:
-            message = Message(message_class="B", message_id=codec.message_id(short))
+            full = short
+        message, _ = codec.decode(full, readable_only=True)
         if not message.timestamp:
             message.timestamp = status.st_mtime_ns // 1_000_000
         priority, age = rank(short)
