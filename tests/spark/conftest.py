@@ -1,0 +1,89 @@
+"""A pipeline on ``local[2]`` and a real cluster, each shared by the tests of this directory."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from connector.spark.pipeline import SparkPipeline
+
+PROCESSES = """
+import os
+import time
+from pathlib import Path
+
+
+def upper(plan, deployment, payload):
+    return plan + payload.upper()
+
+
+def place(plan, deployment, payload):
+    import connector.spark.worker
+
+    return "\\n".join([deployment, os.getcwd(), __file__, connector.spark.worker.__file__]).encode()
+
+
+def process_id(plan, deployment, payload):
+    return str(os.getpid()).encode()
+
+
+def fail(plan, deployment, payload):
+    raise ValueError("no such customer")
+
+
+def die(plan, deployment, payload):
+    if payload == b"die":
+        os._exit(3)
+    return payload
+
+
+def sleep(plan, deployment, payload):
+    Path(payload.decode()).write_text(str(os.getpid()))
+    time.sleep(60)
+    return b""
+
+
+def fail_on_first_executor(plan, deployment, payload):
+    if Path(deployment).parent.parent.name == "0":
+        raise ValueError("disk is missing")
+    return b"fine"
+
+
+def speak(plan, deployment, payload):
+    print("a line from a process", flush=True)
+    return b""
+"""
+
+
+@dataclass
+class Settings:
+    """The ``spark:`` section, as the configuration would hand it over."""
+
+    master: str = "local[2]"
+    python: str | None = None
+    conf: dict[str, str] = field(default_factory=dict)
+
+
+def deployment(directory: Path) -> Path:
+    """A deployment with one module of functions."""
+    (directory / "functions.py").write_text(textwrap.dedent(PROCESSES))
+    return directory
+
+
+@pytest.fixture(scope="session")
+def printed() -> list[str]:
+    """What the workers of ``local`` have printed."""
+    return []
+
+
+@pytest.fixture(scope="session")
+def local(tmp_path_factory: pytest.TempPathFactory, printed: list[str]) -> Iterator[SparkPipeline]:
+    place = deployment(tmp_path_factory.mktemp("deployment"))
+    pipeline = SparkPipeline(Settings(), place, "test", output=printed.append)
+    pipeline.start()
+    yield pipeline
+    pipeline.stop()

