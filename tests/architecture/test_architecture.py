@@ -11,12 +11,25 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 FLOORS = {
-    0: ("connector.errors", "connector.status", "connector.faults", "connector.messaging", "connector.businessobjects"),
+    0: (
+        "connector.errors",
+        "connector.status",
+        "connector.faults",
+        "connector.messaging",
+        "connector.businessobjects",
+    ),
     1: ("connector.core", "connector.state"),
     2: ("connector.providers", "connector.broker", "datahandlers"),
     3: ("connector.config", "connector.events"),
     4: ("connector.spark",),
-    5: ("connector", "connector.adapter", "connector.parts", "connector.service", "connector.log", "connector.cli"),
+    5: (
+        "connector",
+        "connector.adapter",
+        "connector.parts",
+        "connector.service",
+        "connector.log",
+        "connector.cli",
+    ),
     6: ("connector.testing",),
 }
 """Each floor may use itself and those below. ``testing`` is shipped beside: it may use all, nobody uses it."""

@@ -70,9 +70,11 @@ class DropboxAccess:
         """See :meth:`connector.messaging.provider.MessageAccess.load`."""
         path = self._prefix + reference
         name = reference.rpartition("/")[2]
-        # without a tag it was claimed into an in-progress destination: owner and origin are not the message's
-        name = split_tag(name)[0] if TAG in name else without_owner(name)
-        message, _ = codec.decode(self._headers.expand(name))
+        if TAG in name:
+            name = self._headers.expand(split_tag(name)[0])
+        else:  # claimed into an in-progress destination: owner and origin are not the message's
+            name = without_owner(self._headers.expand(name))
+        message, _ = codec.decode(name)
         try:
             message.body, status = files.read_regular(path, max_body)
         except FileNotFoundError:

@@ -150,12 +150,15 @@ class Settler:
     def _copy_name(self, claim: DropboxClaim, properties: Mapping[str, PropertyValue]) -> str:
         suffix = self._suffix(properties)
         name = claim.name
+        if codec.HEADER_KEY in name:
+            full = self._store.full(name)
+            if "connector_" in full or codec.DELIVERY_COUNT in full or codec.OWNER in full:
+                name = full  # what the copy must not inherit stands in the sidecar
         if "connector_" in name or codec.DELIVERY_COUNT in name or codec.OWNER in name:
             name = codec.without_properties(name, _OURS)
         copy = codec.add_properties(name, suffix)
         if len(copy) > codec.NAME_MAX or (not copy.isascii() and len(os.fsencode(copy)) > codec.NAME_MAX):
-            full = codec.without_properties(self._store.full(claim.name), _OURS)
-            copy = self._store.fit(codec.add_properties(full, suffix))
+            copy = self._store.fit(copy)
         return copy
 
     def _suffix(self, properties: Mapping[str, PropertyValue]) -> str:
@@ -172,23 +175,21 @@ class Settler:
         return suffix
 
     def _returned_name(self, settlement: Settlement, claim: DropboxClaim) -> str:
-        name = claim.name
-        if claim.owner is not None:
-            name = codec.without_properties(name, (codec.OWNER, ORIGIN))
-        if settlement.delivery_count == claim.delivery_count and not settlement.properties:
-            return name
-        pairs = []
-        if settlement.delivery_count > 0:
-            pairs.append(f"{codec.DELIVERY_COUNT}I={settlement.delivery_count + 1}")
-        if settlement.properties:
-            pairs.append(self._suffix(settlement.properties))
-        dropped = [f"{pair.partition('=')[0]}=" for pair in "&".join(pairs).split("&")]
-        full = codec.without_properties(name, (codec.DELIVERY_COUNT, *dropped))
-        returned = codec.add_properties(full, "&".join(pairs)) if pairs else full
-        if len(os.fsencode(returned)) > codec.NAME_MAX:
-            full = codec.without_properties(self._store.full(name), (codec.DELIVERY_COUNT, *dropped))
-            returned = self._store.fit(codec.add_properties(full, "&".join(pairs)))
-        return returned
+        full = name = claim.name
+        if codec.HEADER_KEY in name:
+            full = self._store.full(name)
+        returned = codec.without_properties(full, (codec.OWNER, ORIGIN)) if claim.owner is not None else full
+        if settlement.delivery_count != claim.delivery_count or settlement.properties:
+            pairs = []
+            if settlement.delivery_count > 0:
+                pairs.append(f"{codec.DELIVERY_COUNT}I={settlement.delivery_count + 1}")
+            if settlement.properties:
+                pairs.append(self._suffix(settlement.properties))
+            dropped = [f"{pair.partition('=')[0]}=" for pair in "&".join(pairs).split("&")]
+            returned = codec.without_properties(returned, (codec.DELIVERY_COUNT, *dropped))
+            if pairs:
+                returned = codec.add_properties(returned, "&".join(pairs))
+        return name if returned == full else self._store.fit(returned)
 
     def _check_writable(self, destination: Destination, source: str | None = None) -> None:
         """Whether files can be moved to a destination, from the folder ``source`` of the root.

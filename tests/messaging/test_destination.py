@@ -1,0 +1,64 @@
+"""Names of destinations become directories, so each is validated wherever it comes from."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connector.errors import DestinationError
+from connector.messaging.destination import Destination, parse_destination
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "name"),
+    [
+        ("queue://orders", "queue", "orders"),
+        ("topic://prices", "topic", "prices"),
+        ("orders", "queue", "orders"),
+        ("queue://a b.c-d", "queue", "a b.c-d"),
+        ("queue://Zürich", "queue", "Zürich"),
+    ],
+)
+def test_kind_and_name_are_read_and_a_bare_name_is_a_queue(text: str, kind: str, name: str) -> None:
+    assert parse_destination(text) == Destination(kind, name)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "empty"),
+        ("queue://", "empty"),
+        ("queue://../x", "no '/'"),
+        ("queue://a..b", r"no '\.\.'"),
+        ("queue://..", r"no '\.\.'"),
+        ("queue://.hidden", "begin with a dot"),
+        ("queue://a\\b", "no "),
+        ("queue://a;b", "no ';'"),
+        ("queue:// a", "white space"),
+        ("queue://a\n", "white space"),
+        ("queue://a\x07b", "control character"),
+        ("queue://topic-root", "reserved"),
+        ("queue://DropboxMQ", "reserved"),
+        ("queue://orders~PROCESSING", "virtual"),
+        ("queue://" + "x" * 201, "longer than 200 bytes"),
+        ("queue://\ud800", "not valid Unicode"),
+        ("mail://x", "neither 'queue' nor 'topic'"),
+    ],
+)
+def test_what_is_no_destination_is_refused_with_the_reason(text: str, reason: str) -> None:
+    with pytest.raises(DestinationError, match=reason):
+        parse_destination(text)
+
+
+@given(st.text())
+def test_an_accepted_name_is_one_directory_below_the_root_and_reads_back(name: str) -> None:
+    try:
+        destination = parse_destination(f"queue://{name}")
+    except DestinationError:
+        return
+    assert os.path.normpath(f"/root/{destination.name}") == f"/root/{destination.name}"
+    assert os.path.dirname(f"/root/{destination.name}") == "/root"
+    assert parse_destination(str(destination)) == destination

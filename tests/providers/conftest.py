@@ -1,0 +1,108 @@
+"""A root on a fast disk, and real processes to do harm to."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SHARED_MEMORY = "/dev/shm"
+
+_PRELUDE = """
+import os, sys, time
+from connector.errors import *
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message
+from connector.messaging.provider import Settlement
+from connector.providers.dropbox.connection import DropboxProvider
+if os.environ.get("TEST_ORDINARY_USER") and os.geteuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    """A directory for one test that any user may look into."""
+    if not os.access(SHARED_MEMORY, os.W_OK | os.X_OK):
+        yield tmp_path
+        return
+    directory = Path(tempfile.mkdtemp(prefix="connector-test-", dir=SHARED_MEMORY))
+    directory.chmod(0o755)
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+class Children:
+    """Starts Python processes that see the provider and, as ``sys.argv``, what they are given."""
+
+    def __init__(self) -> None:
+        self._running: list[subprocess.Popen[str]] = []
+
+    def start(
+        self, code: str, *arguments: object, fault: str = "", ordinary_user: bool = False
+    ) -> subprocess.Popen[str]:
+        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+        if fault:
+            environment["CONNECTOR_FAULT"] = fault
+        if ordinary_user:
+            environment["TEST_ORDINARY_USER"] = "1"
+        child = subprocess.Popen(
+            [sys.executable, "-c", _PRELUDE + code, *map(str, arguments)],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._running.append(child)
+        return child
+
+    def run(
+        self, code: str, *arguments: object, fault: str = "", ordinary_user: bool = False
+    ) -> tuple[int, str, str]:
+        """Exit status, standard output and standard error of a process that has ended."""
+        child = self.start(code, *arguments, fault=fault, ordinary_user=ordinary_user)
+        out, err = child.communicate(timeout=60)
+        return child.returncode, out, err
+
+    def end(self) -> None:
+        for child in self._running:
+            if child.poll() is None:
+                child.kill()
+            child.communicate()
+
+
+@pytest.fixture
+def children() -> Iterator[Children]:
+    started = Children()
+    try:
+        yield started
+    finally:
+        started.end()
+
+
+@pytest.fixture
+def mv(root: Path) -> Callable[..., Path]:
+    """Sends as a foreign program does: writes into ``working/``, moves into ``target/``."""
+
+    def send(queue: str, name: str | bytes, body: bytes = b"body") -> Path:
+        base = root / queue / "incoming"
+        for folder in ("working", "target"):
+            (base / folder).mkdir(parents=True, exist_ok=True)
+        text = os.fsdecode(name)
+        (base / "working" / "x").write_bytes(body)
+        os.rename(base / "working" / "x", base / "target" / text)
+        return base / "target" / text
+
+    return send
