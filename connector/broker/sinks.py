@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import tenacity
 
+from connector.businessobjects.datahandler import message_body
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import MalformedData, TemporaryFailure
 from connector.messaging.message import Message
@@ -67,7 +68,8 @@ class ProcessSink:
     Args:
         function: the process.
         name: of the subscription.
-        retries: calls after the first one, for TemporaryFailure only.
+        retries: calls after the first one, for TemporaryFailure only; the wait between two doubles
+            from 0.1 s to 10 s at most.
         timeout: seconds one call may take; None = no limit.
         watch: what ends this worker when a call takes longer.
     """
@@ -83,7 +85,7 @@ class ProcessSink:
             tenacity.Retrying(
                 retry=tenacity.retry_if_exception_type(TemporaryFailure),
                 stop=tenacity.stop_after_attempt(retries + 1),
-                wait=tenacity.wait_exponential_jitter(initial=0.1, max=10.0, jitter=0.1),
+                wait=tenacity.wait_exponential(multiplier=0.1, max=10.0) + tenacity.wait_random(0.0, 0.1),
                 reraise=True,
             )
             if retries
@@ -125,14 +127,14 @@ class DestinationSink:
 
     def prepare(self, bo: BusinessObject, event: Event) -> Message:
         try:
-            body = self._to_body(bo)
+            message_class, body = message_body(self._to_body(bo))
         except MalformedData:
             raise
         except Exception as error:
             raise MalformedData(f"the data handler raised {type(error).__name__}: {error}") from error
         message = Message(
-            body=body.encode("utf-8") if isinstance(body, str) else body,
-            message_class="T" if isinstance(body, str) else "B",
+            body=body,
+            message_class=message_class,
             type=self._format_of(bo.type, bo.verb or ""),
             correlation_id=event.message.correlation_id,
             priority=event.message.priority,
