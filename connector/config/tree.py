@@ -246,7 +246,7 @@ class _Builder:
         if self._nodes > MAX_NODES:
             raise _TooMuch(mark, f"more than {MAX_NODES} values", "a smaller file")
         if isinstance(event, yaml.AliasEvent):
-            return self._alias(event.anchor, mark)
+            return self._alias(event.anchor or "", mark)
         if event.tag is not None and event.tag != "!":
             self._problems.add(
                 mark, "", f"the tag {event.tag!r}", "no tag: the key decides the type of a value"

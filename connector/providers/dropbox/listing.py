@@ -51,6 +51,7 @@ class Listing:
         self._scanned_at = float("-inf")
         self._cost = 0.0
         self._changed_ns = -1
+        self._was_empty = False
         self._ages: dict[str, int] = {}
         self._reported: set[str] = set()
 
@@ -85,12 +86,14 @@ class Listing:
         names: list[str] = []
         try:
             changed_ns = os.stat(self._folder).st_mtime_ns
-            with os.scandir(self._folder) as entries:
-                for entry in entries:
-                    if entry.is_file(follow_symlinks=False) and not entry.name.startswith("."):
-                        names.append(entry.name)
-                    else:
-                        self._report(entry)
+            # a folder that was empty mostly still is, and a plain listing says so at half the price
+            if not self._was_empty or os.listdir(self._folder):
+                with os.scandir(self._folder) as entries:
+                    for entry in entries:
+                        if entry.is_file(follow_symlinks=False) and not entry.name.startswith("."):
+                            names.append(entry.name)
+                        else:
+                            self._report(entry)
         except FileNotFoundError:
             changed_ns = -1
         except OSError as error:
@@ -100,7 +103,8 @@ class Listing:
             ) from error
         # a time stamp this fresh may not tell the next change apart
         self._changed_ns = changed_ns if wall_ns - changed_ns > _CLOCK_TICK_NS else -1
-        self._names = self._sorted(names)
+        self._was_empty = not names
+        self._names = self._sorted(names) if names else []
         self._scanned_at = time.monotonic()
         self._cost = self._scanned_at - started
 

@@ -1,0 +1,86 @@
+"""What a claim costs with 1 thousand, 100 thousand and 1 million messages waiting.
+
+Beside a bare rename of the same files. ``python -m benchmarks.claim_cost [--runs N] [--disk DIR]``
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import time
+from pathlib import Path
+
+from benchmarks.common import machine, scratch, spread
+from connector.messaging.destination import parse_destination
+from connector.providers.dropbox.connection import DropboxProvider
+
+BACKLOGS = (1_000, 100_000, 1_000_000)
+POLL = 1000
+
+
+def fill_empty(root: Path, count: int) -> None:
+    """Empty messages: a claim reads no body."""
+    target = root / "in" / "incoming" / "target"
+    for folder in ("working", "target", "processing", "processed", "expired", "error"):
+        (target.parent / folder).mkdir(parents=True, exist_ok=True)
+    micros = time.time_ns() // 1000
+    for number in range(count):
+        os.close(os.open(f"{target}/4.{micros + number:016d}-{number}.T", os.O_WRONLY | os.O_CREAT))
+
+
+def measure(root: Path, backlog: int) -> tuple[float, float]:
+    """Microseconds a claim and a bare rename, over the whole backlog, the listing included."""
+    fill_empty(root, backlog)
+    connection = DropboxProvider(root).connect()
+    poller = connection.poller(parse_destination("in"))
+    started = time.perf_counter()
+    taken = 0
+    cycle = 0
+    while True:
+        cycle += 1
+        claims = 0
+        for sequence in range(POLL):
+            if poller.take(cycle, sequence) is None:
+                break
+            claims += 1
+        taken += claims
+        if claims < POLL:
+            break
+    claim = (time.perf_counter() - started) / taken * 1e6
+    assert taken == backlog, taken
+    connection.abandon()
+    processing = root / "in" / "incoming" / "processing"
+    target = root / "in" / "incoming" / "target"
+    names = os.listdir(processing)[:100_000]
+    started = time.perf_counter()
+    for name in names:
+        os.rename(f"{processing}/{name}", f"{target}/{name}")
+    rename = (time.perf_counter() - started) / len(names) * 1e6
+    return claim, rename
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--disk", help="a directory on a disk, measured instead of tmpfs")
+    arguments = parser.parse_args()
+    print(machine())
+    medians = {}
+    for backlog in BACKLOGS:
+        claims, renames = [], []
+        for _ in range(arguments.runs * (20 if backlog == BACKLOGS[0] else 1)):
+            with scratch(arguments.disk or "/dev/shm") as directory:
+                claim, rename = measure(directory, backlog)
+            claims.append(claim)
+            renames.append(rename)
+        medians[backlog] = statistics.median(c / r for c, r in zip(claims, renames, strict=True))
+        print(
+            f"{backlog:,} waiting: claim {spread(claims, 1)} us, bare rename {spread(renames, 1)} us, "
+            f"ratio {medians[backlog]:.2f}"
+        )
+    print(f"1,000,000 over 1,000: {medians[BACKLOGS[-1]] / medians[BACKLOGS[0]]:.2f}")
+
+
+if __name__ == "__main__":
+    main()

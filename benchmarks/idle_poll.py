@@ -1,0 +1,47 @@
+"""What a poll of 1,000 empty destinations costs; beside a bare listing of the same directories.
+
+``python -m benchmarks.idle_poll [--runs N]``
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+
+from benchmarks.common import machine, scratch, spread
+from connector.events.claiming import claim_round_robin
+from connector.messaging.destination import parse_destination
+from connector.providers.dropbox.connection import DropboxProvider
+
+DESTINATIONS = 1000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=50)
+    arguments = parser.parse_args()
+    print(machine())
+    with scratch() as directory:
+        connection = DropboxProvider(directory).connect()
+        names = [f"in{number}" for number in range(DESTINATIONS)]
+        pollers = [connection.poller(parse_destination(name)) for name in names]
+        folders = [f"{directory}/{name}/incoming/target" for name in names]
+        for pause, what in ((0.0, "again at once"), (1.05, "after a second")):
+            polls, listings = [], []
+            for number in range(arguments.runs if not pause else max(3, arguments.runs // 10)):
+                time.sleep(pause)
+                started = time.perf_counter()
+                batch = claim_round_robin(pollers, 25, number + 1)
+                polls.append((time.perf_counter() - started) * 1000)
+                assert not batch.claims
+                started = time.perf_counter()
+                for folder in folders:
+                    os.listdir(folder)
+                listings.append((time.perf_counter() - started) * 1000)
+            print(f"{what}: poll {spread(polls, 1)} ms, bare listdir {spread(listings, 1)} ms")
+        connection.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""What Spark adds to a cycle: a job over plain calls of the same function on the same messages.
+
+``python -m benchmarks.spark_share [--runs N]``
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pickle
+import time
+from pathlib import Path
+
+from benchmarks.common import deployment, fill, json_body, machine, scratch, spread
+from connector.adapter import Adapter
+from connector.events.job import FUNCTION
+from connector.events.lanes import make_lanes
+from connector.events.plan import Assignment
+from connector.events.worker import run_assignment, stop_runners
+from connector.messaging.destination import parse_destination
+
+
+def measure(adapter: Adapter, root: Path, size: int, runs: int) -> tuple[list[float], list[float]]:
+    """Milliseconds of the plain call and of the Spark job, in turn, over the same claimed messages."""
+    polling = adapter._polling
+    assert polling is not None
+    pipeline = adapter._pipeline
+    plan = polling.job.plan_bytes
+    deployment_directory = str(adapter.configuration.directory)
+    poller = polling.connection.poller(parse_destination("in"))
+    fill(root, "in", size, json_body)
+    claims = [claim for number in range(size) if (claim := poller.take(1, number)) is not None]
+    lanes = make_lanes("destination", claims)
+    plain, spark = [], []
+    for number in range(runs + 5):
+        for what in ("plain", "spark"):
+            journal = f"{polling.journals.path}/{what}-{size}-{number}"
+            payload = pickle.dumps(Assignment(journal, lanes))
+            started = time.perf_counter()
+            if what == "plain":
+                run_assignment(plan, deployment_directory, payload)
+            else:
+                pipeline.run(FUNCTION, plan, [payload], "benchmark")
+            milliseconds = (time.perf_counter() - started) * 1000
+            os.unlink(journal)
+            if number >= 5:  # the first ones warm up
+                (plain if what == "plain" else spark).append(milliseconds)
+    polling.connection.settle([])
+    for claim in claims:
+        os.unlink(root / claim.reference)
+    return plain, spark
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=31)
+    arguments = parser.parse_args()
+    print(machine())
+    with scratch() as directory:
+        file = deployment(directory, ["in"])
+        with Adapter.from_file(file) as adapter:
+            for size in (1, 100, 1000):
+                plain, spark = measure(adapter, directory / "data", size, arguments.runs)
+                share = [s - p for s, p in zip(spark, plain, strict=True)]
+                print(
+                    f"{size} messages: Spark {spread(spark, 1)} ms, plain {spread(plain, 1)} ms, "
+                    f"Spark's share {spread(share, 1)} ms"
+                )
+        stop_runners()
+
+
+if __name__ == "__main__":
+    main()
