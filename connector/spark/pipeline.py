@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import logging
 import os
-import re
-import signal
 import sys
 import threading
 import time
@@ -28,7 +25,9 @@ from connector.spark import cluster, shipping
 from connector.spark.archive import archive_options
 from connector.spark.java import find_java
 from connector.spark.jvm import Jvm, split_options
+from connector.spark.manners import forget_context, silence_py4j, stop_quietly, untouched_process
 from connector.spark.master import Master, parse_master, reach
+from connector.spark.reasons import java_reason
 from connector.spark.worker import task
 
 _OWN_PROPERTIES = {
@@ -217,7 +216,7 @@ class SparkPipeline:
         from py4j.java_gateway import java_import
         from pyspark import SparkContext
 
-        _silence_py4j()
+        silence_py4j()
         jvm.connect()
         self._gateway = ClientServer(
             java_parameters=JavaParameters(port=jvm.port, auth_token=jvm.secret, auto_convert=True),
@@ -229,7 +228,7 @@ class SparkPipeline:
             "org.apache.spark.api.python.*",
         ):
             java_import(self._gateway.jvm, name)
-        with _untouched_process():
+        with untouched_process():
             self._context = SparkContext(gateway=self._gateway)
         self._context._accumulatorServer.handle_error = lambda *_: None  # it would print when Java goes
         self._context.pythonExec = str(self._settings.python or sys.executable)
@@ -275,11 +274,11 @@ class SparkPipeline:
                 self._jvm.stop(self._stop_seconds)
             if context is not None:
                 context._jsc = None
-                _stop_quietly(context)
+                stop_quietly(context)
             if gateway is not None:
                 with suppress(Exception):
                     gateway.close()
-            _forget_context(gateway)
+            forget_context(gateway)
 
     # ---- jobs ----
 
@@ -416,7 +415,7 @@ class SparkPipeline:
             before = f"{what}: " if what else ""
             if self._stopping:
                 raise PipelineError(f"{before}Spark was stopped") from error
-            reason = _java_reason(error)
+            reason = java_reason(error)
             if jvm is not None and (reason is None or "SparkContext was shut down" in reason):
                 # The connection broke, or Java is shutting down: it is gone, or will be in a moment.
                 if jvm.wait(3.0):
@@ -448,90 +447,3 @@ def _environment(master: Master, properties: Mapping[str, str]) -> dict[str, str
         known = environment.get("LD_LIBRARY_PATH")
         environment["LD_LIBRARY_PATH"] = f"{library_path}{os.pathsep}{known}" if known else library_path
     return environment
-
-
-def _silence_py4j() -> None:
-    """A connection that breaks is reported by an error of ours, not by tracebacks on the terminal."""
-    logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
-    root = logging.getLogger()
-    if _not_from_py4j not in root.filters:
-        root.addFilter(_not_from_py4j)
-    if not root.handlers:
-        # py4j also writes to the root logger itself, which would then get a handler to stderr.
-        root.addHandler(logging.NullHandler())
-
-
-def _not_from_py4j(record: logging.LogRecord) -> bool:
-    return record.module not in ("java_gateway", "clientserver")
-
-
-@contextmanager
-def _untouched_process() -> Iterator[None]:
-    """Takes back what a new SparkContext does to its process: a SIGINT handler, an entry in sys.path."""
-    path = list(sys.path)
-    handler = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        sys.path[:] = path
-        if threading.current_thread() is threading.main_thread() and handler is not None:
-            signal.signal(signal.SIGINT, handler)
-
-
-def _stop_quietly(context: Any) -> None:
-    # Its accumulator server takes half a second to notice; nothing waits for it any more.
-    server, context._accumulatorServer = getattr(context, "_accumulatorServer", None), None
-    if server is not None:
-        threading.Thread(target=server.shutdown, name="spark-accumulators", daemon=True).start()
-    with suppress(Exception):
-        context.stop()
-
-
-def _forget_context(gateway: Any) -> None:
-    """PySpark keeps its gateway for the life of the process; the next pipeline has a JVM of its own."""
-    if gateway is None:
-        return
-    from pyspark import SparkContext
-
-    with SparkContext._lock:
-        if SparkContext._gateway is gateway:
-            SparkContext._gateway = None
-            SparkContext._jvm = None
-            SparkContext._active_spark_context = None
-
-
-_LOST_TASK = re.compile(r"Lost task (\d+)\.\d+ in stage \S+ \(TID \d+\) \(([^)]*)\): (.*)", re.DOTALL)
-_JAVA_CLASS = re.compile(r"^(?:\w+\.)+[\w$]*(?:Exception|Error): ")
-_ADVICE = re.compile(r"\s*(?:Consider setting '|SQLSTATE: \w+\s*$).*", re.DOTALL)
-_CANCELLED = re.compile(r"^\[SPARK_JOB_CANCELLED\].*", re.DOTALL)
-
-
-def _java_reason(error: Exception) -> str | None:
-    """What a Java exception says, in a line or two; None where Java did not answer at all."""
-    from py4j.protocol import Py4JJavaError
-
-    if not isinstance(error, Py4JJavaError):
-        return None
-    try:
-        text = str(error.java_exception.toString())
-    except Exception:  # the JVM is gone
-        return None
-    place = ""
-    if lost := _LOST_TASK.search(text):
-        host, _, executor = lost.group(2).partition(" executor ")
-        place = (
-            f"task {lost.group(1)}"
-            + ("" if executor == "driver" else f" on executor {executor} ({host})")
-            + ": "
-        )
-        text = lost.group(3)
-    text = text.split("\n\nDriver stacktrace:")[0]
-    if "Traceback (most recent call last):" in text:
-        # The first line that is not indented begins the exception's own text.
-        text = re.split(r"\n\s*\n?\tat ", text.split("Traceback (most recent call last):")[-1])[0]
-        own = re.search(r"^\S.*", text, re.MULTILINE | re.DOTALL)
-        text = own.group() if own else text
-        place = place or "a task failed: "
-    else:
-        text = _JAVA_CLASS.sub("", text.split("\n\tat ")[0].strip())
-    return place + _CANCELLED.sub("cancelled", _ADVICE.sub("", text.strip()))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # a worker that lacks something must still be able to say so:
 REPORT = "connector.spark.probe:report"
 """The function to probe with."""
 
-PACKAGES = ("pyspark", "orjson", "lxml", "pydantic", "structlog", "tenacity", "jmespath")
+PACKAGES = ("pyspark", "orjson", "lxml", "tenacity")
 """Distributions that events need where they run; the connector itself is shipped."""
 
 

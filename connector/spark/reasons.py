@@ -1,0 +1,41 @@
+"""What a Java exception says, without the stack traces of two languages around it."""
+
+from __future__ import annotations
+
+import re
+
+_LOST_TASK = re.compile(r"Lost task (\d+)\.\d+ in stage \S+ \(TID \d+\) \(([^)]*)\): (.*)", re.DOTALL)
+_JAVA_CLASS = re.compile(r"^(?:\w+\.)+[\w$]*(?:Exception|Error): ")
+_ADVICE = re.compile(r"\s*(?:Consider setting '|SQLSTATE: \w+\s*$).*", re.DOTALL)
+_CANCELLED = re.compile(r"^\[SPARK_JOB_CANCELLED\].*", re.DOTALL)
+
+
+def java_reason(error: Exception) -> str | None:
+    """What a Java exception says, in a line or two; None where Java did not answer at all."""
+    from py4j.protocol import Py4JJavaError
+
+    if not isinstance(error, Py4JJavaError):
+        return None
+    try:
+        text = str(error.java_exception.toString())
+    except Exception:  # the JVM is gone
+        return None
+    place = ""
+    if lost := _LOST_TASK.search(text):
+        host, _, executor = lost.group(2).partition(" executor ")
+        place = (
+            f"task {lost.group(1)}"
+            + ("" if executor == "driver" else f" on executor {executor} ({host})")
+            + ": "
+        )
+        text = lost.group(3)
+    text = text.split("\n\nDriver stacktrace:")[0]
+    if "Traceback (most recent call last):" in text:
+        # The first line that is not indented begins the exception's own text.
+        text = re.split(r"\n\s*\n?\tat ", text.split("Traceback (most recent call last):")[-1])[0]
+        own = re.search(r"^\S.*", text, re.MULTILINE | re.DOTALL)
+        text = own.group() if own else text
+        place = place or "a task failed: "
+    else:
+        text = _JAVA_CLASS.sub("", text.split("\n\tat ")[0].strip())
+    return place + _CANCELLED.sub("cancelled", _ADVICE.sub("", text.strip()))
