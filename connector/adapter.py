@@ -18,6 +18,7 @@ from connector.events.polling import RECOVERY_INTERVAL, Polling
 from connector.events.summary import Summary
 from connector.parts import make_plan, make_provider, make_settings
 from connector.spark.pipeline import SparkPipeline
+from connector.spark.probe import REPORT, lacks, probe_plan
 from connector.state.instances import InstanceLock
 from connector.status import ReturnCode
 
@@ -85,7 +86,7 @@ class Adapter:
             self._pipeline.start()
             self._connect()
             self._check_workers()
-            self._recover(at_start=True)
+            self._recover_after_connecting(at_start=True)
         except BaseException:
             self.stop()
             raise
@@ -118,10 +119,11 @@ class Adapter:
 
     def abort(self) -> None:
         """Ends the tasks that still run; what they have journalled is settled, the rest given back."""
-        self._pipeline.cancel()
         polling = self._polling
         if polling is not None:
-            polling.journals.end_writers()
+            polling.job.cancel()
+        else:
+            self._pipeline.cancel()
 
     @property
     def stopping(self) -> bool:
@@ -217,9 +219,16 @@ class Adapter:
             return work(polling)
         except ProviderError as error:
             _log.error("%s", error)
-            polling.abandon()
-            self._polling = None
+            self._abandon()
             return CycleReport(ReturnCode.APPRESPONSETIMEOUT, reason=str(error), provider_failed=True)
+        except BaseException:  # whatever it was, claims may be open: they are for recovery
+            self._abandon()
+            raise
+
+    def _abandon(self) -> None:
+        polling, self._polling = self._polling, None
+        if polling is not None:
+            polling.abandon()
 
     def _recover_and_poll(self, polling: Polling) -> CycleReport:
         recovered = self.recover_if_due()
@@ -239,15 +248,20 @@ class Adapter:
     def _reconnect(self) -> None:
         if self._stop.is_set():
             return
-        if self._polling is not None:
-            self._polling.abandon()
-            self._polling = None
+        self._abandon()
         if not self._pipeline.alive:
             self._pipeline.stop()
             self._pipeline = self._make_pipeline(self._output)
             self._pipeline.start()
         self._connect()
-        self._recover(at_start=False)
+        self._recover_after_connecting(at_start=False)
+
+    def _recover_after_connecting(self, *, at_start: bool) -> None:
+        try:
+            self._recover(at_start=at_start)
+        except BaseException:
+            self._abandon()  # what it has adopted is for the next recovery
+            raise
 
     def _connect(self) -> None:
         application = self._settings.application
@@ -262,8 +276,13 @@ class Adapter:
             self._polling.cycles.stopping = True
 
     def _check_workers(self) -> None:
+        """First what every worker has, then whether it can load processes and handlers and see the root."""
         assert self._polling is not None
-        wrong = [
+        wrong: list[str] = []
+        if not self.configuration.spark.master.startswith("local"):
+            plan = probe_plan()
+            wrong = lacks(self._pipeline.probe(REPORT, plan), plan)
+        wrong = wrong or [
             f"{answer.executor}: {answer.error}"
             for answer in self._pipeline.probe(CHECK, self._polling.job.plan_bytes)
             if answer.error

@@ -97,6 +97,8 @@ class EventCycles:
         self._cycle = 0
         self._expired: dict[int, int] = {}
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="cycle-job")
+        self.unsettled = 0
+        """Batches that were claimed and are not settled yet."""
         self.stopping = False
         """Set from a signal handler: no more is claimed; what runs is finished."""
 
@@ -106,10 +108,12 @@ class EventCycles:
         Raises:
             ProviderError: it could not be settled; the claims are still ours, recovery finishes them.
         """
+        if self.stopping:
+            return CycleReport(ReturnCode.SUCCEED)
         batch = self._claim(())
-        if not batch.claims:
-            return _report(batch, 0)
-        return self._finish(batch)
+        report = self._finish(batch) if batch.claims else _report(batch, 0)
+        self._release()
+        return report
 
     def drain(self, after_cycle: Callable[[CycleReport], None] | None = None) -> CycleReport:
         """Cycles until the inputs are empty. Claims the next batch while the job of one runs.
@@ -119,10 +123,13 @@ class EventCycles:
         Raises:
             ProviderError: as :meth:`poll`.
         """
+        if self.stopping:
+            return CycleReport(ReturnCode.SUCCEED)
         batch = self._claim(())
         future = self._start(batch)
         while True:
             if not batch.claims:
+                self._release()
                 return _report(batch, 0)
             following = Batch(self._cycle) if self.stopping else self._claim(batch.keys)
             result = future.result()
@@ -148,8 +155,13 @@ class EventCycles:
                     report.settled += rest.settled
                 if report.code is ReturnCode.SUCCEED and not stop:
                     report.code, report.reason = ReturnCode.FAIL, "a cycle claimed messages and settled none"
+                self._release()
                 return report
-            batch = following
+            if following.claims:
+                batch = following
+            else:  # what was given back meanwhile, or has just come
+                batch = Batch(self._cycle) if self.stopping else self._claim(())
+                future = self._start(batch)
 
     def run_claims(self, claims: Sequence[Claim], cycle: int) -> CycleReport:
         """Runs claims that were adopted from a dead client, as a cycle of their own.
@@ -157,9 +169,15 @@ class EventCycles:
         Raises:
             ProviderError: as :meth:`poll`.
         """
+        self.unsettled += 1
         batch = Batch(cycle, claims=list(claims))
         self._decide(batch, ())
         return self._finish(batch)
+
+    def _release(self) -> None:
+        """Everything claimed is settled: a neighbour may publish other copies of it."""
+        if self._window is not None:
+            self._window.release()
 
     def next_cycle(self) -> int:
         """A number that no cycle of this client has had."""
@@ -172,6 +190,7 @@ class EventCycles:
     # -- the steps ---------------------------------------------------------------------------------
 
     def _claim(self, in_flight: Sequence[str]) -> Batch:
+        self.unsettled += 1
         batch = claim_round_robin(self._pollers, self._settings.quantity, self.next_cycle())
         for number, poller in enumerate(self._pollers):
             seen = self._expired.get(number, 0)
@@ -180,7 +199,11 @@ class EventCycles:
                 self._expired[number] = poller.expired
         if batch.failure is not None:
             _log.error("%s", batch.failure)
+        elif not batch.claims:
+            self._connection.check()
         self._decide(batch, in_flight)
+        if not batch.claims:
+            self.unsettled -= 1
         return batch
 
     def _decide(self, batch: Batch, in_flight: Sequence[str]) -> None:
@@ -282,6 +305,8 @@ class EventCycles:
         return self._settle(batch, result)
 
     def _settle(self, batch: Batch, result: Result) -> CycleReport:
+        if result.running:
+            raise ProviderError(f"{result.error}; a task has not ended, its events are settled when it has")
         if self._window is not None and batch.keys:
             self._resolve_waiting(batch, self._window, final=True)
         outcomes = {**result.outcomes, **batch.decided}
@@ -309,6 +334,7 @@ class EventCycles:
                 settled.append((claim, outcome, discarded))
         identities = [claim.message_id for claim, _, _ in settled]
         self._connection.settle(settlements)
+        self.unsettled -= 1
         self._journals.forget(batch.cycle)
         report.settled = len(settled)
         report.claimed = len(batch.claims)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import time
 from collections.abc import Sequence
@@ -42,12 +43,18 @@ class Pipeline(Protocol):
             PipelineError: a task or all of it failed.
         """
 
+    def cancel(self) -> None:
+        """Lets the job that runs fail. From any thread."""
+
 
 class ProbeAnswer(Protocol):
     """What one executor answered to a probe."""
 
     @property
     def executor(self) -> str: ...
+
+    @property
+    def answer(self) -> bytes: ...
 
     @property
     def error(self) -> str:
@@ -63,9 +70,6 @@ class Workers(Pipeline, Protocol):
     def probe(self, function: str, plan: bytes) -> Sequence[ProbeAnswer]:
         """Runs ``function`` with an empty payload once on every executor."""
 
-    def cancel(self) -> None:
-        """Lets the job that runs fail. From any thread."""
-
     def stop(self) -> None:
         """Ends it with all its processes. Repeatable."""
 
@@ -78,11 +82,13 @@ class Result:
         outcomes: by sequence; an event that is in neither was left untouched.
         begun: deliveries begun of events without an outcome, by sequence.
         error: why the job could not be finished; None where it was.
+        running: a task has not ended, so that nobody can say yet what became of its events.
     """
 
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     begun: dict[int, int] = field(default_factory=dict)
     error: PipelineError | None = None
+    running: bool = False
 
 
 class CycleJob:
@@ -106,10 +112,20 @@ class CycleJob:
         self._order = order
         self._patience = patience
         self._seconds_an_event = 1.0
+        self._cancelled = False
+        self._paths: list[str] = []
 
     @property
     def plan_bytes(self) -> bytes:
         return self._plan_bytes
+
+    def cancel(self) -> None:
+        """Ends the tasks that run; what they have journalled counts, and nothing runs again. From any thread."""
+        self._cancelled = True
+        with contextlib.suppress(OSError):  # then a task may run once more before it is ended
+            self._journals.seal(self._paths)
+        self._pipeline.cancel()
+        self._journals.end_writers()
 
     def run(self, batch: Batch, claims: Sequence[Claim]) -> Result:
         """Runs the given claims of a batch. Called from a thread of its own; never raises PipelineError."""
@@ -117,24 +133,24 @@ class CycleJob:
         pending = list(claims)
         attempts: dict[int, int] = {}
         for number in range(self._plan.max_attempts * 2 + 1):
-            if not pending:
+            if not pending or self._cancelled:
                 break
+            before = len(result.outcomes), sum(result.begun.values())
             suspects = [claim for claim in pending if claim.sequence in attempts]
             now = suspects[:1] or pending
             error = self._once(batch.cycle, number, now, attempts, result)
             if error is not None:
-                journal = self._read_journals(batch.cycle, result)
-                if not journal:
-                    result.error = error
+                if not self._read_journals(batch.cycle, result):
+                    result.error, result.running = error, True
                     break
                 for sequence, times in result.begun.items():
                     if sequence not in result.outcomes:
                         attempts[sequence] = times
-                if not self._pipeline.alive:
+                self._give_up(pending, attempts, result, str(error))
+                if self._cancelled or not self._pipeline.alive:
                     result.error = error
                     break
-                self._give_up(pending, attempts, result, str(error))
-                if not suspects and not attempts:
+                if before == (len(result.outcomes), sum(result.begun.values())):
                     result.error = error  # nothing was begun: it would fail the same way again
                     break
             elif (
@@ -157,10 +173,14 @@ class CycleJob:
                 ]
                 for lane in lanes
             ]
+        parts = spread(lanes, self._partitions(len(claims)))
+        self._paths = [self._journals.file(cycle, task, number) for task in range(len(parts))]
         payloads = [
-            pickle.dumps(Assignment(self._journals.file(cycle, task, number), part), protocol=5)
-            for task, part in enumerate(spread(lanes, self._partitions(len(claims))))
+            pickle.dumps(Assignment(path, part), protocol=5)
+            for path, part in zip(self._paths, parts, strict=True)
         ]
+        if self._cancelled:
+            return PipelineError("the adapter is stopping")
         started = time.monotonic()
         count = len(claims)
         try:
@@ -168,7 +188,7 @@ class CycleJob:
                 FUNCTION, self._plan_bytes, payloads, f"poll cycle {cycle}: {count} event{'s' * (count != 1)}"
             )
         except PipelineError as error:
-            return error
+            return PipelineError("it was not done within stop_timeout") if self._cancelled else error
         spent = (time.monotonic() - started) * len(payloads) / count
         self._seconds_an_event += (spent - self._seconds_an_event) * 0.3
         for answer in answers:
@@ -183,6 +203,10 @@ class CycleJob:
 
     def _read_journals(self, cycle: int, result: Result) -> bool:
         """Adds what the journals of a failed job say; False when a task still writes one."""
+        try:
+            self._journals.seal(self._paths)
+        except OSError:
+            return False
         if not self._journals.wait(self._patience):
             return False
         journal = self._journals.read(cycle)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from connector.errors import ProviderError
 from connector.events.cycle import CycleReport, EventCycles, PollSettings
 from connector.events.job import CycleJob, Pipeline
 from connector.events.plan import EventPlan
 from connector.events.recovery import InDoubtPolicy, Recovered, Recovery, adopt
-from connector.events.settling import CopyDestinations, Settling
+from connector.events.settling import CopyDestinations, Settling, untouched
 from connector.events.summary import Summary
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Connection
@@ -109,7 +110,10 @@ class Polling:
             ProviderError: something cannot be settled now.
         """
         patience = self._settings.stop_timeout + 5.0 if at_start else 0.0
-        recovered: Recovered = self._recovery.run(at_start=at_start, patience=patience)
+        try:
+            recovered: Recovered = self._recovery.run(at_start=at_start, patience=patience)
+        except OSError as error:
+            raise ProviderError(f"recovery failed: {error.strerror}: {error.filename!r}") from error
         report = CycleReport(ReturnCode.SUCCEED, recovered.settled, recovered.settled)
         quantity = max(1, self._settings.poll.quantity)
         waiting = recovered.reprocess
@@ -126,11 +130,17 @@ class Polling:
                 report.code, report.reason = done.code, done.reason
                 report.provider_failed = done.provider_failed
                 break
+        if waiting:  # no owner has them any more: they wait in their queues, not unseen in progress
+            rest = adopt(self.connection, waiting, self.cycles.next_cycle())
+            self.connection.settle([untouched(claim) for claim in rest])
         return report
 
     def close(self) -> None:
-        """Ends it with everything settled or given back."""
+        """Ends it; what is not settled or given back is left to the recovery of whoever comes next."""
         self.cycles.close()
+        if self.cycles.unsettled:
+            self.abandon()
+            return
         if self._window is not None:
             self._window.release()
         self.journals.remove()
@@ -138,4 +148,5 @@ class Polling:
 
     def abandon(self) -> None:
         """Ends it as it is; the next connection recovers what is left."""
+        self.cycles.close()
         self.connection.abandon()

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:  # a worker that lacks something must still be able to say so: nothing is imported there
-    from connector.spark.pipeline import ProbeAnswer
+    from connector.events.job import ProbeAnswer
 
 REPORT = "connector.spark.probe:report"
 """The function to probe with."""
@@ -81,12 +81,12 @@ def lacks(answers: Iterable[ProbeAnswer], plan: bytes) -> list[str]:
     """
     asked = json.loads(plan)
     found = []
-    for executor, answer, error in answers:
-        if error:
-            found.append(f"{executor}: {error}")
+    for one in answers:
+        if one.error:
+            found.append(f"{one.executor}: {one.error}")
             continue
-        facts: Facts = json.loads(answer)
-        where = f"{executor} ({facts['host']}, {facts['executable']})"
+        facts: Facts = json.loads(one.answer)
+        where = f"{one.executor} ({facts['host']}, {facts['executable']})"
         if facts["token"] is False:
             root = Path(asked["token"]).parent
             found.append(f"{where} does not see {root}: every worker needs that directory under this path")
