@@ -33,7 +33,7 @@ from connector.errors import ConnectorError, PipelineError
 from connector.events.outcome import Outcome
 from connector.events.plan import Assignment, EventPlan, WorkItem
 from connector.events.task import Task
-from connector.state.journal import CycleJournal, read_journal
+from connector.state.journal import CycleJournal, attempt_path, read_journal
 from connector.status import OutcomeKind
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -261,7 +261,7 @@ class _Supervision:
             alone = first[0] in self._deaths
             batch = [[first]] if alone else self._lanes
             self._attempt += 1
-            path = f"{self._journal}.{self._attempt}"
+            path = attempt_path(self._journal, self._attempt)
             runner = _runner(self._plan_bytes, self._deployment)
             try:
                 answer = runner.run(pickle.dumps(Assignment(path, self._counted(batch))))
@@ -354,6 +354,8 @@ def _runner_main(
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     _close_inherited({commands, answers})
+    # a child of a business process must hold neither end open, nor speak in our name
+    os.register_at_fork(after_in_child=lambda: _close({commands, answers}))
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != parent:
         return
@@ -387,13 +389,15 @@ def _runner_main(
 
 def _close_inherited(kept: set[int]) -> None:
     """The Spark worker's connections must end with the worker, not with its child."""
-    for name in os.listdir("/proc/self/fd"):
-        descriptor = int(name)
-        if descriptor > 2 and descriptor not in kept:
-            try:
-                os.close(descriptor)
-            except OSError:
-                pass
+    _close({int(name) for name in os.listdir("/proc/self/fd")} - {0, 1, 2} - kept)
+
+
+def _close(descriptors: set[int]) -> None:
+    for descriptor in descriptors:
+        try:
+            os.close(descriptor)
+        except OSError:
+            pass
 
 
 def _send(descriptor: int, data: bytes) -> None:

@@ -160,6 +160,13 @@ class Connection(Protocol):
             ProviderError: it cannot be made.
         """
 
+    def check(self) -> None:
+        """Whether the provider is still there; cheap, asked whenever nothing waits.
+
+        Raises:
+            ProviderError: it is out of reach.
+        """
+
     def adopt(self, claim: Claim, cycle: int, sequence: int) -> Claim | None:
         """Claims a message that waits in an in-progress destination; None where it is gone.
 

@@ -16,6 +16,7 @@ is right for ``B`` too, because the delivery comes after it.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -24,7 +25,7 @@ import signal
 import socket
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -121,6 +122,11 @@ def journal_name(cycle: int, partition: int, attempt: int) -> str:
     return f"{cycle}.{partition}.{attempt}"
 
 
+def attempt_path(path: str, attempt: int) -> str:
+    """The journal of one runner of a task: the first has the task's own path."""
+    return f"{path}.{attempt}" if attempt else path
+
+
 def read_journal(path: str, into: CycleJournal) -> None:
     """Adds what one journal says."""
     with open(path, "rb") as journal:
@@ -174,6 +180,31 @@ class JournalDirectory:
             if cycle.isdigit():
                 read_journal(path, result.setdefault(int(cycle), CycleJournal()))
         return result
+
+    def seal(self, paths: Sequence[str]) -> None:
+        """Tasks that have not opened one of these journals never will, nor a further one after it.
+
+        A task of a failed or cancelled job may be about to begin. Journals are opened exclusively, so
+        a file in its place keeps it off.
+
+        Raises:
+            OSError: it cannot be made; then a task may still begin.
+        """
+        for path in paths:
+            attempt = 0
+            while True:
+                try:
+                    descriptor = os.open(
+                        attempt_path(path, attempt), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666
+                    )
+                except FileExistsError:
+                    attempt += 1
+                    continue
+                try:
+                    os.write(descriptor, b"S\n")
+                finally:
+                    os.close(descriptor)
+                break
 
     def wait(self, timeout: float) -> bool:
         """Waits until no task writes any of them; False when one still does after ``timeout`` seconds."""
@@ -240,6 +271,10 @@ def _is_free(path: str) -> bool:
         return True
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if not os.fstat(descriptor).st_size:
+            # made, but not yet locked: whoever waits for our lock finds its file gone, and does not begin
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
         return True
     except BlockingIOError:
         return False

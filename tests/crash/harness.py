@@ -25,7 +25,7 @@ import yaml
 REPOSITORY = Path(__file__).resolve().parents[2]
 _MARK = "CRASH_TEST_RUN"
 
-_PROCESSES = '''
+_PROCESSES = """
 import ctypes, os, signal, sys, time
 from connector import NotActive, TemporaryFailure, Unsubscribed
 
@@ -89,7 +89,7 @@ def second(customer, event):
     _write("begin", event, "second")
     _behave(customer["Second"] or "")
     _write("end", event, "second")
-'''
+"""
 
 _METAOBJECTS = """
 business_object: Customer
@@ -142,7 +142,9 @@ class Deployment:
     def __post_init__(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         (self.directory / "metaobjects").mkdir(exist_ok=True)
-        rules = "".join(f"  Customer_Create: {{InputDestination: queue://{name}}}\n" for name in self.inputs[:1])
+        rules = "".join(
+            f"  Customer_Create: {{InputDestination: queue://{name}}}\n" for name in self.inputs[:1]
+        )
         (self.directory / "metaobjects" / "objects.yaml").write_text(_METAOBJECTS + rules)
         (self.directory / "processes.py").write_text(_PROCESSES.format(here=str(self.directory)))
         self.configure()
@@ -182,7 +184,13 @@ class Deployment:
         return self.root / queue / "incoming" / name
 
     def send(
-        self, queue: str, names: Iterable[str] = ("",), *, priority: int = 4, second: str = "", group: str = ""
+        self,
+        queue: str,
+        names: Iterable[str] = ("",),
+        *,
+        priority: int = 4,
+        second: str = "",
+        group: str = "",
     ) -> list[str]:
         """Sends one message for each of ``names`` as a foreign program would; returns the ids."""
         ids = []
@@ -234,7 +242,9 @@ class Deployment:
 
     def begun(self, subscription: str = "store") -> Counter[str]:
         """How often each message was handed to a subscription."""
-        return Counter(d.id for d in self.deliveries() if d.word == "begin" and d.subscription == subscription)
+        return Counter(
+            d.id for d in self.deliveries() if d.word == "begin" and d.subscription == subscription
+        )
 
     def leftovers(self, *, but: Sequence[str] = ()) -> list[str]:
         """What an adapter that has settled everything leaves nowhere: paths relative to the root."""
@@ -247,7 +257,12 @@ class Deployment:
             for folder in folders:
                 found += [f"{queue}/{folder}/{name}" for name in self.names(queue, folder)]
         own = self.root / "dropboxmq"
-        for place in ("clients", "transaction/associated", "transaction/committing", "adapter/crash/in-flight"):
+        for place in (
+            "clients",
+            "transaction/associated",
+            "transaction/committing",
+            "adapter/crash/in-flight",
+        ):
             if (own / place).is_dir():
                 found += [f"{place}/{name}" for name in os.listdir(own / place)]
         for lock in (own / "adapter" / "crash").glob("*/lock"):
@@ -268,6 +283,11 @@ class Deployment:
         found = run.wait(timeout)
         assert found == status, f"status {found}, expected {status}\n{run.errors}"
         return run
+
+    def await_delivery(self) -> None:
+        """Waits until one more message is delivered."""
+        before = len(self.deliveries())
+        wait_for(lambda: len(self.deliveries()) > before, what="a delivery")
 
     def reached(self, name: str) -> list[int]:
         """The processes that wait at a gate."""
@@ -382,6 +402,10 @@ class Run:
             wait_for(lambda: not self.members(), timeout)
         except AssertionError:
             raise AssertionError(f"left behind: {[_command(pid) for pid in self.members()]}") from None
+
+    def await_pause(self, place: str) -> None:
+        """Waits until one of its processes waits at a named place."""
+        wait_for(lambda: self.paused(place), what=f"at {place}")
 
     def paused(self, place: str) -> list[int]:
         """The processes that wait at a named place."""

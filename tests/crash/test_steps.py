@@ -11,9 +11,15 @@ import signal
 import time
 
 from tests.crash.conftest import Deploy
-from tests.crash.harness import Deployment, Run, assert_settled_once, wait_for
+from tests.crash.harness import Deployment, Run, assert_settled_once
 
-IN_THE_DRIVER = {"claim": 20, "settle.record": 1, "settle.committing": 1, "settle.move": 7, "settle.finished": 1}
+IN_THE_DRIVER = {
+    "claim": 20,
+    "settle.record": 1,
+    "settle.committing": 1,
+    "settle.move": 7,
+    "settle.finished": 1,
+}
 IN_A_TASK = {"begin": 5, "deliver": 9, "done": 3}
 """Which time a place is reached: somewhere in the middle of a cycle."""
 
@@ -27,7 +33,7 @@ def test_a_driver_killed_at_every_step_loses_nothing_and_repeats_nothing_silentl
         ids += deployment.send("a", [""] * 20)
     for place, nth in IN_A_TASK.items():
         run = deployment.start("--drain", fault=f"{place}:{nth}=pause")
-        wait_for(lambda: run.paused(place), what=place)
+        run.await_pause(place)
         run.signal_driver()
         _go_on(run)
         run.await_gone()
@@ -36,12 +42,14 @@ def test_a_driver_killed_at_every_step_loses_nothing_and_repeats_nothing_silentl
     assert_settled_once(deployment, ids, kills=len(IN_THE_DRIVER) + len(IN_A_TASK))
 
 
-def test_a_whole_group_killed_at_every_step_loses_nothing_and_repeats_nothing_silently(deploy: Deploy) -> None:
+def test_a_whole_group_killed_at_every_step_loses_nothing_and_repeats_nothing_silently(
+    deploy: Deploy,
+) -> None:
     deployment, ids = _filled(deploy)
     places = {**IN_THE_DRIVER, **IN_A_TASK}
     for place, nth in places.items():
         run = deployment.start("--drain", fault=f"{place}:{nth}=pause")
-        wait_for(lambda: run.paused(place), what=place)
+        run.await_pause(place)
         run.kill_everything()
         ids += deployment.send("a", [""] * 20)
     deployment.drain()
@@ -54,9 +62,8 @@ def test_kills_at_random_moments_lose_nothing_and_repeat_nothing_silently(deploy
     deployment = deploy(inputs=("a", "b"), connector={"PollQuantity": 40, "DuplicateEventElimination": True})
     ids = [i for queue in ("a", "b") for i in deployment.send(queue, ["sleep:0.01"] * 150)]
     for number in range(3):
-        before = len(deployment.deliveries())
         run = deployment.start("--drain")
-        wait_for(lambda: len(deployment.deliveries()) > before, what="first delivery")  # noqa: B023
+        deployment.await_delivery()
         time.sleep(moments.uniform(0.0, 0.6))
         if number % 2:
             run.kill_everything()

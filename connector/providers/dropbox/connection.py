@@ -61,6 +61,7 @@ class DropboxProvider:
         self.durable = durable
         self.keep_processed = keep_processed
         self.redelivery_limit = redelivery_limit
+        self._seen = False
 
     def instance(self, application: str, wanted: str | None) -> InstanceLock:
         """The name of this instance of an adapter, held until closed.
@@ -69,6 +70,7 @@ class DropboxProvider:
             ProviderError: the configured name is taken, or the root cannot be used.
         """
         self.layout.prepare()
+        self._seen = True
         return InstanceLock(self.layout.application(application), wanted, codec.encode_field, lock)
 
     def connect(self, application: str = "", instance: str = "") -> DropboxConnection:
@@ -77,6 +79,9 @@ class DropboxProvider:
         Raises:
             ProviderError: the root cannot be used.
         """
+        if self._seen and not os.path.isdir(self.layout.clients):
+            # a new root in its place would look drained, and be in the way of the old one's return
+            raise ProviderError(f"the root {self.layout.root} is gone (moved, removed or not mounted); bring it back")
         self.layout.prepare()
         return DropboxConnection(self, ClientInfo.here(application, instance))
 
@@ -160,6 +165,14 @@ class DropboxConnection:
         )
         self._pollers.append(poller)
         return poller
+
+    def check(self) -> None:
+        """See :meth:`connector.messaging.provider.Connection.check`: a root that is gone looks drained."""
+        if not os.path.exists(os.path.join(self.layout.clients, self.client_id)):
+            raise ProviderError(
+                f"the root {self.layout.root} is not the one that this adapter uses any more (moved, removed or "
+                "not mounted); bring it back"
+            )
 
     def adopt(self, claim: Claim, cycle: int, sequence: int) -> DropboxClaim | None:
         """Takes over a leftover of an in-progress destination; None where somebody else did.
@@ -251,7 +264,9 @@ class DropboxConnection:
         """See :meth:`connector.messaging.provider.Connection.send`."""
         if not destination.is_queue:
             raise CapabilityError(f"{destination}: this version sends to queues only")
-        folders = self.layout.ensure(destination)
+        folders = self.layout.queue(destination)
+        if not (os.path.isdir(folders.working) and os.path.isdir(folders.target)):
+            self.layout.make(folders)
         ids: list[str] = []
         names: list[str] = []
         written: list[str] = []

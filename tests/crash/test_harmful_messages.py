@@ -1,0 +1,97 @@
+"""Messages that end, block or mislead the worker that handles them, among good ones."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.crash.conftest import Deploy
+from tests.crash.harness import Deployment, wait_for
+
+
+def _reasons(deployment: Deployment) -> dict[str, str]:
+    """Reason by message id, from the adapter's own list of events."""
+    events = deployment.runs[-1].summary["events"]
+    return {event["id"]: event["reason"] for event in events if event["outcome"] == "failed"}
+
+
+@pytest.mark.parametrize("order", ["destination", "none"])
+def test_messages_that_kill_or_block_their_worker_fail_and_the_good_ones_are_delivered_once(
+    deploy: Deploy, order: str
+) -> None:
+    """Two queues of a hundred good messages each; bounded time although one message never returns."""
+    deployment = deploy(
+        inputs=("a", "b"), connector={"order": order, "max_attempts": 2}, store={"timeout": "1s"}
+    )
+    good = deployment.send("a", [""] * 50)
+    exits = deployment.send("a", ["exit:3"])
+    killed = deployment.send("a", ["kill"])
+    good += deployment.send("b", [""] * 50)
+    hangs = deployment.send("b", ["hang"])
+    crashes = deployment.send("b", ["segv"])
+    good += deployment.send("a", [""] * 50) + deployment.send("b", [""] * 50)
+    started = time.monotonic()
+    run = deployment.drain()
+    assert time.monotonic() - started < 45
+
+    assert sorted(deployment.ids("archive").elements()) == sorted(good)
+    assert deployment.ids("error") == dict.fromkeys([*exits, *killed, *hangs, *crashes], 1)
+    begun = deployment.begun()
+    assert {i: begun[i] for i in good} == dict.fromkeys(good, 1)
+    assert {i: begun[i] for i in [*exits, *killed, *hangs, *crashes]} == {
+        i: 2 for i in [*exits, *killed, *hangs, *crashes]
+    }
+    assert [d.count for d in deployment.deliveries() if d.word == "begin" and d.id in exits] == [1, 2]
+    reasons = _reasons(deployment)
+    assert "ended with status 3" in reasons[exits[0]]
+    assert "SIGKILL" in reasons[killed[0]]
+    assert "did not return from store in time" in reasons[hangs[0]]
+    assert "SIGSEGV" in reasons[crashes[0]]
+    assert all("tried 2 times" in reason for reason in reasons.values())
+    assert deployment.leftovers() == []
+    run.await_gone()
+
+
+def test_processes_that_exit_print_and_fork_harm_no_other_message(deploy: Deploy) -> None:
+    """sys.exit is a failure of that event alone; a fork that stays, or returns, delivers nothing twice."""
+    deployment = deploy()
+    good = deployment.send("in", ["", "print:2000"])
+    exits = deployment.send("in", ["sysexit:0", "sysexit:5"])
+    good += deployment.send("in", ["fork:30"])
+    strays = deployment.send("in", ["stray"], second="")
+    good += deployment.send("in", [""] * 20)
+    run = deployment.drain(timeout=30)
+    assert sorted(deployment.ids("archive").elements()) == sorted(good + strays)
+    assert deployment.ids("error") == dict.fromkeys(exits, 1)
+    assert "SystemExit: 5" in _reasons(deployment)[exits[1]]
+    assert {i: n for i, n in deployment.begun().items() if n != 1} == {}
+    assert deployment.leftovers() == []
+    assert run.errors.count("x" * 99) == 2000
+    run.kill_everything()
+
+
+def test_a_stray_fork_calls_no_further_subscription(deploy: Deploy) -> None:
+    """A process whose fork comes back into the worker ends there: the next subscriber is called once."""
+    deployment = deploy(
+        subscriptions=[{"object": "Customer", "name": "second", "process": "processes:second"}]
+    )
+    ids = deployment.send("in", ["stray", ""])
+    deployment.drain()
+    assert deployment.begun("second") == dict.fromkeys(ids, 1)
+    assert deployment.ids("archive") == dict.fromkeys(ids, 1)
+
+
+def test_a_worker_of_spark_that_is_killed_costs_no_message(deploy: Deploy) -> None:
+    """Not the runner but its watcher, which is Spark's own process: the job fails, the journal decides."""
+    deployment = deploy(inputs=("a", "b"))
+    ids = deployment.send("a", [""] * 20 + ["gate:1"] + [""] * 20) + deployment.send("b", [""] * 20)
+    run = deployment.start("--drain", "--json")
+    runner = wait_for(lambda: deployment.reached("1"))[0]
+    run.signal_parent_of(runner)
+    deployment.open("1")
+    assert run.wait() == 0, run.errors
+    assert deployment.ids("archive") == dict.fromkeys(ids, 1)
+    repeated = {i: n for i, n in deployment.begun().items() if n > 1}
+    assert len(repeated) <= 2
+    assert deployment.leftovers() == []
