@@ -1,0 +1,22 @@
+"""Parts that the tests of the dropbox share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from connector.providers.dropbox.connection import DropboxConnection, DropboxProvider
+
+
+@pytest.fixture
+def provider(root: Path) -> DropboxProvider:
+    return DropboxProvider(root, durable=False)
+
+
+@pytest.fixture
+def connection(provider: DropboxProvider) -> Iterator[DropboxConnection]:
+    connection = provider.connect("suite", "a")
+    yield connection
+    connection.abandon()

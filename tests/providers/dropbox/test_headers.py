@@ -1,0 +1,247 @@
+"""Headers too long for a file name lie in a sidecar that goes with its file, and are never cut off."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connector.errors import MalformedData, ProviderError
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message
+from connector.messaging.provider import Settlement
+from connector.providers.dropbox import codec
+from connector.providers.dropbox.claims import DropboxClaim
+from connector.providers.dropbox.connection import DropboxConnection, DropboxProvider
+from connector.providers.dropbox.headers import HeaderStore, key_of
+
+ORDERS = parse_destination("queue://orders")
+NOTES = parse_destination("queue://notes")
+ARCHIVE = parse_destination("queue://archive")
+LONG = "L" * 300
+
+
+def sidecars(root: Path) -> list[str]:
+    return sorted(os.listdir(root / "dropboxmq" / "headers"))
+
+
+def names(root: Path, queue: str, folder: str = "target") -> list[str]:
+    return sorted(os.listdir(root / queue / "incoming" / folder))
+
+
+def take(connection: DropboxConnection, queue: str = "orders") -> DropboxClaim:
+    claim = connection.poller(parse_destination(queue)).take(1, 0)
+    assert claim is not None
+    return claim
+
+
+def long_message(**values: str) -> Message:
+    message = Message(b"body", type=LONG)
+    for name, value in values.items():
+        message.set_property(name, value)
+    return message
+
+
+@pytest.mark.parametrize("length", range(180, 260))
+def test_around_255_bytes_no_header_is_ever_cut_off(connection: DropboxConnection, length: int) -> None:
+    message = Message(b"body")
+    message.set_property("p", "x" * length)
+    connection.send(ORDERS, [message])
+    claim = take(connection)
+    assert connection.access().open().load(claim.reference, 100).properties == {"p": "x" * length}
+    connection.settle([Settlement(claim, copy_to=ARCHIVE, properties={"connector_outcome": "published"})])
+    (copy,) = connection.browse(ARCHIVE)
+    assert copy.properties == {"p": "x" * length, "connector_outcome": "published"}
+
+
+def test_a_name_of_255_bytes_needs_no_sidecar_and_one_more_does(
+    root: Path, connection: DropboxConnection
+) -> None:
+    store = HeaderStore(connection.layout.headers, "client", sync=False)
+    name = "4.id.T....." + "aS="
+    fits = name + "x" * (255 - len(name))
+    assert store.fit(fits) == fits
+    assert sidecars(root) == []
+    short = store.fit(fits + "x")
+    assert len(short) <= 255
+    assert store.expand(short) == fits + "x"
+    assert sidecars(root) == [key_of(short)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    name=st.one_of(
+        st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/\0"), min_size=1, max_size=300),
+        st.binary(min_size=1, max_size=400).map(
+            lambda raw: os.fsdecode(raw.replace(b"/", b"_").replace(b"\0", b"_"))
+        ),
+    ),
+    fields=st.sampled_from(["", "4.id.T.", "-2147483648.id.B.123.", "4.id.T.....aS=", "4.id.T..c.r.t.aI=1&bS="]),
+    room=st.integers(200, 255),
+)
+def test_any_name_fits_into_the_room_there_is_and_expands_to_all_it_was(
+    tmp_path_factory: pytest.TempPathFactory, name: str, fields: str, room: int
+) -> None:
+    store = HeaderStore(str(tmp_path_factory.mktemp("headers")), "client", sync=False)
+    whole = fields + name
+    short = store.fit(whole, room)
+    assert len(os.fsencode(short)) <= room
+    expanded = store.expand(short)
+    assert codec.message_id(expanded) == codec.message_id(whole)
+    if codec.split(whole) is not None:
+        assert expanded == whole
+    before, after = codec.split(whole), codec.split(short)
+    assert after is not None or before is None
+    if before is not None and after is not None:
+        assert (after.priority, after.message_class) == (before.priority, before.message_class)
+
+
+def test_a_sidecar_is_found_again_after_a_plain_mv_into_another_queue(
+    root: Path, connection: DropboxConnection
+) -> None:
+    connection.layout.ensure(NOTES)
+    connection.send(ORDERS, [long_message(region="EU")])
+    (name,) = names(root, "orders")
+    os.rename(root / "orders/incoming/target" / name, root / "notes/incoming/target" / name)
+    got = connection.access().open().load(take(connection, "notes").reference, 100)
+    assert (got.type, got.properties) == (LONG, {"region": "EU"})
+
+
+@pytest.mark.parametrize("copy_to", [None, ARCHIVE])
+def test_every_sidecar_belongs_to_a_file_and_every_file_finds_its_own(
+    root: Path, connection: DropboxConnection, copy_to: object
+) -> None:
+    connection.send(ORDERS, [long_message(region=region) for region in ("EU", "US")])
+    for count in (1, 2):
+        poller = connection.poller(ORDERS)
+        claims = [claim for n in range(2) if (claim := poller.take(1, n))]
+        connection.settle([Settlement(claim, give_back=True, delivery_count=count) for claim in claims])
+    poller = connection.poller(ORDERS)
+    for number in range(2):
+        claim = poller.take(2, number)
+        assert claim is not None
+        properties = {"connector_reason": "r" * 500} if copy_to else {}
+        connection.settle([Settlement(claim, copy_to=ARCHIVE if copy_to else None, properties=properties)])
+    kept = names(root, "archive") if copy_to else names(root, "orders", "processed")
+    assert sidecars(root) == sorted(str(key_of(name)) for name in kept)
+    store = HeaderStore(connection.layout.headers, "client", sync=False)
+    assert {codec.decode(store.expand(name))[0].properties["region"] for name in kept} == {"EU", "US"}
+
+
+def test_a_sidecar_goes_with_its_file(root: Path) -> None:
+    provider = DropboxProvider(root, durable=False, keep_processed=0)
+    connection = provider.connect("suite", "a")
+    expired = long_message()
+    expired.expiration = 1
+    connection.send(ORDERS, [long_message(), expired])
+    assert len(sidecars(root)) == 2
+    poller = connection.poller(ORDERS)
+    claim = poller.take(1, 0)
+    assert claim is not None
+    assert poller.take(1, 1) is None
+    connection.settle([Settlement(claim)])
+    assert sidecars(root) == []
+    connection.close()
+
+
+def test_pruning_removes_sidecars_too(root: Path, connection: DropboxConnection) -> None:
+    connection.send(ORDERS, [long_message()])
+    connection.settle([Settlement(take(connection))])
+    pruner = DropboxProvider(root, durable=False, keep_processed=0).connect()
+    assert pruner.prune() == 1
+    assert sidecars(root) == []
+    pruner.close()
+
+
+def test_messages_that_were_not_sent_leave_no_sidecar(root: Path, connection: DropboxConnection) -> None:
+    connection.layout.ensure(ORDERS)
+    associated = Path(connection.layout.associated)
+    associated.rmdir()
+    associated.write_text("a file where records should be written")
+    with pytest.raises(ProviderError, match="cannot send to queue://orders: .*; nothing was sent"):
+        connection.send(ORDERS, [long_message(), long_message()])
+
+    def broken() -> Iterator[Message]:
+        yield long_message()
+        raise KeyError("the source of the messages broke")
+
+    with pytest.raises(KeyError):
+        connection.send(ORDERS, broken())
+    assert sidecars(root) == []
+    assert names(root, "orders", "working") == names(root, "orders") == []
+
+
+def test_a_message_whose_sidecar_is_gone_fails_with_that_reason_and_still_settles(
+    root: Path, connection: DropboxConnection
+) -> None:
+    connection.send(ORDERS, [long_message()])
+    (key,) = sidecars(root)
+    (root / "dropboxmq/headers" / key).unlink()
+    claim = take(connection)
+    with pytest.raises(MalformedData, match=f"its headers are gone: .*{key}"):
+        connection.access().open().load(claim.reference, 100)
+    identity = claim.message_id
+    connection.settle([Settlement(claim, copy_to=ARCHIVE, properties={"connector_reason": "r" * 500})])
+    (copy,) = connection.browse(ARCHIVE)
+    assert (copy.message_id, copy.body) == (identity, b"body")
+    assert copy.properties == {"connector_reason": "r" * 500}
+
+
+def test_a_message_in_progress_whose_sidecar_is_gone_does_not_stop_recovery(
+    root: Path, connection: DropboxConnection
+) -> None:
+    connection.send(NOTES, [long_message()])
+    (key,) = sidecars(root)
+    (root / "dropboxmq/headers" / key).unlink()
+    (claim,) = connection.unowned(NOTES)
+    assert connection.adopt(claim, 1, 0) is not None
+
+
+@pytest.mark.parametrize("key", ["..", "../../orders", "a/b", ".x", ""])
+def test_a_foreign_name_cannot_make_a_sidecar_of_any_file(
+    connection: DropboxConnection, mv: Callable[..., Path], key: str
+) -> None:
+    name = f"4.id.T.....{codec.HEADER_KEY}S={key.replace('/', '%2F').replace('.', '%2E')}"
+    mv("orders", name)
+    assert key_of(name) is None
+    assert take(connection).message_id == "ID:id"
+
+
+def test_foreign_names_too_long_for_a_claim_are_taken_and_keep_their_headers(
+    connection: DropboxConnection, mv: Callable[..., Path]
+) -> None:
+    found = {
+        "b" * 255: "b" * 255,
+        "4.id1.T.....aS=" + "x" * 240: "ID:id1",
+        "4.id2.T." + "1" * 240: "ID:id2",
+        "4." + "i" * 250 + ".T": "ID:" + "i" * 250,
+        "é" * 127: "é" * 127,
+    }
+    for name in found:
+        mv("orders", name)
+    poller = connection.poller(ORDERS)
+    claims = [poller.take(1, number) for number in range(len(found))]
+    assert {claim.message_id for claim in claims if claim} == set(found.values())
+    assert poller.take(1, 9) is None
+    connection.settle([Settlement(c, give_back=True, delivery_count=1) for c in claims if c])
+    again = connection.poller(ORDERS)
+    returned = [again.take(2, number) for number in range(len(found))]
+    assert {claim.message_id for claim in returned if claim} == set(found.values())
+    assert {claim.headers().delivery_count for claim in returned if claim and claim.message_id != "ID:id2"} == {2}
+
+
+def test_one_long_name_twice_in_a_folder_keeps_both_whole(
+    root: Path, connection: DropboxConnection, mv: Callable[..., Path]
+) -> None:
+    name = "r" * 220
+    for body in (b"1", b"2", b"3"):
+        mv("orders", name, body)
+        connection.settle([Settlement(take(connection))])
+    kept = names(root, "orders", "processed")
+    store = HeaderStore(connection.layout.headers, "client", sync=False)
+    assert [codec.message_id(store.expand(n)) for n in kept] == [name] * 3
+    assert {(root / "orders/incoming/processed" / n).read_bytes() for n in kept} == {b"1", b"2", b"3"}
