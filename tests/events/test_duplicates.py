@@ -1,0 +1,180 @@
+"""Duplicate event elimination through poll cycles (seed 004 "DEE"; design, section 7)."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connector.parts import make_provider
+from connector.state.duplicates import DuplicateWindow
+from connector.status import ReturnCode
+
+Bench = Any
+Outcomes = Callable[..., dict[str, tuple[str, str]]]
+
+
+def customer(name: str = "") -> str:
+    return f'{{"CustomerId": "1", "Name": "{name}"}}'
+
+
+def again(identity: str, number: int) -> str:
+    """Another file of the same message id."""
+    return f"4.{identity}.T....copy{number}"
+
+
+def kinds(adapter: Any) -> Counter[tuple[str, str]]:
+    return Counter((e["id"], e["outcome"]) for e in adapter.summary.as_dict()["events"])
+
+
+@pytest.mark.parametrize("quantity", [1, 2, 100])
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_copies_of_one_message_are_published_once(bench: Bench, quantity: int, parallelism: int) -> None:
+    """Within one poll, and in the batch that is claimed while the job of the first runs."""
+    deployment = bench.deploy(DuplicateEventElimination=True, PollQuantity=quantity, order="none")
+    for number in range(4):
+        for identity in ("x", "y"):
+            deployment.drop("customers", customer(), again(identity, number))
+    with deployment.running(parallelism=parallelism) as adapter:
+        report = adapter.drain()
+    assert report.code is ReturnCode.SUCCEED
+    assert sorted(bench.called()) == ["ID:x", "ID:y"]
+    assert kinds(adapter) == {
+        ("ID:x", "published"): 1,
+        ("ID:y", "published"): 1,
+        ("ID:x", "duplicate"): 3,
+        ("ID:y", "duplicate"): 3,
+    }
+    found = Counter(m.properties["connector_outcome"] for m in deployment.messages("archive"))
+    assert found == {"published": 2, "duplicate": 6}
+
+
+def test_what_was_published_before_a_restart_is_known_after_it_in_any_order(bench: Bench) -> None:
+    deployment = bench.deploy(DuplicateEventElimination=True)
+    for n in range(5):
+        deployment.drop("customers", customer(), again(f"x{n}", 0))
+    with deployment.running() as adapter:
+        adapter.drain()
+    for n in (3, 0, 4, 1, 2, 5):
+        deployment.drop("customers", customer(), again(f"x{n}", 1))
+    with deployment.running() as adapter:
+        adapter.drain()
+    assert kinds(adapter) == {("ID:x5", "published"): 1, **{(f"ID:x{n}", "duplicate"): 1 for n in range(5)}}
+    assert sorted(bench.called()) == [f"ID:x{n}" for n in range(6)]
+
+
+def test_only_published_events_are_remembered(bench: Bench) -> None:
+    deployment = bench.deploy(DuplicateEventElimination=True)
+    deployment.drop("customers", customer("a: fail x"), again("x", 0))
+    deployment.drop("customers", customer("a: unsubscribed"), again("y", 0))
+    with deployment.running() as adapter:
+        adapter.drain()
+        deployment.drop("customers", customer(), again("x", 1))
+        deployment.drop("customers", customer(), again("y", 1))
+        adapter.drain()
+    assert kinds(adapter) == {
+        ("ID:x", "failed"): 1,
+        ("ID:y", "unsubscribed"): 1,
+        ("ID:x", "published"): 1,
+        ("ID:y", "published"): 1,
+    }
+
+
+@pytest.mark.parametrize("quantity", [1, 2, 100])
+def test_a_second_copy_runs_where_the_first_one_failed(bench: Bench, quantity: int) -> None:
+    deployment = bench.deploy(DuplicateEventElimination=True, PollQuantity=quantity)
+    deployment.drop("customers", customer("a: fail x"), again("x", 0))
+    deployment.drop("customers", customer(), again("x", 1))
+    deployment.drop("customers", customer(), again("x", 2))
+    with deployment.running() as adapter:
+        report = adapter.drain()
+    assert report.code is ReturnCode.SUCCEED
+    assert kinds(adapter) == {("ID:x", "failed"): 1, ("ID:x", "published"): 1, ("ID:x", "duplicate"): 1}
+    assert deployment.names("customers") == []
+
+
+def test_one_id_in_two_destinations_is_two_messages(bench: Bench) -> None:
+    deployment = bench.deploy(DuplicateEventElimination=True)
+    deployment.drop("customers", customer(), again("x", 0))
+    deployment.drop("orders", '{"BusinessObject": "Order"}', again("x", 1))
+    with deployment.running() as adapter:
+        adapter.drain()
+    assert adapter.summary.total.published == 2
+
+
+def test_a_bare_name_that_is_used_again_is_another_message(bench: Bench) -> None:
+    deployment = bench.deploy(DuplicateEventElimination=True)
+    with deployment.running() as adapter:
+        for day in (1, 2):
+            deployment.drop("customers", customer(f"day {day}"), "orders.csv")
+            path = Path(deployment.folders("customers").target) / "orders.csv"
+            os.utime(path, ns=(day * 10**18, day * 10**18))
+            adapter.drain()
+    assert bench.called() == ["orders.csv", "orders.csv"]
+    assert adapter.summary.total.published == 2
+
+
+def test_an_archived_message_with_a_bare_name_is_a_duplicate_when_it_comes_back(bench: Bench) -> None:
+    deployment = bench.deploy(DuplicateEventElimination=True)
+    deployment.drop("customers", customer(), "orders.csv")
+    with deployment.running() as adapter:
+        adapter.drain()
+        (name,) = deployment.names("archive")
+        source = Path(deployment.folders("archive").target) / name
+        os.rename(source, Path(deployment.folders("customers").target) / name)
+        adapter.drain()
+    assert kinds(adapter) == {("orders.csv", "published"): 1, ("orders.csv", "duplicate"): 1}
+    (copy,) = deployment.messages("archive")
+    assert copy.properties["connector_outcome"] == "duplicate"
+    assert copy.properties["connector_reason"] == "it was published before"
+    assert copy.properties["connector_attempts"] == 1  # of its first stay; it was not delivered again
+
+
+def test_without_elimination_every_copy_is_published(bench: Bench) -> None:
+    deployment = bench.deploy(DuplicateEventElimination=False)
+    for number in range(3):
+        deployment.drop("customers", customer(), again("x", number))
+    with deployment.running() as adapter:
+        adapter.drain()
+    assert bench.called() == ["ID:x"] * 3
+
+
+def test_a_copy_of_what_a_neighbour_has_in_flight_goes_back_until_that_is_known(bench: Bench) -> None:
+    deployment = bench.deploy(DuplicateEventElimination=True)
+    deployment.drop("customers", customer(), again("x", 0))
+    deployment.drop("customers", customer(), again("y", 0))
+    connection = make_provider(deployment.configuration).connect("test", "neighbour")
+    window = DuplicateWindow(
+        connection.window_directory,
+        connection.state_directory,
+        connection.client_id,
+        100,
+        connection.published_keys,
+    )
+    try:
+        window.reserve(["queue://customers|ID:x"])
+        with deployment.running() as adapter:
+            report = adapter.poll()
+            assert (report.claimed, report.settled) == (2, 1)
+            assert bench.called() == ["ID:y"]
+            assert [(m.message_id, m.delivery_count) for m in deployment.messages("customers")] == [("ID:x", 1)]
+            window.release()
+            adapter.poll()
+            assert bench.called() == ["ID:y", "ID:x"]
+    finally:
+        connection.close()
+
+
+def test_two_living_adapters_of_one_name_share_the_window(bench: Bench) -> None:
+    deployment = bench.deploy(DuplicateEventElimination=True, instance=None)
+    with deployment.running() as first, deployment.running() as second:
+        deployment.drop("customers", customer(), again("x", 0))
+        first.poll()
+        deployment.drop("customers", customer(), again("x", 1))
+        second.poll()
+    assert bench.called() == ["ID:x"]
+    assert kinds(second) == {("ID:x", "duplicate"): 1}

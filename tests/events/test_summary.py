@@ -1,0 +1,109 @@
+"""The numbers of a run: outcomes add up, and the newest events are told one by one."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connector.events.summary import Summary
+
+Bench = Any
+KINDS = {
+    "published": "published",
+    "unsubscribed": "unsubscribed",
+    "failed": "failed",
+    "duplicate": "duplicates",
+    "in_doubt": "in_doubt",
+}
+ORDER = '{"BusinessObject": "Order"}'
+
+settled = st.lists(
+    st.tuples(st.sampled_from(["queue://a", "queue://b"]), st.sampled_from(list(KINDS)), st.booleans()), max_size=40
+)
+
+
+@given(settled, st.integers(0, 5))
+def test_the_outcomes_add_up_to_what_was_claimed(events: list[tuple[str, str, bool]], expired: int) -> None:
+    summary = Summary(["queue://a", "queue://c"])
+    for number, (destination, kind, discarded) in enumerate(events):
+        summary.settled(destination, str(number), None, None, kind, None, discarded=discarded)
+    summary.expired("queue://a", expired)
+    document = summary.as_dict()
+    for counts in (document, *document["destinations"].values()):
+        assert counts["claimed"] == sum(counts[key] for key in KINDS.values())
+    assert document["claimed"] == len(events)
+    assert document["discarded"] == sum(discarded for _, _, discarded in events)
+    assert document["expired"] == expired
+    assert {"queue://a", "queue://c"} <= set(document["destinations"])
+
+
+def test_of_many_events_the_newest_thousand_are_told_in_the_order_in_which_they_were_taken() -> None:
+    summary = Summary(["queue://a"])
+    for number in range(1500):
+        summary.settled("queue://a", f"ID:{number}", "Order", "Create", "published", None, discarded=False)
+    document = summary.as_dict()
+    assert document["claimed"] == 1500
+    assert [event["id"] for event in document["events"]] == [f"ID:{n}" for n in range(500, 1500)]
+
+
+def test_a_run_of_everything_is_told_as_it_was(bench: Bench) -> None:
+    subscriptions = [{"object": "Order", "process": "processes:a", "name": "a"}]
+    deployment = bench.deploy(
+        subscriptions=subscriptions, DuplicateEventElimination=True, UnsubscribedDestination=None, PollQuantity=3
+    )
+    bodies = {"p": ORDER, "f": "{", "u": '{"BusinessObject": "Note"}'}
+    for number in range(6):
+        for kind, body in bodies.items():
+            deployment.drop("orders", body, f"4.{kind}{number}.T")
+    deployment.drop("orders", ORDER, "4.p0.T....again")
+    deployment.drop("orders", ORDER, "4.gone.T.1000")
+    deployment.drop("customers", '{"CustomerId": "1"}', "4.c.T")
+    with deployment.running() as adapter:
+        adapter.drain()
+    document = adapter.summary.as_dict()
+    numbers = {key: document[key] for key in ("claimed", "expired", "discarded", *KINDS.values())}
+    assert numbers == {
+        "claimed": 20,
+        "published": 6,
+        "failed": 6,
+        "unsubscribed": 7,
+        "duplicates": 1,
+        "in_doubt": 0,
+        "expired": 1,
+        "discarded": 7,
+    }
+    assert document["destinations"]["queue://orders"]["claimed"] == 19
+    assert document["destinations"]["queue://customers"]["claimed"] == 1
+    events = document["events"]
+    assert Counter(event["outcome"] for event in events) == {
+        "published": 6,
+        "failed": 6,
+        "unsubscribed": 7,
+        "duplicate": 1,
+    }
+    assert [e for e in events if e["id"] == "ID:p3"] == [
+        {
+            "id": "ID:p3",
+            "destination": "queue://orders",
+            "object": "Order",
+            "verb": "Create",
+            "outcome": "published",
+            "reason": None,
+        }
+    ]
+    assert all(event["reason"] for event in events if event["outcome"] != "published")
+
+
+def test_events_are_in_the_order_in_which_they_were_taken_also_when_tasks_end_in_another(bench: Bench) -> None:
+    deployment = bench.deploy(order="none", PollQuantity=7)
+    names = [f"ID:x{n:02}" for n in range(20)]
+    for name in names:
+        deployment.drop("orders", ORDER, f"4.{name[3:]}.T")
+        time.sleep(0.001)
+    with deployment.running(parallelism=3) as adapter:
+        adapter.drain()
+    assert [event["id"] for event in adapter.summary.as_dict()["events"]] == names
