@@ -195,7 +195,9 @@ class JournalDirectory:
             while True:
                 try:
                     descriptor = os.open(
-                        attempt_path(path, attempt), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666
+                        attempt_path(path, attempt),
+                        os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC,
+                        0o666,
                     )
                 except FileExistsError:
                     attempt += 1

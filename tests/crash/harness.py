@@ -314,6 +314,7 @@ class Run:
         self, deployment: Deployment, arguments: Sequence[str], fault: str, environment: Mapping[str, str]
     ) -> None:
         self.mark = uuid.uuid4().hex
+        self._root = deployment.root
         number = len(deployment.runs)
         self.faults = deployment.directory / f"faults.{number}"
         self.faults.mkdir()
@@ -402,6 +403,17 @@ class Run:
             wait_for(lambda: not self.members(), timeout)
         except AssertionError:
             raise AssertionError(f"left behind: {[_command(pid) for pid in self.members()]}") from None
+
+    def await_start(self) -> None:
+        """Waits until it has connected, which it does when Spark is up."""
+        clients = self._root / "dropboxmq" / "clients"
+        wait_for(lambda: clients.is_dir() and any(self._is_client(path) for path in clients.iterdir()))
+
+    def _is_client(self, mark: Path) -> bool:
+        try:
+            return f'"pid": {self.pid},' in mark.read_text()
+        except FileNotFoundError:
+            return False
 
     def await_pause(self, place: str) -> None:
         """Waits until one of its processes waits at a named place."""

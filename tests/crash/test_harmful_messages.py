@@ -39,9 +39,9 @@ def test_messages_that_kill_or_block_their_worker_fail_and_the_good_ones_are_del
     assert deployment.ids("error") == dict.fromkeys([*exits, *killed, *hangs, *crashes], 1)
     begun = deployment.begun()
     assert {i: begun[i] for i in good} == dict.fromkeys(good, 1)
-    assert {i: begun[i] for i in [*exits, *killed, *hangs, *crashes]} == {
-        i: 2 for i in [*exits, *killed, *hangs, *crashes]
-    }
+    assert {i: begun[i] for i in [*exits, *killed, *hangs, *crashes]} == dict.fromkeys(
+        [*exits, *killed, *hangs, *crashes], 2
+    )
     assert [d.count for d in deployment.deliveries() if d.word == "begin" and d.id in exits] == [1, 2]
     reasons = _reasons(deployment)
     assert "ended with status 3" in reasons[exits[0]]

@@ -19,7 +19,7 @@ from connector.errors import (
 )
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Capabilities, Claim, Settlement
+from connector.messaging.provider import Capabilities, Claim, Prepared, Settlement
 from connector.providers.dropbox import codec, files
 from connector.providers.dropbox.access import DropboxAccessSpec, without_owner
 from connector.providers.dropbox.claims import DropboxClaim, Owner, QueuePoller, owned_name, split_tag
@@ -81,7 +81,9 @@ class DropboxProvider:
         """
         if self._seen and not os.path.isdir(self.layout.clients):
             # a new root in its place would look drained, and be in the way of the old one's return
-            raise ProviderError(f"the root {self.layout.root} is gone (moved, removed or not mounted); bring it back")
+            raise ProviderError(
+                f"the root {self.layout.root} is gone (moved, removed or not mounted); bring it back"
+            )
         self.layout.prepare()
         return DropboxConnection(self, ClientInfo.here(application, instance))
 
@@ -199,9 +201,14 @@ class DropboxConnection:
 
     # -- settling ----------------------------------------------------------------------------------
 
-    def settle(self, settlements: Sequence[Settlement]) -> None:
+    def settle(
+        self,
+        settlements: Sequence[Settlement],
+        sends: Sequence[Prepared] = (),
+        discards: Sequence[Prepared] = (),
+    ) -> None:
         """See :meth:`connector.messaging.provider.Connection.settle`."""
-        self._settler.settle(settlements)
+        self._settler.settle(settlements, sends, discards)
         if any(settlement.give_back for settlement in settlements):
             for poller in self._pollers:
                 poller.look_again()

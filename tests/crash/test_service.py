@@ -1,0 +1,161 @@
+"""The adapter as a service: how it stops, and what it leaves behind."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+
+from tests.crash.conftest import Deploy
+from tests.crash.harness import Deployment, Run, wait_for
+
+
+def _idle_service(deployment: Deployment) -> Run:
+    """A service that has published one message and waits for the next poll."""
+    run = deployment.start()
+    archived = len(deployment.names("archive"))
+    deployment.send(deployment.inputs[0])
+    wait_for(lambda: len(deployment.names("archive")) > archived)
+    return run
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_finishes_what_is_in_flight_and_leaves_nothing_behind(deploy: Deploy, number: int) -> None:
+    """The event at work is published; those after it in the same cycle as well, within stop_timeout."""
+    deployment = deploy()
+    ids = deployment.send("in", ["gate:1", "sleep:0.05", ""])
+    run = deployment.start()
+    wait_for(lambda: deployment.reached("1"))
+    deployment.send("in", ["", ""])
+    run.signal_driver(number)
+    time.sleep(0.3)
+    deployment.open("1")
+    assert run.wait(15) == 0, run.errors
+    run.await_gone()
+    assert deployment.ids("archive") == dict.fromkeys(ids, 1)
+    assert set(deployment.begun().values()) == {1}
+    assert len(deployment.names("in")) == 2, "messages that came after the signal stay"
+    assert deployment.leftovers(but=["in/target/"]) == []
+
+
+def test_a_process_that_takes_longer_than_stop_timeout_is_ended_and_the_rest_is_given_back(
+    deploy: Deploy,
+) -> None:
+    deployment = deploy(connector={"stop_timeout": "1s"})
+    done = deployment.send("in", [""])
+    slow = deployment.send("in", ["sleep:60"])
+    rest = deployment.send("in", ["", ""])
+    run = deployment.start()
+    wait_for(lambda: slow[0] in deployment.begun())
+    asked = time.monotonic()
+    run.signal_driver(signal.SIGTERM)
+    assert run.wait(20) == 0, run.errors
+    assert time.monotonic() - asked < 10
+    run.await_gone(5)
+    assert deployment.ids("archive") == dict.fromkeys(done, 1)
+    assert deployment.begun() == {done[0]: 1, slow[0]: 1}
+    names = deployment.names("in")
+    assert len(names) == 3
+    assert [name for name in names if "JMSXDeliveryCountI=2" in name] == [names[0]], "only the one that was begun"
+    assert slow[0].removeprefix("ID:") in names[0]
+    assert set(deployment.ids("in")) == {*slow, *rest}
+    assert deployment.leftovers(but=["in/target/"]) == []
+
+
+def test_a_second_signal_ends_at_once_and_the_next_run_recovers(deploy: Deploy) -> None:
+    deployment = deploy(connector={"stop_timeout": "2s"})
+    ids = deployment.send("in", ["gate:1", ""])
+    run = deployment.start()
+    wait_for(lambda: deployment.reached("1"))
+    run.signal_driver(signal.SIGTERM)
+    time.sleep(0.3)
+    asked = time.monotonic()
+    run.signal_driver(signal.SIGTERM)
+    assert run.wait(5) == 128 + signal.SIGTERM
+    assert time.monotonic() - asked < 1
+    run.await_gone()
+    deployment.open("1")
+    deployment.drain()
+    assert deployment.ids("archive") == dict.fromkeys(ids, 1)
+    assert max(deployment.begun().values()) <= 2
+    assert deployment.leftovers() == []
+
+
+@pytest.mark.parametrize("busy", [False, True], ids=["idle", "busy"])
+def test_a_signal_to_the_whole_group_ends_it_in_order_although_java_dies_first(
+    deploy: Deploy, busy: bool
+) -> None:
+    deployment = deploy()
+    run = _idle_service(deployment)
+    if busy:
+        deployment.send("in", ["sleep:0.5", "", ""])
+        deployment.await_delivery()
+    run.signal_all(signal.SIGTERM)
+    assert run.wait(15) == 0, run.errors
+    run.await_gone()
+    repeated = [n for n in deployment.begun().values() if n > 1]
+    assert repeated == []
+    archived, waiting = len(deployment.names("archive")), len(deployment.names("in"))
+    assert archived + waiting == (4 if busy else 1)
+    assert archived == len(deployment.begun()), "what was delivered is archived"
+    assert deployment.leftovers(but=["in/target/"]) == []
+
+
+@pytest.mark.parametrize("seconds", [0.7, 1.5, 2.5])
+def test_a_service_stopped_while_it_starts_ends_well(deploy: Deploy, seconds: float) -> None:
+    deployment = deploy()
+    deployment.send("in", [""] * 3)
+    run = deployment.start()
+    time.sleep(seconds)
+    run.signal_driver(signal.SIGTERM)
+    assert run.wait(20) in (0, -signal.SIGTERM), run.errors
+    run.await_gone()
+    assert len(deployment.names("in")) + len(deployment.names("archive")) == 3
+    assert deployment.leftovers(but=["in/target/"]) == []
+
+
+def test_poll_frequency_counts_from_the_end_of_a_poll_to_the_start_of_the_next(deploy: Deploy) -> None:
+    """One message a poll, each half a second long: 0.5 s of work and 0.7 s of waiting, not 0.7 in all."""
+    deployment = deploy(connector={"PollQuantity": 1, "PollFrequency": 700})
+    deployment.send("in", ["sleep:0.5"] * 3)
+    run = deployment.start()
+    begun = []
+    for number in range(3):
+        wait_for(lambda number=number: len(deployment.begun()) > number)  # type: ignore[misc]
+        begun.append(time.monotonic())
+    run.signal_driver(signal.SIGTERM)
+    assert run.wait(15) == 0
+    assert all(1.15 < later - earlier < 2.5 for earlier, later in zip(begun, begun[1:], strict=False))
+
+
+def test_a_service_with_poll_frequency_no_polls_nothing_but_takes_over_from_the_dead(deploy: Deploy) -> None:
+    deployment = deploy()
+    ids = deployment.send("in", ["gate:1", ""])
+    killed = deployment.start()
+    wait_for(lambda: deployment.reached("1"))
+    killed.kill_everything()
+    deployment.configure(PollFrequency="no")
+    deployment.open("1")
+    run = deployment.start()
+    wait_for(lambda: len(deployment.names("in")) == 2, what="the claims of the dead to come back")
+    time.sleep(1)
+    run.signal_driver(signal.SIGTERM)
+    assert run.wait(15) == 0
+    assert deployment.ids("in") == dict.fromkeys(ids, 1)
+    assert deployment.names("archive") == []
+
+
+def test_outside_of_its_window_a_service_does_not_poll_and_a_drain_does(deploy: Deploy) -> None:
+    in_two_hours = time.strftime("%H:%M", time.localtime(time.time() + 7200))
+    in_three_hours = time.strftime("%H:%M", time.localtime(time.time() + 10800))
+    deployment = deploy(connector={"PollStartTime": in_two_hours, "PollEndTime": in_three_hours})
+    ids = deployment.send("in", [""])
+    run = deployment.start()
+    run.await_start()
+    time.sleep(1)
+    run.signal_driver(signal.SIGTERM)
+    assert run.wait(15) == 0
+    assert deployment.ids("in") == dict.fromkeys(ids, 1)
+    deployment.drain()
+    assert deployment.ids("archive") == dict.fromkeys(ids, 1)
