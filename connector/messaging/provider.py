@@ -174,8 +174,17 @@ class Connection(Protocol):
             ProviderError: it cannot be taken.
         """
 
-    def settle(self, settlements: Sequence[Settlement]) -> None:
+    def settle(
+        self,
+        settlements: Sequence[Settlement],
+        sends: Sequence[Prepared] = (),
+        discards: Sequence[Prepared] = (),
+    ) -> None:
         """Settles all, or none: one commit record, synced once, then rolled forward.
+
+        Args:
+            settlements: of claims.
+            sends, discards: prepared messages that belong to no claim.
 
         Raises:
             SettlementError: before the commit point, nothing has happened; the text says which

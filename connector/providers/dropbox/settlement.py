@@ -10,7 +10,7 @@ from connector import faults
 from connector.errors import ProviderError, SettlementError
 from connector.messaging.destination import Destination
 from connector.messaging.message import PropertyValue, natural_type
-from connector.messaging.provider import Claim, Settlement
+from connector.messaging.provider import Claim, Prepared, Settlement
 from connector.providers.dropbox import codec, files, headers
 from connector.providers.dropbox.claims import ORIGIN, DropboxClaim
 from connector.providers.dropbox.clients import base36
@@ -52,15 +52,23 @@ class Settler:
         self._prefix = len(layout.root) + 1
         self._suffixes: dict[int, tuple[Mapping[str, PropertyValue], str]] = {}
 
-    def settle(self, settlements: Sequence[Settlement]) -> None:
+    def settle(
+        self,
+        settlements: Sequence[Settlement],
+        sends: Sequence[Prepared] = (),
+        discards: Sequence[Prepared] = (),
+    ) -> None:
         """See :meth:`connector.messaging.provider.Connection.settle`."""
         copies = {(_folder(s.claim), s.copy_to) for s in settlements if s.copy_to is not None}
         for folder, destination in copies:
             self._check_writable(destination, folder)
-        for destination in {prepared.destination for s in settlements for prepared in s.sends}:
+        all_sends = [*sends, *(prepared for s in settlements for prepared in s.sends)]
+        for destination in {prepared.destination for prepared in all_sends}:
             self._check_writable(destination)
         try:
-            moves = [move for settlement in settlements for move in self._moves(settlement)]
+            moves = [Move("sent", *prepared.handle) for prepared in sends]
+            moves += [Move("received", prepared.handle[0], None) for prepared in discards]
+            moves += [move for settlement in settlements for move in self._moves(settlement)]
         except OSError as error:
             raise _unwritable(error) from error
         if moves:
