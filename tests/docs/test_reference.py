@@ -1,0 +1,117 @@
+"""The reference pages name what there is, all of it, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from connector.businessobjects.catalogue import discover
+from connector.cli.app import VERBS, _application
+from connector.providers.dropbox import codec
+from connector.providers.dropbox.claims import split_tag
+from connector.providers.dropbox.layout import FOLDERS, Layout
+from connector.providers.dropbox.log import format_record, parse_record
+
+REFERENCE = Path(__file__).resolve().parents[2] / "docs/reference"
+COMMON = {"--config", "-c", "--json", "--help", "-h"}
+
+
+def page(name: str) -> str:
+    return (REFERENCE / f"{name}.md").read_text("utf-8")
+
+
+def section(text: str, heading: str) -> str:
+    """The part of a page under one heading."""
+    _, found, rest = text.partition(f"\n{heading}\n")
+    assert found, heading
+    level = heading.split()[0]
+    return re.split(rf"^{level} ", rest, maxsplit=1, flags=re.MULTILINE)[0]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_page_of_commands_names_every_option_of_a_verb_and_no_other(verb: str) -> None:
+    described = set(
+        re.findall(r"^\| `(--[a-z-]+)", section(page("commands"), f"## `connector {verb}`"), re.MULTILINE)
+    )
+    command = get_command(_application([verb])).commands[verb]  # type: ignore[attr-defined]
+    options = {name for parameter in command.params for name in parameter.opts if name.startswith("--")}
+    assert described == options - COMMON
+
+
+def test_the_page_of_commands_has_every_verb() -> None:
+    assert set(re.findall(r"^## `connector (\S+)`$", page("commands"), re.MULTILINE)) == set(VERBS)
+
+
+def test_every_file_name_in_the_examples_is_structured_and_survives_a_round_trip() -> None:
+    examples = re.findall(r"^```text name\n(.*?)^```$", page("file-names"), re.MULTILINE | re.DOTALL)
+    names = [line for example in examples for line in example.splitlines()]
+    assert len(names) >= 3
+    for name in names:
+        assert codec.split(name) is not None, name
+        assert codec.encode(codec.decode(name)[0]) == name
+
+
+def test_the_names_that_are_called_bare_are() -> None:
+    sentence = re.search(r"Any other name is \*bare\*: (.*?)\. ", page("file-names"), re.DOTALL)
+    assert sentence is not None
+    names = re.findall(r"`([^`]+)`", sentence.group(1))
+    assert names
+    assert [name for name in names if codec.split(name) is not None] == []
+
+
+def test_the_example_of_a_claim_names_client_cycle_and_number() -> None:
+    claimed = re.search(r"^\S+~@\S+$", section(page("file-names"), "## Claims"), re.MULTILINE)
+    assert claimed is not None
+    name, owner = split_tag(claimed.group())
+    assert codec.split(name) is not None
+    assert owner is not None
+    assert (owner.cycle, owner.sequence) == (100, 51)
+
+
+def test_the_letters_of_property_types_are_those_of_the_codec() -> None:
+    line = re.search(r"^Type letters: (.*)$", page("file-names"), re.MULTILINE)
+    assert line is not None
+    described = {kind: letter for letter, kind in re.findall(r"`(\w)` (\w+)", line.group(1))}
+    assert described == codec.TYPE_LETTERS
+
+
+def test_the_example_of_a_commit_record_is_one() -> None:
+    example = re.search(r"^```text record\n(.*?)^```$", page("files"), re.MULTILINE | re.DOTALL)
+    assert example is not None
+    moves = parse_record(example.group(1).encode())
+    assert [move.kind for move in moves] == ["sent", "received"]
+    assert moves[1].published == "queue://orders|ID:o1"
+    assert format_record(moves).decode() == example.group(1)
+
+
+def test_the_tree_of_files_names_every_folder_that_a_root_has(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    layout.prepare()
+    made = {path.name for path in (tmp_path / "dropboxmq").rglob("*") if path.is_dir()} | set(FOLDERS)
+    tree = re.search(r"^```text\n(<root>/.*?)^```$", page("files"), re.MULTILINE | re.DOTALL)
+    assert tree is not None
+    assert {folder for folder in made if f"{folder}/" not in tree.group(1)} == set()
+
+
+def test_the_page_of_formats_has_every_option_of_every_shipped_handler_with_its_default(
+    tmp_path: Path,
+) -> None:
+    text = page("data-formats")
+    for mime_type, heading in {
+        "application/json": "## JSON, `application/json`",
+        "text/xml": "## XML, `text/xml` and `application/xml`",
+        "text/plain": "## Plain text, `text/plain`",
+    }.items():
+        described = dict(
+            re.findall(r"^\| `(\w+)` \| `?(\w[\w-]*)`? \|", section(text, heading), re.MULTILINE)
+        )
+        handler = discover(tmp_path).find(mime_type)
+        assert handler is not None
+        assert described == {option.name: _shown(option.default) for option in handler.options or ()}
+
+
+def _shown(default: object) -> str:
+    return str(default).lower() if isinstance(default, bool) else str(default) or "empty"
