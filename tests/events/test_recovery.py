@@ -1,0 +1,372 @@
+"""Recovery: what a dead adapter left, decided by its journals first (design, section 4).
+
+The journals are written here by hand, as a task would have left them when everything ended.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connector.events.recovery import InDoubtAtStartup, InDoubtPolicy, Recovery
+from connector.events.settling import CopyDestinations, Settling
+from connector.events.summary import Summary
+from connector.messaging.destination import parse_destination
+from connector.parts import make_provider
+from connector.state.journal import Journal, JournalDirectory
+from connector.status import ReturnCode
+
+Bench = Any
+IN_PROGRESS = parse_destination("queue://busy")
+
+
+def customer(name: str = "") -> str:
+    return f'{{"CustomerId": "1", "Name": "{name}"}}'
+
+
+def done(sequence: int, *values: object) -> str:
+    return f"B {sequence}\nD {sequence} {json.dumps([sequence, *values])}\n"
+
+
+class Victim:
+    """An adapter that claims, writes journals and dies."""
+
+    def __init__(self, deployment: Any, *, in_progress: bool = False, application: str = "test") -> None:
+        self._provider = make_provider(deployment.configuration)
+        self.connection = self._provider.connect(application, "victim")
+        self.journals = JournalDirectory(self.connection.journal_directory(self.connection.client_id, "victim"))
+        self.journals.make()
+        self._poller = self.connection.poller(
+            parse_destination("queue://customers"), IN_PROGRESS if in_progress else None
+        )
+
+    def claim(self, number: int, cycle: int = 1) -> list[Any]:
+        claims = [self._poller.take(cycle, sequence) for sequence in range(number)]
+        assert None not in claims
+        return claims
+
+    def journal(self, *lines: str, cycle: int = 1, task: int = 0) -> None:
+        Path(self.journals.file(cycle, task, 0)).write_text("P 1 nowhere\n" + "".join(lines))
+
+    def die(self) -> None:
+        self.connection.abandon()
+
+
+def drop(deployment: Any, *identities: str, name: str = "") -> None:
+    for identity in identities:
+        deployment.drop("customers", customer(name), f"4.{identity}.T")
+
+
+def told(adapter: Any) -> dict[str, str]:
+    return {event["id"]: event["outcome"] for event in adapter.summary.as_dict()["events"]}
+
+
+PUBLISHED = ("published", "Customer", "Create", None, 1, ["a"])
+FAILED = ("failed", "Customer", "Create", "a: ValueError: x", 1)
+
+
+def test_done_is_settled_begun_runs_again_untouched_runs(bench: Bench) -> None:
+    deployment = bench.deploy()
+    drop(deployment, "pub", "fail", "begun", "torn", "untouched")
+    victim = Victim(deployment)
+    victim.claim(5)
+    victim.journal(done(0, *PUBLISHED), done(1, *FAILED), "B 2\n", "B 3\n", 'D 3 [3,"publ')
+    victim.die()
+    with deployment.running() as adapter:
+        assert told(adapter) == {"ID:pub": "published", "ID:fail": "failed"}
+        waiting = {m.message_id: m.delivery_count for m in deployment.messages("customers")}
+        assert waiting == {"ID:begun": 2, "ID:torn": 2, "ID:untouched": 1}
+        adapter.drain()
+    assert {call["id"]: call["count"] for call in bench.calls()} == {"ID:begun": 2, "ID:torn": 2, "ID:untouched": 1}
+    archived = {m.message_id: m.properties["connector_attempts"] for m in deployment.messages("archive")}
+    assert archived == {"ID:pub": 1, "ID:begun": 2, "ID:torn": 2, "ID:untouched": 1}
+    assert [m.message_id for m in deployment.messages("error")] == ["ID:fail"]
+    assert deployment.names("customers", "processing") == []
+
+
+def test_what_was_begun_twice_has_two_deliveries_more(bench: Bench) -> None:
+    deployment = bench.deploy()
+    drop(deployment, "x")
+    victim = Victim(deployment)
+    victim.claim(1)
+    victim.journal("B 0\n")
+    victim.journal("B 0\n", task=1)
+    victim.die()
+    with deployment.running():
+        assert [m.delivery_count for m in deployment.messages("customers")] == [3]
+
+
+def test_the_journals_of_two_cycles_are_told_apart(bench: Bench) -> None:
+    deployment = bench.deploy()
+    drop(deployment, "x", "y")
+    victim = Victim(deployment)
+    victim.claim(1, cycle=1)
+    victim.claim(1, cycle=2)
+    victim.journal(done(0, *PUBLISHED), cycle=2)
+    victim.die()
+    with deployment.running() as adapter:
+        assert told(adapter) == {"ID:y": "published"}
+        assert [(m.message_id, m.delivery_count) for m in deployment.messages("customers")] == [("ID:x", 1)]
+
+
+def test_an_event_given_back_in_the_journal_says_who_has_confirmed(bench: Bench) -> None:
+    deployment = bench.deploy()
+    drop(deployment, "x")
+    victim = Victim(deployment)
+    victim.claim(1)
+    victim.journal(done(0, "given_back", "Customer", "Create", "b: NotActive", 0, ["a"]))
+    victim.die()
+    with deployment.running() as adapter:
+        (message,) = deployment.messages("customers")
+        assert (message.delivery_count, message.properties["connector_delivered"]) == (1, "a")
+        adapter.drain()
+    assert bench.calls() == []  # the only subscriber had it already
+    assert len(deployment.names("archive")) == 1
+
+
+def test_what_was_published_by_the_dead_is_a_duplicate_for_the_living(bench: Bench) -> None:
+    deployment = bench.deploy(DuplicateEventElimination=True)
+    drop(deployment, "x")
+    victim = Victim(deployment)
+    victim.claim(1)
+    victim.journal(done(0, *PUBLISHED))
+    victim.die()
+    deployment.drop("customers", customer(), "4.x.T....again")
+    with deployment.running() as adapter:
+        adapter.drain()
+    assert [e["outcome"] for e in adapter.summary.as_dict()["events"]] == ["published", "duplicate"]
+    assert bench.calls() == []
+
+
+def test_a_message_begun_max_attempts_times_over_several_lives_has_failed(bench: Bench) -> None:
+    deployment = bench.deploy(max_attempts=3)
+    drop(deployment, "x")
+    for _ in range(3):
+        victim = Victim(deployment)
+        victim.claim(1)
+        victim.journal("B 0\n")
+        victim.die()
+        with deployment.running():
+            pass
+    with deployment.running() as adapter:
+        adapter.drain()
+    (event,) = adapter.summary.as_dict()["events"]
+    assert event["outcome"] == "failed"
+    assert "begun 3 times" in event["reason"]
+    assert bench.calls() == []
+    (copy,) = deployment.messages("error")
+    assert copy.properties["connector_attempts"] == 3
+
+
+def test_claims_without_any_mark_of_their_owner_go_back_as_begun(bench: Bench) -> None:
+    deployment = bench.deploy()
+    drop(deployment, "x")
+    victim = Victim(deployment)
+    victim.claim(1)
+    victim.die()
+    (bench.root / "dropboxmq" / "clients" / victim.connection.client_id).unlink()
+    with deployment.running():
+        # nobody knows whether it was delivered, so whoever gets it is told that it may be a repetition
+        assert [m.delivery_count for m in deployment.messages("customers")] == [2]
+
+
+def test_another_application_is_left_to_its_own_instances(bench: Bench) -> None:
+    deployment = bench.deploy()
+    drop(deployment, "x")
+    victim = Victim(deployment, application="somebody-else")
+    victim.claim(1)
+    victim.die()
+    with deployment.running() as adapter:
+        adapter.drain()
+        assert bench.calls() == []
+    assert len(deployment.names("customers", "processing")) == 1
+
+
+def test_a_living_neighbour_keeps_its_claims(bench: Bench) -> None:
+    deployment = bench.deploy()
+    drop(deployment, "x")
+    neighbour = Victim(deployment)
+    neighbour.claim(1)
+    with deployment.running() as adapter:
+        adapter.drain()
+        assert bench.calls() == []
+    assert len(deployment.names("customers", "processing")) == 1
+    neighbour.die()
+
+
+def recovery(deployment: Any, connection: Any, summary: Summary) -> Recovery:
+    archive = CopyDestinations(parse_destination("archive"), None, None)
+    return Recovery(connection, Settling(archive, remember=False), summary, None, None, InDoubtPolicy.REPROCESS)
+
+
+def test_nothing_is_taken_over_while_a_task_of_the_dead_still_writes(bench: Bench) -> None:
+    deployment = bench.deploy()
+    drop(deployment, "x", "y")
+    victim = Victim(deployment)
+    victim.claim(2)
+    task = Journal(victim.journals.file(1, 0, 0))
+    task.begin(0)
+    victim.die()
+    connection = make_provider(deployment.configuration).connect("test", "heir")
+    summary = Summary()
+    heir = recovery(deployment, connection, summary)
+    first = heir.run(at_start=False, patience=0.0)
+    assert (first.busy, first.settled, first.returned) == (True, 0, 0)
+    assert len(deployment.names("customers", "processing")) == 2
+    with pytest.raises(FileNotFoundError):  # a task that has not begun yet never will
+        Journal(victim.journals.file(1, 1, 0))
+    task.done(0, json.dumps([0, *PUBLISHED]).encode())
+    task.close()
+    second = heir.run(at_start=False, patience=0.0)
+    assert (second.busy, second.settled, second.returned) == (False, 1, 1)
+    assert summary.total.published == 1
+    assert [m.message_id for m in deployment.messages("customers")] == ["ID:y"]
+    assert not os.path.exists(victim.journals.path)
+    connection.close()
+
+
+def test_of_two_heirs_one_takes_over(bench: Bench) -> None:
+    deployment = bench.deploy()
+    drop(deployment, "x")
+    victim = Victim(deployment)
+    victim.claim(1)
+    victim.journal(done(0, *PUBLISHED))
+    victim.die()
+    provider = make_provider(deployment.configuration)
+    connections = [provider.connect("test", name) for name in ("one", "two")]
+    summaries = [Summary(), Summary()]
+    for connection, summary in zip(connections, summaries, strict=True):
+        recovery(deployment, connection, summary).run(at_start=True, patience=0.0)
+    assert [summary.total.published for summary in summaries] == [1, 0]
+    assert len(deployment.names("archive")) == 1
+    for connection in connections:
+        connection.close()
+
+
+# -- with an in-progress destination ------------------------------------------------------------------
+
+
+def left_in_progress(bench: Bench, policy: str) -> Any:
+    """Three messages in progress, of a dead adapter: done, begun, untouched; and a new one that waits."""
+    deployment = bench.deploy(InProgressDestination="queue://busy", InDoubtEvents=policy, PollQuantity=1)
+    drop(deployment, "done", "begun", "untouched")
+    victim = Victim(deployment, in_progress=True)
+    victim.claim(3)
+    victim.journal(done(0, *PUBLISHED), "B 1\n")
+    victim.die()
+    drop(deployment, "new")
+    assert len(deployment.names("busy")) == 3
+    return deployment
+
+
+def ids(deployment: Any, queue: str) -> list[str]:
+    return [message.message_id.removeprefix("ID:") for message in deployment.messages(queue)]
+
+
+def test_reprocess_runs_what_was_begun_before_any_new_input(bench: Bench) -> None:
+    deployment = left_in_progress(bench, "Reprocess")
+    with deployment.running() as adapter:
+        assert [call["id"] for call in bench.calls()] == ["ID:begun"]
+        assert ids(deployment, "busy") == []
+        assert sorted(ids(deployment, "customers")) == ["new", "untouched"]
+        adapter.drain()
+    assert {call["id"]: call["count"] for call in bench.calls()} == {"ID:begun": 2, "ID:untouched": 1, "ID:new": 1}
+    assert {call["from"] for call in bench.calls()} == {"queue://customers"}
+    assert sorted(ids(deployment, "archive")) == ["begun", "done", "new", "untouched"]
+    origins = {m.properties["connector_origin_destination"] for m in deployment.messages("archive")}
+    assert origins == {"queue://customers"}
+
+
+@pytest.mark.parametrize(("policy", "speaks"), [("Ignore", False), ("LogError", True)])
+def test_ignore_and_log_error_leave_what_was_begun_where_it_is(
+    bench: Bench, policy: str, speaks: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    deployment = left_in_progress(bench, policy)
+    for _ in range(2):  # the second start finds it again, though its owner is forgotten
+        caplog.clear()
+        with caplog.at_level(logging.ERROR), deployment.running() as adapter:
+            adapter.drain()
+        assert ("ID:begun" in caplog.text) is speaks
+        assert ids(deployment, "busy") == ["begun"]
+    assert sorted(ids(deployment, "archive")) == ["done", "new", "untouched"]
+    assert sorted(bench.called()) == ["ID:new", "ID:untouched"]
+
+
+def test_fail_on_startup_ends_the_start_until_somebody_has_looked(bench: Bench) -> None:
+    deployment = left_in_progress(bench, "FailOnStartup")
+    for _ in range(2):
+        with pytest.raises(InDoubtAtStartup) as raised, deployment.running():
+            pass
+        assert "1 message in queue://busy" in str(raised.value)
+        assert "ID:begun" in str(raised.value)
+        assert "FailOnStartup" in str(raised.value)
+    # the journal decided about the others all the same
+    assert ids(deployment, "archive") == ["done"]
+    assert sorted(ids(deployment, "customers")) == ["new", "untouched"]
+    assert bench.calls() == []
+    (name,) = deployment.names("busy")
+    source = Path(deployment.folders("busy").target) / name
+    os.rename(source, Path(deployment.folders("customers").target) / name)
+    with deployment.running() as adapter:
+        adapter.drain()
+    assert sorted(bench.called()) == ["ID:begun", "ID:new", "ID:untouched"]
+    assert sorted(ids(deployment, "archive")) == ["begun", "done", "new", "untouched"]
+
+
+def test_messages_in_progress_that_nobody_owns_are_in_doubt(bench: Bench) -> None:
+    deployment = bench.deploy(InProgressDestination="queue://busy")
+    deployment.drop("busy", '{"BusinessObject": "Order"}', "4.foreign.T")
+    with deployment.running():
+        assert [(call["id"], call["count"]) for call in bench.calls()] == [("ID:foreign", 2)]
+    assert ids(deployment, "archive") == ["foreign"]
+
+
+def test_a_living_neighbour_s_messages_in_progress_are_no_leftovers(bench: Bench) -> None:
+    deployment = bench.deploy(InProgressDestination="queue://busy", InDoubtEvents="FailOnStartup")
+    drop(deployment, "x")
+    neighbour = Victim(deployment, in_progress=True)
+    neighbour.claim(1)
+    with deployment.running() as adapter:
+        adapter.drain()
+    assert len(deployment.names("busy")) == 1
+    assert bench.calls() == []
+    neighbour.die()
+
+
+def test_a_message_whose_headers_cannot_be_read_finds_its_way_back_from_in_progress(bench: Bench) -> None:
+    deployment = bench.deploy(InProgressDestination="queue://busy", InDoubtEvents="FailOnStartup")
+    deployment.drop("customers", customer(), "4.odd.T.....nI=many")
+    victim = Victim(deployment, in_progress=True)
+    victim.claim(1)
+    victim.die()
+    with deployment.running() as adapter:
+        assert ids(deployment, "customers") == ["odd"]
+        report = adapter.drain()
+    assert report.code is ReturnCode.SUCCEED
+    (copy,) = deployment.messages("error")
+    assert copy.properties["connector_origin_destination"] == "queue://customers"
+    assert "many" in copy.properties["connector_reason"]
+
+
+@pytest.mark.parametrize("names", [["4.a.T"], ["bare", "4.b.T.....nS=1", "9.c.B.9999999999999.x.y.z"]])
+def test_a_message_passes_the_in_progress_destination_unchanged(bench: Bench, names: Sequence[str]) -> None:
+    deployment = bench.deploy(InProgressDestination="queue://busy", processes="def a(bo, event): ...\n")
+    for name in names:
+        deployment.drop("customers", customer(), name)
+    before = {m.message_id: (m.headers(), m.properties) for m in deployment.messages("customers")}
+    with deployment.running() as adapter:
+        adapter.drain()
+    assert ids(deployment, "busy") == []
+    for message in deployment.messages("archive"):
+        headers, properties = before.pop(message.message_id)
+        mine = {n: v for n, v in message.properties.items() if not n.startswith("connector_")}
+        assert mine == properties
+        for name in ("JMSPriority", "JMSType", "JMSCorrelationID", "JMSReplyTo", "JMSExpiration"):
+            assert message.headers()[name] == headers[name]
+    assert before == {}

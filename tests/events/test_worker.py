@@ -1,0 +1,232 @@
+"""Supervision: events that crash, kill or stall the process that handles them, among others that do not."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from connector.errors import PipelineError
+from connector.events.job import FUNCTION
+from connector.events.plan import Assignment
+from connector.parts import make_plan, make_provider
+from connector.status import ReturnCode
+from connector.testing.pipeline import InProcessPipeline
+
+Bench = Any
+Outcomes = Callable[..., dict[str, tuple[str, str]]]
+CopyOf = Callable[..., Any]
+
+WITH_TIMEOUT = ({"object": "*", "process": "processes:a", "name": "a", "timeout": "200ms"},)
+
+
+def customer(name: str = "") -> str:
+    return f'{{"CustomerId": "1", "Name": "{name}"}}'
+
+
+def drop(deployment: Any, **names: str) -> None:
+    for identity, name in names.items():
+        deployment.drop("customers", customer(name), f"4.{identity}.T")
+
+
+def test_an_event_that_ends_its_worker_once_runs_again_in_its_place(bench: Bench, outcomes: Outcomes) -> None:
+    deployment = bench.deploy()
+    drop(deployment, x1="", x2="a: exit-once 3", x3="", x4="a: exit-once 4", x5="")
+    for number in range(3):
+        deployment.drop("orders", '{"BusinessObject": "Order"}', f"4.o{number}.T")
+    found = outcomes(deployment, isolated=True)
+    assert {kind for kind, _ in found.values()} == {"published"}
+    calls = [(call["id"][3:], call["count"]) for call in bench.calls()]
+    lane = [call for call in calls if call[0].startswith("x")]
+    assert lane == [("x1", 1), ("x2", 1), ("x2", 2), ("x3", 1), ("x4", 1), ("x4", 2), ("x5", 1)]
+    assert sorted(call for call in calls if call[0].startswith("o")) == [("o0", 1), ("o1", 1), ("o2", 1)]
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [("exit 3", "ended with status 3"), ("exit 0", "ended with status 0"), ("kill", "was ended by SIGKILL")],
+)
+def test_an_event_that_always_ends_its_worker_has_failed_after_max_attempts(
+    bench: Bench, outcomes: Outcomes, copy_of: CopyOf, what: str, words: str
+) -> None:
+    deployment = bench.deploy(max_attempts=3)
+    drop(deployment, good1="", bad=f"a: {what}", good2="")
+    found = outcomes(deployment, isolated=True)
+    assert found["ID:good1"] == found["ID:good2"] == ("published", "")
+    assert found["ID:bad"][0] == "failed"
+    assert words in found["ID:bad"][1]
+    assert "3 times (max_attempts)" in found["ID:bad"][1]
+    calls = [(call["id"][3:], call["count"]) for call in bench.calls()]
+    assert calls == [("good1", 1), ("bad", 1), ("bad", 2), ("bad", 3), ("good2", 1)]
+    assert copy_of(deployment, "error", "ID:bad").properties["connector_attempts"] == 3
+
+
+def test_a_process_that_does_not_return_is_ended_after_its_timeout(
+    bench: Bench, outcomes: Outcomes, copy_of: CopyOf
+) -> None:
+    deployment = bench.deploy(subscriptions=WITH_TIMEOUT, max_attempts=2)
+    drop(deployment, good1="", bad="a: hang", slow="a: hang-once", good2="")
+    started = time.monotonic()
+    found = outcomes(deployment, isolated=True)
+    assert time.monotonic() - started < 10
+    assert {i: kind for i, (kind, _) in found.items()} == {
+        "ID:good1": "published",
+        "ID:bad": "failed",
+        "ID:slow": "published",
+        "ID:good2": "published",
+    }
+    assert "did not return from a in time" in found["ID:bad"][1]
+    calls = [(call["id"][3:], call["count"]) for call in bench.calls()]
+    assert calls == [("good1", 1), ("bad", 1), ("bad", 2), ("slow", 1), ("slow", 2), ("good2", 1)]
+
+
+def test_several_harmful_events_among_many_leave_the_good_ones_alone(bench: Bench, outcomes: Outcomes) -> None:
+    deployment = bench.deploy(subscriptions=WITH_TIMEOUT, max_attempts=2, order="none", PollQuantity=20)
+    harmful = {5: "a: kill", 17: "a: hang", 18: "a: exit 1", 33: "a: fail x"}
+    drop(deployment, **{f"x{n:02}": harmful.get(n, "") for n in range(50)})
+    found = outcomes(deployment, isolated=True, parallelism=3)
+    assert {i for i, (kind, _) in found.items() if kind == "failed"} == {f"ID:x{n:02}" for n in harmful}
+    good = [f"ID:x{n:02}" for n in range(50) if n not in harmful]
+    called = bench.called()
+    assert [called.count(i) for i in good] == [1] * len(good)
+    assert [called.count(f"ID:x{n:02}") for n in harmful] == [2, 2, 2, 1]
+
+
+def test_what_was_confirmed_before_the_worker_ended_may_be_repeated_and_is_told_so(bench: Bench) -> None:
+    subscriptions = [
+        {"object": "*", "process": "processes:a", "name": "a"},
+        {"object": "*", "process": "processes:b", "name": "b"},
+        {"object": "*", "destination": "queue://copies", "name": "q"},
+    ]
+    deployment = bench.deploy(subscriptions=subscriptions)
+    drop(deployment, x="b: exit-once 1")
+    with deployment.running(isolated=True) as adapter:
+        adapter.drain()
+    assert [(call["who"], call["count"]) for call in bench.calls()] == [("a", 1), ("b", 1), ("a", 2), ("b", 2)]
+    assert len(deployment.messages("copies")) == 1
+
+
+@pytest.mark.parametrize("what", ["exit 3", "kill", "hang"])
+def test_where_nothing_may_run_twice_it_stays_in_doubt(bench: Bench, what: str) -> None:
+    deployment = bench.deploy(
+        subscriptions=WITH_TIMEOUT, InProgressDestination="queue://busy", InDoubtEvents="Ignore"
+    )
+    drop(deployment, good1="", bad=f"a: {what}", good2="")
+    with deployment.running(isolated=True) as adapter:
+        report = adapter.drain()
+    assert report.code is ReturnCode.SUCCEED
+    summary = adapter.summary.as_dict()
+    assert (summary["claimed"], summary["published"], summary["in_doubt"]) == (3, 2, 1)
+    assert bench.called() == ["ID:good1", "ID:bad", "ID:good2"]
+    assert [m.message_id for m in deployment.messages("busy")] == ["ID:bad"]
+    assert [m.message_id for m in deployment.messages("archive")] == ["ID:good1", "ID:good2"]
+
+
+def test_an_event_that_is_given_back_after_a_crash_stops_the_rest(bench: Bench) -> None:
+    deployment = bench.deploy()
+    drop(deployment, x1="a: exit-once 1", x2="a: inactive", x3="")
+    with deployment.running(isolated=True) as adapter:
+        report = adapter.poll()
+        assert report.code is ReturnCode.APPRESPONSETIMEOUT
+        assert sorted(m.message_id for m in deployment.messages("customers")) == ["ID:x2", "ID:x3"]
+    assert bench.called() == ["ID:x1", "ID:x1", "ID:x2"]
+
+
+def test_an_assignment_runs_once_however_often_it_is_handed_out(bench: Bench) -> None:
+    deployment = bench.deploy()
+    drop(deployment, x="")
+    connection = make_provider(deployment.configuration).connect("test", "one")
+    journals = Path(connection.journal_directory(connection.client_id, "one"))
+    journals.mkdir(parents=True)
+    (poller,) = [connection.poller(deployment.configuration.connector.inputs[0].destination)]
+    claim = poller.take(1, 0)
+    plan = pickle.dumps(make_plan(deployment.configuration, connection.access()))
+    item = (0, str(claim.destination), claim.reference, claim.delivery_count)
+    payload = pickle.dumps(Assignment(str(journals / "1.0.0"), [[item]]))
+    pipeline = InProcessPipeline(deployment.directory)
+    try:
+        (answer,) = pipeline.run(FUNCTION, plan, [payload], "first")
+        assert orjson.loads(answer)[0][1] == "published"
+        with pytest.raises(PipelineError):
+            pipeline.run(FUNCTION, plan, [payload], "second")
+    finally:
+        pipeline.stop()
+        connection.close()
+    assert bench.called() == ["ID:x"]
+
+
+# -- the death of the parent ---------------------------------------------------------------------------
+
+DRIVER = """\
+import sys
+from connector.testing.deployment import Deployment
+
+with Deployment(sys.argv[1]).running(isolated=True) as adapter:
+    adapter.drain()
+"""
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 15.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process that may be a zombie of somebody else's still runs."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def start_and_kill(bench: Bench, deployment: Any) -> int:
+    """Kills a driver in the middle of its first event; the pid of the runner that has lost its parent."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    driver = subprocess.Popen([sys.executable, "-c", DRIVER, str(deployment.directory)], env=environment)
+    try:
+        wait_until((deployment.directory / "waiting").exists)
+    finally:
+        driver.send_signal(signal.SIGKILL)
+        driver.wait()
+    (call,) = bench.calls()
+    pid = int(call["pid"])
+    assert pid != driver.pid
+    return pid
+
+
+def test_a_runner_that_loses_its_parent_finishes_the_event_at_work_and_no_other(bench: Bench) -> None:
+    deployment = bench.deploy(stop_timeout="10s")
+    drop(deployment, x1="a: wait-for go", x2="", x3="")
+    runner = start_and_kill(bench, deployment)
+    time.sleep(0.2)
+    assert is_alive(runner)
+    deployment.write("go", "")
+    wait_until(lambda: not is_alive(runner))
+    with deployment.running() as adapter:  # what the orphan has done is done, the others were untouched
+        adapter.drain()
+    assert [(call["id"], call["count"]) for call in bench.calls()] == [("ID:x1", 1), ("ID:x2", 1), ("ID:x3", 1)]
+    assert len(deployment.names("archive")) == 3
+
+
+def test_a_runner_that_loses_its_parent_does_not_outlive_stop_timeout(bench: Bench) -> None:
+    deployment = bench.deploy(stop_timeout="500ms")
+    drop(deployment, x1="a: wait-for never", x2="")
+    runner = start_and_kill(bench, deployment)
+    started = time.monotonic()
+    wait_until(lambda: not is_alive(runner))
+    assert time.monotonic() - started < 5
+    deployment.write("never", "")
+    with deployment.running() as adapter:
+        adapter.drain()
+    assert [(call["id"], call["count"]) for call in bench.calls()] == [("ID:x1", 1), ("ID:x1", 2), ("ID:x2", 1)]
