@@ -24,8 +24,6 @@ from connector.status import ReturnCode
 
 _log = logging.getLogger("connector.adapter")
 
-_PRUNE_INTERVAL = 3600.0
-
 
 class Adapter:
     """One adapter: ``start``, then ``poll``, ``drain`` or ``serve``, then ``stop``.
@@ -50,7 +48,6 @@ class Adapter:
         self._polling: Polling | None = None
         self._stop = threading.Event()
         self._recovered_at = 0.0
-        self._pruned_at = 0.0
         self._deadline: threading.Timer | None = None
 
     @classmethod
@@ -137,20 +134,19 @@ class Adapter:
 
     def drain(self, after_cycle: Callable[[CycleReport], None] | None = None) -> CycleReport:
         """Cycles until the inputs are empty; as :meth:`poll` otherwise."""
-        return self._guarded(lambda polling: polling.cycles.drain(after_cycle))
+        return self._guarded(lambda polling: self._drain_and_prune(polling, after_cycle))
 
     def recover_if_due(self) -> CycleReport | None:
-        """Looks for dead instances, every 10 s at most, and removes what is kept no longer, every hour.
+        """Looks for dead instances, and for what is kept no longer, every 10 s at most.
 
         Raises:
             ProviderError: something cannot be settled now.
         """
         now = time.monotonic()
-        if self._polling is not None and now - self._pruned_at > _PRUNE_INTERVAL:
-            self._pruned_at = now
-            self._polling.connection.prune()
         if now - self._recovered_at < RECOVERY_INTERVAL:
             return None
+        if self._polling is not None:
+            self._polling.connection.prune()
         return self._recover(at_start=False)
 
     def serve_poll(self) -> CycleReport:
@@ -229,6 +225,12 @@ class Adapter:
         polling, self._polling = self._polling, None
         if polling is not None:
             polling.abandon()
+
+    @staticmethod
+    def _drain_and_prune(polling: Polling, after_cycle: Callable[[CycleReport], None] | None) -> CycleReport:
+        report = polling.cycles.drain(after_cycle)
+        polling.connection.prune()
+        return report
 
     def _recover_and_poll(self, polling: Polling) -> CycleReport:
         recovered = self.recover_if_due()

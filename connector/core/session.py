@@ -2,7 +2,8 @@
 
 What is received is claimed, what is sent is prepared (NOT_COMMITTED); :meth:`TransactedSession.commit`
 acknowledges the one and sends the other in one commit record of the provider. A rollback gives
-back what was received, its delivery count one more, and drops what was sent. The next transaction begins by itself.
+back what was received, its delivery count one more, and drops what was sent. The next transaction
+begins by itself.
 
 It needs nothing of a provider but the contract in :mod:`connector.messaging.provider`, so every local
 provider has it.

@@ -86,10 +86,15 @@ def test_relay_is_one_commit(connection: DropboxConnection) -> None:
 
 def test_an_exception_rolls_back(connection: DropboxConnection) -> None:
     connection.send(ORDERS, [Message(body=b"1")])
-    with pytest.raises(KeyError), TransactedSession(connection) as session:
-        session.receive(ORDERS)
-        session.send(BILLS, Message(body=b"bill"))
-        raise KeyError("x")
+
+    def fails() -> None:
+        with TransactedSession(connection) as session:
+            session.receive(ORDERS)
+            session.send(BILLS, Message(body=b"bill"))
+            raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        fails()
     assert bodies(connection, ORDERS) == [b"1"]
     assert bodies(connection, BILLS) == []
 

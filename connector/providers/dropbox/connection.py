@@ -32,6 +32,7 @@ from connector.providers.dropbox.recovery import DropboxLeftover, find_leftovers
 from connector.providers.dropbox.settlement import Settler
 from connector.state.instances import InstanceLock
 
+_PRUNE_INTERVAL: Final = 3600.0
 _NO_LIMIT: Final = 1 << 62
 
 
@@ -237,9 +238,12 @@ class DropboxConnection:
         return unowned_claims(self.layout, self._headers, in_progress)
 
     def prune(self) -> int:
-        """Removes what ``keep_processed`` no longer keeps; returns how many files."""
+        """Removes what ``keep_processed`` no longer keeps; returns how many files.
+
+        Every hour at most, whoever of all clients asks; more often where little is kept.
+        """
         keep = self._provider.keep_processed
-        if keep is None:
+        if keep is None or not self._is_due(min(_PRUNE_INTERVAL, keep / 4)):
             return 0
         removed = 0
         limit = time.time() - keep
@@ -248,6 +252,21 @@ class DropboxConnection:
             for folder in (folders.processed, folders.expired):
                 removed += self._prune_folder(folder, limit)
         return removed
+
+    def _is_due(self, interval: float) -> bool:
+        """Whether ``interval`` seconds have passed since anybody was told so."""
+        mark = os.path.join(os.path.dirname(self.layout.clients), "pruned")
+        try:
+            if time.time() - os.stat(mark).st_mtime < interval:
+                return False
+        except FileNotFoundError:
+            pass
+        try:
+            with open(mark, "wb"):
+                os.utime(mark)
+        except OSError:
+            return False
+        return True
 
     def _prune_folder(self, folder: str, limit: float) -> int:
         removed = 0
