@@ -30,13 +30,14 @@ def test_messages_that_kill_or_block_their_worker_fail_and_the_good_ones_are_del
     good += deployment.send("b", [""] * 50)
     hangs = deployment.send("b", ["hang"])
     crashes = deployment.send("b", ["segv"])
+    harmful = [*exits, *killed, *hangs, *crashes]
     good += deployment.send("a", [""] * 50) + deployment.send("b", [""] * 50)
     started = time.monotonic()
     run = deployment.drain()
     assert time.monotonic() - started < 45
 
     assert sorted(deployment.ids("archive").elements()) == sorted(good)
-    assert deployment.ids("error") == dict.fromkeys([*exits, *killed, *hangs, *crashes], 1)
+    assert deployment.ids("error") == dict.fromkeys(harmful, 1)
     begun = deployment.begun()
     assert {i: begun[i] for i in good} == dict.fromkeys(good, 1)
     assert {i: begun[i] for i in [*exits, *killed, *hangs, *crashes]} == dict.fromkeys(

@@ -1,0 +1,48 @@
+"""Several adapters on one root: they share the work, and one takes over from another."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import defaultdict
+
+from tests.crash.conftest import Deploy
+from tests.crash.harness import assert_settled_once, wait_for
+
+
+def test_two_adapters_share_thousands_of_messages_and_publish_none_twice(deploy: Deploy) -> None:
+    deployment = deploy(
+        inputs=("a", "b"),
+        connector={"PollQuantity": 50, "DuplicateEventElimination": True, "order": "none"},
+    )
+    ids = deployment.send("a", [""] * 1500) + deployment.send("b", [""] * 1500)
+    runs = [deployment.start("--drain", "--json") for _ in range(2)]
+    assert [run.wait() for run in runs] == [0, 0], [run.errors for run in runs]
+    assert assert_settled_once(deployment, ids, kills=0) == 0
+    published = [run.summary["published"] for run in runs]
+    assert sum(published) == 3000
+    assert min(published) > 0, f"both did work: {published}"
+
+
+def test_a_living_adapter_takes_over_from_a_killed_one_without_a_restart(deploy: Deploy) -> None:
+    """Killed while it has claims of which one is at work; the neighbour finishes them in ten seconds or so."""
+    deployment = deploy(connector={"PollQuantity": 40})
+    killed = deployment.start()
+    killed.await_start()
+    ids = deployment.send("in", [""] * 10 + ["gate:1"] + [""] * 20)
+    wait_for(lambda: deployment.reached("1"))
+    neighbour = deployment.start()
+    neighbour.await_start()
+    killed.kill_everything()
+    deployment.open("1")
+    ids += deployment.send("in", [""] * 5)
+    started = time.monotonic()
+    wait_for(lambda: len(deployment.names("archive")) == len(ids), 25)
+    assert time.monotonic() - started < 15
+    neighbour.signal_driver(signal.SIGTERM)
+    assert neighbour.wait(15) == 0
+    assert_settled_once(deployment, ids, kills=1)
+    workers = defaultdict(set)
+    for delivery in deployment.deliveries():
+        workers[delivery.id].add(delivery.pid)
+    assert len(workers[ids[10]]) == 2, "the one that was at work was delivered by both"
