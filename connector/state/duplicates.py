@@ -58,8 +58,8 @@ class DuplicateWindow:
             os.makedirs(self._in_flight, exist_ok=True)
         except OSError as error:
             raise ProviderError(f"cannot make {error.filename}: {error.strerror}") from error
-        self._merge_if_many()
         self.refresh()
+        self._merge_if_many()
 
     def __contains__(self, key: str) -> bool:
         return key in self._index
@@ -181,7 +181,8 @@ class DuplicateWindow:
                 path = os.path.join(self._directory, name)
                 if path != merged:
                     os.unlink(path)
-            self._read.add(os.path.basename(merged))
+            if self._read.issuperset(names):  # else it holds keys that this index lacks
+                self._read.add(os.path.basename(merged))
 
     def _in_order(self, names: Iterable[str]) -> list[str]:
         """Records in the order in which they were written."""

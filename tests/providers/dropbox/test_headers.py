@@ -80,7 +80,9 @@ def test_a_name_of_255_bytes_needs_no_sidecar_and_one_more_does(
             lambda raw: os.fsdecode(raw.replace(b"/", b"_").replace(b"\0", b"_"))
         ),
     ),
-    fields=st.sampled_from(["", "4.id.T.", "-2147483648.id.B.123.", "4.id.T.....aS=", "4.id.T..c.r.t.aI=1&bS="]),
+    fields=st.sampled_from(
+        ["", "4.id.T.", "-2147483648.id.B.123.", "4.id.T.....aS=", "4.id.T..c.r.t.aI=1&bS="]
+    ),
     room=st.integers(200, 255),
 )
 def test_any_name_fits_into_the_room_there_is_and_expands_to_all_it_was(
@@ -162,7 +164,7 @@ def test_messages_that_were_not_sent_leave_no_sidecar(root: Path, connection: Dr
     associated = Path(connection.layout.associated)
     associated.rmdir()
     associated.write_text("a file where records should be written")
-    with pytest.raises(ProviderError, match="cannot send to queue://orders: .*; nothing was sent"):
+    with pytest.raises(ProviderError, match=r"cannot send to queue://orders: .*; nothing was sent"):
         connection.send(ORDERS, [long_message(), long_message()])
 
     def broken() -> Iterator[Message]:
@@ -231,7 +233,9 @@ def test_foreign_names_too_long_for_a_claim_are_taken_and_keep_their_headers(
     again = connection.poller(ORDERS)
     returned = [again.take(2, number) for number in range(len(found))]
     assert {claim.message_id for claim in returned if claim} == set(found.values())
-    assert {claim.headers().delivery_count for claim in returned if claim and claim.message_id != "ID:id2"} == {2}
+    assert {
+        claim.headers().delivery_count for claim in returned if claim and claim.message_id != "ID:id2"
+    } == {2}
 
 
 def test_one_long_name_twice_in_a_folder_keeps_both_whole(

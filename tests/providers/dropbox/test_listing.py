@@ -198,7 +198,15 @@ def test_browsing_agrees_with_taking_for_names_of_every_kind(
     connection: DropboxConnection, mv: Callable[..., Path]
 ) -> None:
     base = 1_700_000_000_000_000_000
-    names = ["b", "a", "150.late.T", "4.1700000000000001-1.T", "-3.x.B", "9.1140429201295000-1.T", "4.bad.T.soon"]
+    names = [
+        "b",
+        "a",
+        "150.late.T",
+        "4.1700000000000001-1.T",
+        "-3.x.B",
+        "9.1140429201295000-1.T",
+        "4.bad.T.soon",
+    ]
     for number, name in enumerate([*names, os.fsdecode(b"caf\xe9"), "c" * 255]):
         path = mv("orders", name, name.encode("utf-8", "surrogateescape"))
         os.utime(path, ns=(base + 100_000 * number, base + 100_000 * number))
@@ -256,7 +264,10 @@ def test_a_pipe_or_link_that_takes_the_place_of_a_message_blocks_nothing(
         with pytest.raises(ValueError, match="not a regular file"):
             access.load(claim.reference, 1 << 20)
         connection.settle([Settlement(claim, copy_to=parse_destination("error"))])
-    kinds = [os.lstat(e.path).st_mode for e in os.scandir(connection.layout.queue(parse_destination("error")).target)]
+    kinds = [
+        os.lstat(e.path).st_mode
+        for e in os.scandir(connection.layout.queue(parse_destination("error")).target)
+    ]
     assert sorted(map(stat.S_IFMT, kinds)) == [stat.S_IFIFO, stat.S_IFLNK]
 
 
@@ -268,7 +279,9 @@ def test_a_fifo_in_a_queue_is_not_opened_by_browsing(
     assert [message.message_id for message in connection.browse(ORDERS)] == ["message"]
 
 
-@pytest.mark.parametrize("name", [b"caf\xe9", b"\xff\xfe", b"a\nb", b"a b", "snow ☃".encode(), b"4.\xe9.T", b"-x"])
+@pytest.mark.parametrize(
+    "name", [b"caf\xe9", b"\xff\xfe", b"a\nb", b"a b", "snow ☃".encode(), b"4.\xe9.T", b"-x"]
+)
 def test_names_of_any_bytes_are_taken_settled_and_keep_their_bytes(
     root: Path, connection: DropboxConnection, mv: Callable[..., Path], name: bytes
 ) -> None:
@@ -324,5 +337,5 @@ def test_a_file_where_the_folder_should_be_is_an_error_of_the_provider(
     target = Path(connection.layout.queue(ORDERS).target)
     target.rmdir()
     target.touch()
-    with pytest.raises(ProviderError, match="cannot read .*target: Not a directory"):
+    with pytest.raises(ProviderError, match=r"cannot read .*target: Not a directory"):
         poller.take(1, 0)

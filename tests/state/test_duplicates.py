@@ -1,0 +1,202 @@
+"""The window remembers what was published: across restarts, instances and many small records."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from connector.errors import ProviderError
+from connector.state.duplicates import DuplicateWindow
+
+
+def keys_of(record: bytes) -> Sequence[str]:
+    """The records of these tests: one key a line."""
+    return record.decode().split("\n")
+
+
+class State:
+    """The state directory of one ApplicationName, as its instances share it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.records = path / "published"
+        self._clock = 1_700_000_000
+
+    def window(self, client: str = "a", size: int = 100) -> DuplicateWindow:
+        return DuplicateWindow(str(self.records), str(self.path), client, size, keys_of)
+
+    def finish(self, name: str, *keys: str) -> None:
+        """A settlement of a client is finished: its record is there, a second later than the last."""
+        self.records.mkdir(exist_ok=True)
+        record = self.records / name
+        record.write_text("\n".join(keys))
+        self._clock += 1
+        os.utime(record, (self._clock, self._clock))
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> State:
+    return State(tmp_path)
+
+
+def test_an_empty_window_knows_nothing(state: State) -> None:
+    window = state.window()
+    assert "k" not in window
+    assert len(window) == 0
+
+
+def test_published_keys_are_known_after_a_restart(state: State) -> None:
+    state.finish("a-1", "k1", "k2")
+    state.finish("a-2", "k3")
+    window = state.window("b")
+    assert all(key in window for key in ("k1", "k2", "k3"))
+    assert "k4" not in window
+
+
+def test_what_this_instance_has_just_published_is_known_before_its_record_is_there(state: State) -> None:
+    window = state.window()
+    window.add(["k1"])
+    assert "k1" in window
+    assert "k1" not in state.window("b")
+
+
+def test_what_a_neighbour_has_published_is_known_at_the_next_look(state: State) -> None:
+    window = state.window("a")
+    for number in range(20):
+        state.finish(f"b-{number}", f"k{number}")
+        assert window.reserve([f"other{number}"]) == set()
+        assert f"k{number}" in window
+
+
+def test_keys_in_flight_at_a_neighbour_are_kept_off(state: State) -> None:
+    first, second = state.window("a"), state.window("b")
+    assert first.reserve(["k1", "k2"]) == set()
+    assert second.reserve(["k2", "k3"]) == {"k2"}
+    assert first.reserve(["k3", "k4"], held=["k1", "k2"]) == {"k3"}
+    first.release()
+    assert second.reserve(["k1", "k2", "k4"], held=["k3"]) == set()
+
+
+def test_what_a_neighbour_published_is_known_once_it_is_no_longer_in_flight(state: State) -> None:
+    first, second = state.window("a"), state.window("b")
+    first.reserve(["k1"])
+    state.finish("a-1", "k1")
+    first.release()
+    assert second.reserve(["k1"]) == set()
+    assert "k1" in second
+
+
+def test_what_a_dead_neighbour_had_in_flight_is_released_by_whoever_recovers(state: State) -> None:
+    dead, living = state.window("dead"), state.window("living")
+    dead.reserve(["k1"])
+    assert living.reserve(["k1"]) == {"k1"}
+    living.release("dead")
+    assert living.reserve(["k1"]) == set()
+    living.release("dead")
+
+
+def test_one_instance_is_not_kept_off_by_itself(state: State) -> None:
+    window = state.window("a")
+    assert window.reserve(["k1"]) == set()
+    assert window.reserve(["k1"]) == set()
+
+
+def test_the_window_holds_at_least_its_size_and_forgets_the_oldest(state: State) -> None:
+    size = 50
+    window = state.window(size=size)
+    for number in range(3000):
+        window.add([f"k{number}"])
+        assert all(f"k{recent}" in window for recent in range(max(0, number - size + 1), number + 1, 7))
+    assert len(window) < 3000
+    assert "k0" not in window
+
+
+def test_a_key_that_is_published_again_is_young_again(state: State) -> None:
+    window = state.window(size=10)
+    window.add(["again"])
+    window.add([f"a{number}" for number in range(1005)])
+    window.add(["again"])
+    window.add([f"b{number}" for number in range(6)])
+    assert len(window) == 10
+    assert "again" in window
+
+
+def test_many_small_records_become_few_and_nothing_is_forgotten(state: State) -> None:
+    for number in range(450):
+        state.finish(f"a-{number}", f"k{number}")
+    window = state.window("b", size=1000)
+    assert len(os.listdir(state.records)) < 10
+    assert len(window) == 450
+    again = state.window("c", size=1000)
+    assert all(f"k{number}" in again for number in range(450))
+
+
+def test_records_are_merged_while_the_adapter_runs(state: State) -> None:
+    window = state.window("a", size=10_000)
+    for number in range(600):
+        state.finish(f"a-{number}", f"k{number}")
+        window.reserve([])
+    assert len(os.listdir(state.records)) <= 202
+    assert len(state.window("b", size=10_000)) == 600
+
+
+def test_a_neighbour_that_has_read_some_records_misses_none_that_were_merged(state: State) -> None:
+    for number in range(150):
+        state.finish(f"a-{number}", f"k{number}")
+    neighbour = state.window("n", size=1000)
+    for number in range(150, 300):
+        state.finish(f"a-{number}", f"k{number}")
+    state.window("b", size=1000)
+    for number in range(300, 310):
+        state.finish(f"a-{number}", f"k{number}")
+    neighbour.refresh()
+    assert all(f"k{number}" in neighbour for number in range(310))
+
+
+def test_merging_forgets_by_age_whichever_instance_published(state: State) -> None:
+    """The client that started first may well be the one that published last."""
+    for number in range(150):
+        state.finish(f"late-{number}", *(f"old{number}.{i}" for i in range(10)))
+    for number in range(150):
+        state.finish(f"early-{number}", *(f"new{number}.{i}" for i in range(10)))
+    state.window("b", size=1500)
+    window = state.window("c", size=1500)
+    assert all(f"new{number}.{i}" in window for number in range(150) for i in range(10))
+    window = state.window("d", size=20)
+    assert "new149.9" in window
+    assert "old0.0" not in window
+
+
+def test_records_that_were_merged_stay_older_than_those_that_follow(state: State) -> None:
+    for number in range(250):
+        state.finish(f"b-{number}", *(f"old{number}.{i}" for i in range(10)))
+    state.window("x", size=5000)
+    for number in range(10):
+        state.finish(f"a-{number}", *(f"new{number}.{i}" for i in range(10)))
+    window = state.window("y", size=100)
+    assert all(f"new{number}.{i}" in window for number in range(10) for i in range(10))
+
+
+def test_a_merge_that_was_interrupted_is_harmless(state: State) -> None:
+    for number in range(300):
+        state.finish(f"a-{number}", f"k{number}")
+    (state.records / ".dead").write_text("k0\nhalf")
+    window = state.window("b", size=1000)
+    assert len(window) == 300
+    assert "half" not in window
+
+
+def test_a_state_directory_that_cannot_be_used_is_an_error_of_the_provider(
+    state: State, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ProviderError, match="cannot make"):
+        State(tmp_path / "file").window()
+    window = state.window()
+    (state.path / "in-flight").rmdir()
+    (state.path / "in-flight").touch()
+    with pytest.raises(ProviderError, match=r"cannot use .*in-flight"):
+        window.reserve(["k"])

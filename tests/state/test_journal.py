@@ -1,0 +1,302 @@
+"""The outcome journal says of every event whether its delivery was begun and how it ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connector.errors import ProviderError
+from connector.state.journal import CycleJournal, Journal, JournalDirectory, read_journal
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> JournalDirectory:
+    journals = JournalDirectory(str(tmp_path / "journals"))
+    journals.make()
+    return journals
+
+
+class Processes:
+    """Real processes that write a journal."""
+
+    def __init__(self) -> None:
+        self._running: list[subprocess.Popen[str]] = []
+
+    def start(self, code: str, *arguments: str) -> subprocess.Popen[str]:
+        prelude = "import os, sys, time\nfrom connector.state.journal import Journal\n"
+        child = subprocess.Popen(
+            [sys.executable, "-c", prelude + code, *arguments],
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._running.append(child)
+        return child
+
+    def end(self) -> None:
+        for child in self._running:
+            if child.poll() is None:
+                child.kill()
+            child.communicate()
+
+
+@pytest.fixture
+def processes() -> Iterator[Processes]:
+    started = Processes()
+    try:
+        yield started
+    finally:
+        started.end()
+
+
+WRITE = """
+journal = Journal(sys.argv[1])
+journal.begin(0)
+print("begun", flush=True)
+sys.stdin.readline()
+"""
+
+
+def read(path: str | Path) -> CycleJournal:
+    result = CycleJournal()
+    read_journal(str(path), result)
+    return result
+
+
+def test_done_begun_and_untouched_are_told_apart(directory: JournalDirectory) -> None:
+    journal = Journal(directory.file(1, 0, 0))
+    journal.begin(0)
+    journal.done(0, b'["published"]')
+    journal.begin(1)
+    journal.close()
+    found = directory.read(1)
+    assert found.done == {0: ["published"]}
+    assert found.begun == {0: 1, 1: 1}
+
+
+def test_the_tasks_of_a_cycle_are_read_together_and_other_cycles_are_not(directory: JournalDirectory) -> None:
+    for cycle, partition, sequence in ((1, 0, 0), (1, 1, 5), (11, 0, 7)):
+        journal = Journal(directory.file(cycle, partition, 0))
+        journal.begin(sequence)
+        journal.close()
+    assert directory.read(1).begun == {0: 1, 5: 1}
+    assert {cycle: set(found.begun) for cycle, found in directory.read_all().items()} == {1: {0, 5}, 11: {7}}
+
+
+def test_every_beginning_of_one_event_counts(directory: JournalDirectory) -> None:
+    for attempt in range(3):
+        journal = Journal(directory.file(1, 0, attempt))
+        journal.begin(4)
+        journal.close()
+    assert directory.read(1).begun == {4: 3}
+
+
+@settings(max_examples=50, deadline=None)
+@given(cut=st.integers(0, 200))
+def test_a_line_that_was_being_written_counts_as_not_written(
+    tmp_path_factory: pytest.TempPathFactory, cut: int
+) -> None:
+    path = tmp_path_factory.mktemp("journal") / "1.0.0"
+    journal = Journal(str(path))
+    lines = [path.read_bytes()]
+    for sequence in (3, 12):
+        for write in (lambda s: journal.begin(s), lambda s: journal.done(s, b"[%d]" % s)):
+            before = path.stat().st_size
+            write(sequence)
+            lines.append(path.read_bytes()[before:])
+    journal.close()
+    whole = b"".join(lines)
+    path.write_bytes(whole[:cut])
+    complete = whole[:cut].count(b"\n")
+    found = read(path)
+    assert set(found.begun) == {s for line, s in ((1, 3), (3, 12)) if complete > line}
+    assert found.done == {s: [s] for line, s in ((2, 3), (4, 12)) if complete > line}
+
+
+def test_lines_that_mean_nothing_are_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "1.0.0"
+    path.write_bytes(b"P 1 host\nB x\nB\n\nX 1\nD 2 {broken\nB 3\nD 4 null\n")
+    found = read(path)
+    assert found.begun == {3: 1}
+    assert found.done == {4: None}
+
+
+def test_no_task_runs_twice(directory: JournalDirectory) -> None:
+    Journal(directory.file(1, 0, 0)).close()
+    with pytest.raises(FileExistsError):
+        Journal(directory.file(1, 0, 0))
+
+
+def test_a_task_that_has_not_begun_when_its_directory_is_closed_never_does(
+    directory: JournalDirectory,
+) -> None:
+    late = directory.file(1, 1, 0)
+    journal = Journal(directory.file(1, 0, 0))
+    directory.close()
+    with pytest.raises(FileNotFoundError):
+        Journal(late)
+    journal.begin(7)  # one that runs already is still heard
+    journal.close()
+    assert directory.read(1).begun == {7: 1}
+
+
+def test_closing_again_or_what_is_not_there_is_nothing(directory: JournalDirectory) -> None:
+    directory.close()
+    directory.close()
+    again = JournalDirectory(directory.path.removesuffix(".closed"))
+    again.close()
+    assert again.path == directory.path
+    nothing = JournalDirectory(directory.path + "-never-made")
+    nothing.close()
+    assert nothing.read_all() == {}
+    assert nothing.wait(0)
+
+
+def test_whoever_takes_over_waits_for_the_last_task(
+    directory: JournalDirectory, processes: Processes
+) -> None:
+    child = processes.start(WRITE, directory.file(1, 0, 0))
+    assert child.stdout is not None
+    child.stdout.readline()
+    directory.close()
+    assert not directory.wait(0.1)
+    assert child.stdin is not None
+    child.stdin.write("\n")
+    child.stdin.flush()
+    assert directory.wait(30)
+    assert directory.read(1).begun == {0: 1}
+
+
+def test_the_lock_of_a_task_that_is_killed_is_free_at_once(
+    directory: JournalDirectory, processes: Processes
+) -> None:
+    child = processes.start(WRITE, directory.file(1, 0, 0))
+    assert child.stdout is not None
+    child.stdout.readline()
+    child.kill()
+    child.wait()
+    assert directory.wait(0)
+
+
+def test_a_process_that_a_task_forks_does_not_keep_its_lock(
+    directory: JournalDirectory, processes: Processes
+) -> None:
+    code = """
+journal = Journal(sys.argv[1])
+journal.begin(0)
+child = os.fork()
+if not child:
+    time.sleep(60)
+    os._exit(0)
+print(child, flush=True)
+sys.stdin.readline()
+"""
+    parent = processes.start(code, directory.file(1, 0, 0))
+    assert parent.stdout is not None
+    forked = int(parent.stdout.readline())
+    try:
+        assert not directory.wait(0)
+        time.sleep(0.05)  # lets the child come back from the fork
+        parent.kill()
+        parent.wait()
+        assert directory.wait(5)
+        os.kill(forked, 0)  # it lives on, and nobody has to wait for it
+    finally:
+        os.kill(forked, signal.SIGKILL)
+
+
+def test_a_process_that_a_task_starts_does_not_keep_its_lock(
+    directory: JournalDirectory, processes: Processes
+) -> None:
+    code = WRITE.replace(
+        'print("begun", flush=True)',
+        "import subprocess\n"
+        "sleeper = subprocess.Popen(['sleep', '60'], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)\n"
+        "print(sleeper.pid, flush=True)",
+    )
+    parent = processes.start(code, directory.file(1, 0, 0))
+    assert parent.stdout is not None
+    started = int(parent.stdout.readline())
+    try:
+        parent.kill()
+        parent.wait()
+        assert directory.wait(0)
+    finally:
+        os.kill(started, signal.SIGKILL)
+
+
+def test_writers_on_this_machine_can_be_ended(directory: JournalDirectory, processes: Processes) -> None:
+    child = processes.start(WRITE, directory.file(1, 0, 0))
+    assert child.stdout is not None
+    child.stdout.readline()
+    ended = Journal(directory.file(1, 1, 0))
+    ended.close()
+    directory.end_writers()
+    assert child.wait(10) == -signal.SIGKILL
+    assert directory.wait(10)
+
+
+def test_writers_elsewhere_are_not_ended(directory: JournalDirectory, processes: Processes) -> None:
+    code = WRITE.replace("journal = ", "import socket\nsocket.gethostname = lambda: 'elsewhere'\njournal = ")
+    child = processes.start(code, directory.file(1, 0, 0))
+    assert child.stdout is not None
+    child.stdout.readline()
+    directory.end_writers()
+    time.sleep(0.1)
+    assert child.poll() is None
+    assert not directory.wait(0)
+
+
+def test_a_disk_that_fills_up_in_the_middle_of_a_line_leaves_nothing_of_it(
+    directory: JournalDirectory, processes: Processes
+) -> None:
+    code = """
+import resource
+journal = Journal(sys.argv[1])
+size = os.path.getsize(sys.argv[1])
+soft = resource.getrlimit(resource.RLIMIT_FSIZE)
+for room in range(1, 7):  # "B 123456" cut after every byte would be another number
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + room, soft[1]))
+    try:
+        journal.begin(123456)
+        sys.exit("it was written")
+    except OSError:
+        pass
+resource.setrlimit(resource.RLIMIT_FSIZE, soft)
+journal.begin(7)
+"""
+    child = processes.start(code, directory.file(1, 0, 0))
+    assert child.wait(30) == 0
+    assert directory.read(1).begun == {7: 1}
+
+
+def test_a_journal_that_cannot_be_written_at_all_is_no_journal(directory: JournalDirectory) -> None:
+    path = Path(directory.path)
+    path.rmdir()
+    path.touch()
+    with pytest.raises(OSError, match="Not a directory"):
+        Journal(directory.file(1, 0, 0))
+    with pytest.raises(ProviderError, match="cannot make"):
+        JournalDirectory(str(path / "below")).make()
+
+
+def test_journals_are_kept_until_their_cycle_is_settled(directory: JournalDirectory) -> None:
+    for cycle in (1, 2, 12):
+        Journal(directory.file(cycle, 0, 0)).close()
+    directory.forget(1)
+    assert sorted(os.listdir(directory.path)) == ["12.0.0", "2.0.0"]
+    directory.close()
+    directory.remove()
+    assert not os.path.exists(directory.path)
