@@ -85,7 +85,7 @@ def history(message: Message) -> tuple[int, tuple[str, ...]]:
         event that failed or was given back. One that came to its end starts anew for all of them.
     """
     properties = message.properties
-    if not any(name.startswith("connector_") for name in properties):
+    if not properties or not any(name.startswith("connector_") for name in properties):
         return 0, ()
     attempts = properties.get("connector_attempts")
     earlier = min(attempts, _MAX_ATTEMPTS) if isinstance(attempts, int) and attempts > 0 else 0

@@ -53,6 +53,7 @@ class DropboxAccess:
             self._layout.headers, f"{spec.client_id}-{os.getpid()}", sync=spec.durable
         )
         self._unsynced: list[str] = []
+        self._micros = 0
         self._prefix = self._layout.root + "/"
 
     def check(self) -> None:
@@ -87,10 +88,10 @@ class DropboxAccess:
 
     def prepare(self, destination: Destination, message: Message, key: str) -> Prepared:
         """See :meth:`connector.messaging.provider.MessageAccess.prepare`."""
-        micros = time.time_ns() // 1000
-        # the same key gives the same id, so that whoever gets two copies can tell
+        self._micros = max(self._micros + 1, time.time_ns() // 1000)  # ids sort as they were made
+        # the same key names the same file, so that a second attempt replaces the first
         identity = hashlib.blake2b(key.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
-        message.message_id = f"ID:{micros:016d}-{self._spec.client_id}-{identity}"
+        message.message_id = f"ID:{self._micros:016d}-{self._spec.client_id}-{identity}"
         folders = self._layout.ensure(destination)
         try:
             name = self._headers.fit(codec.encode(message))
