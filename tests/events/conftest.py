@@ -169,7 +169,9 @@ class Bench:
     def deploy(
         self,
         *,
-        subscriptions: Sequence[Mapping[str, Any]] = ({"object": "*", "process": "processes:a", "name": "a"},),
+        subscriptions: Sequence[Mapping[str, Any]] = (
+            {"object": "*", "process": "processes:a", "name": "a"},
+        ),
         provider: Mapping[str, Any] | None = None,
         objects: str = OBJECTS,
         processes: str = PROCESSES,
@@ -241,5 +243,3 @@ def copy_of() -> Callable[[Deployment, str, str], Message]:
         return found[0]
 
     return find
-
-

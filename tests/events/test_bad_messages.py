@@ -29,7 +29,9 @@ BAD: list[Any] = [
     pytest.param("orders", "4.x.T", "[" * 100_000, "failed", "", id="very deeply nested"),
     pytest.param("orders", "4.x.T", '{"a":' * 100_000, "failed", "", id="very deep objects"),
     pytest.param("orders", "4.x.T", '{"Id": "1"}', "unsubscribed", "", id="nobody names an object"),
-    pytest.param("orders", "4.x.T", '{"BusinessObject": "Ordre"}', "unsubscribed", "Ordre", id="unknown object"),
+    pytest.param(
+        "orders", "4.x.T", '{"BusinessObject": "Ordre"}', "unsubscribed", "Ordre", id="unknown object"
+    ),
     pytest.param(
         "orders", "4.x.T", '{"BusinessObject": "Order", "Verb": "Eat"}', "failed", "Cancel", id="unknown verb"
     ),
@@ -48,7 +50,9 @@ BAD: list[Any] = [
         "Address[1].City",
         id="wrong type deep inside",
     ),
-    pytest.param("customers", "4.x.T", '{"Name": "x"}', "failed", "CustomerId", id="required attribute missing"),
+    pytest.param(
+        "customers", "4.x.T", '{"Name": "x"}', "failed", "CustomerId", id="required attribute missing"
+    ),
     pytest.param("orders", "4.x.T", '{"Id": "1", "Id": "2"}', "failed", "Id", id="duplicate key"),
     pytest.param("orders", "4.x.O", ORDER, "failed", "never deserialised", id="object message"),
     pytest.param("orders", "4.x.T.soon", ORDER, "failed", "expiration", id="expiration is no number"),
@@ -56,7 +60,12 @@ BAD: list[Any] = [
     pytest.param("orders", "4.x.T.....nI=many", ORDER, "failed", "many", id="property of the wrong type"),
     pytest.param("orders", "4.x.T.....nZ=1", ORDER, "failed", "nZ", id="property of no type"),
     pytest.param(
-        "orders", "4.x.T.....JMS_dropboxmq_hdrS=gone", ORDER, "failed", "headers are gone", id="sidecar missing"
+        "orders",
+        "4.x.T.....JMS_dropboxmq_hdrS=gone",
+        ORDER,
+        "failed",
+        "headers are gone",
+        id="sidecar missing",
     ),
     pytest.param(
         "customers",
@@ -121,7 +130,9 @@ def test_a_body_above_max_body_is_not_read(bench: Bench, outcomes: Outcomes) -> 
     assert str(1 << 40) in found["ID:huge"][1]
 
 
-def test_a_message_class_that_the_protocol_keeps_for_json_is_read_as_that(bench: Bench, outcomes: Outcomes) -> None:
+def test_a_message_class_that_the_protocol_keeps_for_json_is_read_as_that(
+    bench: Bench, outcomes: Outcomes
+) -> None:
     deployment = bench.deploy()
     deployment.drop("orders", ORDER, "4.map.P")
     deployment.drop("orders", ORDER, "4.stream.S")
@@ -162,9 +173,11 @@ def test_what_is_swapped_for_a_message_after_the_listing_is_never_read(
 
 
 @pytest.mark.parametrize("kind", ["symlink", "fifo", "directory", "gone"])
-def test_what_is_done_to_a_claimed_file_fails_that_event_alone(bench: Bench, kind: str, tmp_path: Path) -> None:
+def test_what_is_done_to_a_claimed_file_fails_that_event_alone(
+    bench: Bench, kind: str, tmp_path: Path
+) -> None:
     """The first event's process changes the file of the second, which is claimed already."""
-    processes = f'''\
+    processes = f"""\
 import os, glob
 from pathlib import Path
 
@@ -178,7 +191,7 @@ def a(bo, event):
             os.mkfifo(path)
         elif {kind!r} == "directory":
             path.mkdir()
-'''
+"""
     deployment = bench.deploy(processes=processes)
     for name in ("4.1.T", "4.2.T", "4.3.T"):
         deployment.drop("orders", ORDER, name)
@@ -192,7 +205,9 @@ def a(bo, event):
     assert deployment.names("orders", "processing") == []
 
 
-def test_other_things_in_target_are_no_messages_and_stay(bench: Bench, outcomes: Outcomes, tmp_path: Path) -> None:
+def test_other_things_in_target_are_no_messages_and_stay(
+    bench: Bench, outcomes: Outcomes, tmp_path: Path
+) -> None:
     deployment = bench.deploy()
     target = Path(deployment.folders("orders").target)
     deployment.drop("orders", ORDER, "4.1.T")
@@ -222,7 +237,11 @@ def test_a_name_that_is_no_utf_8_is_a_message_like_any_other(bench: Bench, outco
 @pytest.mark.parametrize(
     ("processes", "words"),
     [
-        pytest.param("raise RuntimeError('no database')\ndef a(bo, event): ...", "RuntimeError: no database", id="error"),
+        pytest.param(
+            "raise RuntimeError('no database')\ndef a(bo, event): ...",
+            "RuntimeError: no database",
+            id="error",
+        ),
         pytest.param("def a(bo, event): ...\nraise SystemExit(3)", "SystemExit: 3", id="exit"),
         pytest.param("import no_such_library\ndef a(bo, event): ...", "no_such_library", id="import"),
     ],
@@ -243,5 +262,8 @@ def test_a_process_module_that_cannot_be_imported_is_an_error_at_start_that_name
 
 def test_a_process_module_that_ends_its_interpreter_at_import_is_an_error_at_start(bench: Bench) -> None:
     deployment = bench.deploy(processes="import os\ndef a(bo, event): ...\nos._exit(7)\n")
-    with pytest.raises(PipelineError, match="ended with status 7 while it loaded"), deployment.running(isolated=True):
+    with (
+        pytest.raises(PipelineError, match="ended with status 7 while it loaded"),
+        deployment.running(isolated=True),
+    ):
         pass

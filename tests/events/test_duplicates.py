@@ -161,7 +161,9 @@ def test_a_copy_of_what_a_neighbour_has_in_flight_goes_back_until_that_is_known(
             report = adapter.poll()
             assert (report.claimed, report.settled) == (2, 1)
             assert bench.called() == ["ID:y"]
-            assert [(m.message_id, m.delivery_count) for m in deployment.messages("customers")] == [("ID:x", 1)]
+            assert [(m.message_id, m.delivery_count) for m in deployment.messages("customers")] == [
+                ("ID:x", 1)
+            ]
             window.release()
             adapter.poll()
             assert bench.called() == ["ID:y", "ID:x"]

@@ -47,7 +47,9 @@ def test_events_of_one_key_are_in_one_lane_in_the_order_in_which_they_were_taken
     order: str, taken: list[Taken], partitions: int
 ) -> None:
     keys: dict[object, set[int]] = {}
-    for number, lane in enumerate(lane for task in spread(make_lanes(order, taken), partitions) for lane in task):
+    for number, lane in enumerate(
+        lane for task in spread(make_lanes(order, taken), partitions) for lane in task
+    ):
         assert [item[0] for item in lane] == sorted(item[0] for item in lane)
         for item in lane:
             key = lane_key(order, taken[item[0]])

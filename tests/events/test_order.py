@@ -61,7 +61,9 @@ def test_an_event_given_back_stops_the_later_ones_of_its_key(
         assert report.code is ReturnCode.APPRESPONSETIMEOUT
         assert not report.provider_failed
         assert "at lunch" in report.reason
-        waiting = sorted(message.message_id.removeprefix("ID:") for message in deployment.messages("customers"))
+        waiting = sorted(
+            message.message_id.removeprefix("ID:") for message in deployment.messages("customers")
+        )
     assert waiting == not_published
     assert deployment.names("customers", "processing") == []
     published = {i for i, _ in messages} - set(not_published)

@@ -90,7 +90,10 @@ def test_a_reason_is_whole_up_to_8_kib_and_always_unicode(text: str) -> None:
     [
         ({}, (0, ())),
         ({"connector_attempts": 3, "connector_outcome": "failed"}, (3, ())),
-        ({"connector_attempts": 1, "connector_outcome": "failed", "connector_delivered": "a;b"}, (1, ("a", "b"))),
+        (
+            {"connector_attempts": 1, "connector_outcome": "failed", "connector_delivered": "a;b"},
+            (1, ("a", "b")),
+        ),
         ({"connector_outcome": "given_back", "connector_delivered": "a"}, (0, ("a",))),
         ({"connector_attempts": 1, "connector_outcome": "published", "connector_delivered": "a"}, (1, ())),
         ({"connector_attempts": "9", "connector_delivered": 4}, (0, ())),

@@ -38,7 +38,11 @@ def test_everybody_who_subscribed_gets_the_event_in_the_order_of_the_configurati
     deployment.drop("customers", customer(), "4.1.T")
     deployment.drop("orders", '{"BusinessObject": "Order"}', "4.2.T")
     outcomes(deployment)
-    assert [(call["who"], call["id"]) for call in bench.calls()] == [("a", "ID:1"), ("b", "ID:1"), ("b", "ID:2")]
+    assert [(call["who"], call["id"]) for call in bench.calls()] == [
+        ("a", "ID:1"),
+        ("b", "ID:1"),
+        ("b", "ID:2"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -58,17 +62,31 @@ def test_everybody_who_subscribed_gets_the_event_in_the_order_of_the_configurati
             id="nobody wants it",
         ),
         pytest.param(
-            "a: unsubscribed; b: fail x", "failed", "b: ValueError: x", None, id="one does not want it, one fails"
+            "a: unsubscribed; b: fail x",
+            "failed",
+            "b: ValueError: x",
+            None,
+            id="one does not want it, one fails",
         ),
         pytest.param(
-            "b: temporary busy", "failed", "b: TemporaryFailure: busy (tried 1 times)", "a", id="temporary, no retries"
+            "b: temporary busy",
+            "failed",
+            "b: TemporaryFailure: busy (tried 1 times)",
+            "a",
+            id="temporary, no retries",
         ),
         pytest.param("a: interpreter 3", "failed", "a: SystemExit: 3", "b", id="SystemExit is an exception"),
         pytest.param("b: mute", "failed", "b: Mute", "a", id="an exception that cannot be shown"),
     ],
 )
 def test_what_the_answers_of_two_processes_come_to(
-    bench: Bench, outcomes: Outcomes, copy_of: CopyOf, name: str, kind: str, reason: str, delivered: str | None
+    bench: Bench,
+    outcomes: Outcomes,
+    copy_of: CopyOf,
+    name: str,
+    kind: str,
+    reason: str,
+    delivered: str | None,
 ) -> None:
     deployment = bench.deploy(subscriptions=A_AND_B)
     deployment.drop("customers", customer(name), "4.1.T")
@@ -113,7 +131,9 @@ def test_a_process_that_wakes_up_gets_what_it_missed(bench: Bench, copy_of: Copy
 
 
 def test_a_temporary_failure_is_tried_again_in_place_with_back_off(bench: Bench, outcomes: Outcomes) -> None:
-    deployment = bench.deploy(subscriptions=[{"object": "*", "process": "processes:a", "name": "a", "retries": 2}])
+    deployment = bench.deploy(
+        subscriptions=[{"object": "*", "process": "processes:a", "name": "a", "retries": 2}]
+    )
     deployment.drop("customers", customer("a: temporary-once"), "4.1.T")
     deployment.drop("customers", customer("a: temporary locked"), "4.2.T")
     started = time.monotonic()
@@ -125,7 +145,9 @@ def test_a_temporary_failure_is_tried_again_in_place_with_back_off(bench: Bench,
 
 
 def test_retries_are_for_temporary_failures_only(bench: Bench, outcomes: Outcomes) -> None:
-    deployment = bench.deploy(subscriptions=[{"object": "*", "process": "processes:a", "name": "a", "retries": 3}])
+    deployment = bench.deploy(
+        subscriptions=[{"object": "*", "process": "processes:a", "name": "a", "retries": 3}]
+    )
     deployment.drop("customers", customer("a: fail x"), "4.1.T")
     assert outcomes(deployment)["ID:1"] == ("failed", "a: ValueError: x")
     assert bench.called() == ["ID:1"]
@@ -205,7 +227,9 @@ def test_who_has_confirmed_is_kept_through_a_repair_that_went_wrong(bench: Bench
     assert copy_of(deployment, "archive", "ID:1").properties["connector_attempts"] == 3
 
 
-def test_who_has_confirmed_is_kept_when_the_repaired_event_ends_its_worker(bench: Bench, copy_of: CopyOf) -> None:
+def test_who_has_confirmed_is_kept_when_the_repaired_event_ends_its_worker(
+    bench: Bench, copy_of: CopyOf
+) -> None:
     deployment = bench.deploy(subscriptions=A_AND_B, max_attempts=2)
     deployment.drop("customers", customer("b: fail x"), "4.1.T")
     with deployment.running(isolated=True) as adapter:
@@ -246,11 +270,16 @@ def test_a_name_with_a_semicolon_is_one_name(bench: Bench, copy_of: CopyOf) -> N
 
 def test_a_destination_gets_the_object_once_with_the_settlement(bench: Bench, outcomes: Outcomes) -> None:
     deployment = bench.deploy(subscriptions=[A_AND_QUEUE[1]])
-    deployment.drop("customers", '{"CustomerId": "7", "Address": []}', "8.1.T..corr-9.replies.IN.JMSXGroupIDS=g&xI=1")
+    deployment.drop(
+        "customers", '{"CustomerId": "7", "Address": []}', "8.1.T..corr-9.replies.IN.JMSXGroupIDS=g&xI=1"
+    )
     outcomes(deployment)
     (sent,) = deployment.messages("crm")
     assert json.loads(sent.body) == {
-        "BusinessObject": "Customer", "Verb": "Create", "CustomerId": "7", "Address": []
+        "BusinessObject": "Customer",
+        "Verb": "Create",
+        "CustomerId": "7",
+        "Address": [],
     }
     assert (sent.type, sent.correlation_id, sent.priority) == ("CUST_OUT", "corr-9", 8)
     assert sent.properties == {"JMSXGroupID": "g"}
@@ -298,7 +327,9 @@ def test_an_object_that_the_format_cannot_hold_fails_naming_the_subscription(
     assert reason.startswith("crm: MalformedData: ")
 
 
-def test_a_destination_that_cannot_be_prepared_gives_the_event_back_with_who_has_confirmed(bench: Bench) -> None:
+def test_a_destination_that_cannot_be_prepared_gives_the_event_back_with_who_has_confirmed(
+    bench: Bench,
+) -> None:
     deployment = bench.deploy(subscriptions=A_AND_QUEUE)
     deployment.drop("customers", customer(), "4.1.T")
     with deployment.running() as adapter:
@@ -331,7 +362,9 @@ def test_what_was_prepared_before_a_task_stopped_early_does_not_trouble_the_next
     assert len(deployment.messages("crm")) == 3
 
 
-def test_container_managed_events_go_from_queue_to_queue_in_one_commit(bench: Bench, outcomes: Outcomes) -> None:
+def test_container_managed_events_go_from_queue_to_queue_in_one_commit(
+    bench: Bench, outcomes: Outcomes
+) -> None:
     deployment = bench.deploy(subscriptions=[A_AND_QUEUE[1]], ContainerManagedEvents="JMS", PollQuantity=3)
     for n in range(7):
         deployment.drop("customers", customer(), f"4.{n}.T")

@@ -40,7 +40,9 @@ class Victim:
     def __init__(self, deployment: Any, *, in_progress: bool = False, application: str = "test") -> None:
         self._provider = make_provider(deployment.configuration)
         self.connection = self._provider.connect(application, "victim")
-        self.journals = JournalDirectory(self.connection.journal_directory(self.connection.client_id, "victim"))
+        self.journals = JournalDirectory(
+            self.connection.journal_directory(self.connection.client_id, "victim")
+        )
         self.journals.make()
         self._poller = self.connection.poller(
             parse_destination("queue://customers"), IN_PROGRESS if in_progress else None
@@ -83,7 +85,11 @@ def test_done_is_settled_begun_runs_again_untouched_runs(bench: Bench) -> None:
         waiting = {m.message_id: m.delivery_count for m in deployment.messages("customers")}
         assert waiting == {"ID:begun": 2, "ID:torn": 2, "ID:untouched": 1}
         adapter.drain()
-    assert {call["id"]: call["count"] for call in bench.calls()} == {"ID:begun": 2, "ID:torn": 2, "ID:untouched": 1}
+    assert {call["id"]: call["count"] for call in bench.calls()} == {
+        "ID:begun": 2,
+        "ID:torn": 2,
+        "ID:untouched": 1,
+    }
     archived = {m.message_id: m.properties["connector_attempts"] for m in deployment.messages("archive")}
     assert archived == {"ID:pub": 1, "ID:begun": 2, "ID:torn": 2, "ID:untouched": 1}
     assert [m.message_id for m in deployment.messages("error")] == ["ID:fail"]
@@ -202,7 +208,9 @@ def test_a_living_neighbour_keeps_its_claims(bench: Bench) -> None:
 
 def recovery(deployment: Any, connection: Any, summary: Summary) -> Recovery:
     archive = CopyDestinations(parse_destination("archive"), None, None)
-    return Recovery(connection, Settling(archive, remember=False), summary, None, None, InDoubtPolicy.REPROCESS)
+    return Recovery(
+        connection, Settling(archive, remember=False), summary, None, None, InDoubtPolicy.REPROCESS
+    )
 
 
 def test_nothing_is_taken_over_while_a_task_of_the_dead_still_writes(bench: Bench) -> None:
@@ -276,7 +284,11 @@ def test_reprocess_runs_what_was_begun_before_any_new_input(bench: Bench) -> Non
         assert ids(deployment, "busy") == []
         assert sorted(ids(deployment, "customers")) == ["new", "untouched"]
         adapter.drain()
-    assert {call["id"]: call["count"] for call in bench.calls()} == {"ID:begun": 2, "ID:untouched": 1, "ID:new": 1}
+    assert {call["id"]: call["count"] for call in bench.calls()} == {
+        "ID:begun": 2,
+        "ID:untouched": 1,
+        "ID:new": 1,
+    }
     assert {call["from"] for call in bench.calls()} == {"queue://customers"}
     assert sorted(ids(deployment, "archive")) == ["begun", "done", "new", "untouched"]
     origins = {m.properties["connector_origin_destination"] for m in deployment.messages("archive")}

@@ -24,9 +24,13 @@ def fill(deployment: Any, **queues: int) -> None:
     ("quantity", "waiting", "taken", "left"),
     [
         pytest.param(2, {"a": 2, "b": 1, "c": 5}, "a1 b1 c1 a2 c2", {"c": 3}, id="the seed's example"),
-        pytest.param(1, {"a": 2, "b": 2, "c": 0}, "a1 b1", {"a": 1, "b": 1}, id="PollQuantity 1, the default"),
+        pytest.param(
+            1, {"a": 2, "b": 2, "c": 0}, "a1 b1", {"a": 1, "b": 1}, id="PollQuantity 1, the default"
+        ),
         pytest.param(9, {"a": 3, "b": 1, "c": 0}, "a1 b1 a2 a3", {}, id="all empty before the maximum"),
-        pytest.param(3, {"a": 0, "b": 0, "c": 4}, "c1 c2 c3", {"c": 1}, id="the maximum is of each destination"),
+        pytest.param(
+            3, {"a": 0, "b": 0, "c": 4}, "c1 c2 c3", {"c": 1}, id="the maximum is of each destination"
+        ),
         pytest.param(5, {"a": 0, "b": 0, "c": 0}, "", {}, id="nothing waits"),
     ],
 )

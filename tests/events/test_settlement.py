@@ -49,7 +49,12 @@ def test_a_copy_carries_where_from_what_when_why_and_how_often(
         **delivered,
     }
     assert copy.body == body.encode()
-    assert (copy.priority, copy.correlation_id, copy.reply_to, copy.type) == (6, "corr", "queue://back", "TYPE")
+    assert (copy.priority, copy.correlation_id, copy.reply_to, copy.type) == (
+        6,
+        "corr",
+        "queue://back",
+        "TYPE",
+    )
     assert deployment.names(queue) == deployment.names(queue, "processing") == []
     assert deployment.names(queue, "processed") == []
 
@@ -122,7 +127,9 @@ def test_long_headers_and_a_long_reason_survive_the_way_to_the_error_queue_and_b
 
 
 def test_a_message_that_is_moved_back_many_times_counts_every_attempt(bench: Bench, copy_of: CopyOf) -> None:
-    deployment = bench.deploy(processes="def a(bo, event): raise ValueError('no')\n", subscriptions=ONLY_ORDERS)
+    deployment = bench.deploy(
+        processes="def a(bo, event): raise ValueError('no')\n", subscriptions=ONLY_ORDERS
+    )
     deployment.drop("orders", ORDER, "a bare name")
     with deployment.running() as adapter:
         for attempt in range(1, 5):
@@ -131,7 +138,10 @@ def test_a_message_that_is_moved_back_many_times_counts_every_attempt(bench: Ben
             assert copy.properties["connector_attempts"] == attempt
             assert copy.properties["connector_origin_destination"] == "queue://orders"
             (file,) = deployment.names("error")
-            os.rename(Path(deployment.folders("error").target) / file, Path(deployment.folders("orders").target) / file)
+            os.rename(
+                Path(deployment.folders("error").target) / file,
+                Path(deployment.folders("orders").target) / file,
+            )
     assert sum(1 for name in copy.properties if name.startswith("connector_")) == 5
 
 

@@ -22,7 +22,8 @@ KINDS = {
 ORDER = '{"BusinessObject": "Order"}'
 
 settled = st.lists(
-    st.tuples(st.sampled_from(["queue://a", "queue://b"]), st.sampled_from(list(KINDS)), st.booleans()), max_size=40
+    st.tuples(st.sampled_from(["queue://a", "queue://b"]), st.sampled_from(list(KINDS)), st.booleans()),
+    max_size=40,
 )
 
 
@@ -53,7 +54,10 @@ def test_of_many_events_the_newest_thousand_are_told_in_the_order_in_which_they_
 def test_a_run_of_everything_is_told_as_it_was(bench: Bench) -> None:
     subscriptions = [{"object": "Order", "process": "processes:a", "name": "a"}]
     deployment = bench.deploy(
-        subscriptions=subscriptions, DuplicateEventElimination=True, UnsubscribedDestination=None, PollQuantity=3
+        subscriptions=subscriptions,
+        DuplicateEventElimination=True,
+        UnsubscribedDestination=None,
+        PollQuantity=3,
     )
     bodies = {"p": ORDER, "f": "{", "u": '{"BusinessObject": "Note"}'}
     for number in range(6):
@@ -98,7 +102,9 @@ def test_a_run_of_everything_is_told_as_it_was(bench: Bench) -> None:
     assert all(event["reason"] for event in events if event["outcome"] != "published")
 
 
-def test_events_are_in_the_order_in_which_they_were_taken_also_when_tasks_end_in_another(bench: Bench) -> None:
+def test_events_are_in_the_order_in_which_they_were_taken_also_when_tasks_end_in_another(
+    bench: Bench,
+) -> None:
     deployment = bench.deploy(order="none", PollQuantity=7)
     names = [f"ID:x{n:02}" for n in range(20)]
     for name in names:

@@ -89,7 +89,9 @@ def test_a_process_that_does_not_return_is_ended_after_its_timeout(
     assert calls == [("good1", 1), ("bad", 1), ("bad", 2), ("slow", 1), ("slow", 2), ("good2", 1)]
 
 
-def test_several_harmful_events_among_many_leave_the_good_ones_alone(bench: Bench, outcomes: Outcomes) -> None:
+def test_several_harmful_events_among_many_leave_the_good_ones_alone(
+    bench: Bench, outcomes: Outcomes
+) -> None:
     deployment = bench.deploy(subscriptions=WITH_TIMEOUT, max_attempts=2, order="none", PollQuantity=20)
     harmful = {5: "a: kill", 17: "a: hang", 18: "a: exit 1", 33: "a: fail x"}
     drop(deployment, **{f"x{n:02}": harmful.get(n, "") for n in range(50)})
@@ -111,7 +113,12 @@ def test_what_was_confirmed_before_the_worker_ended_may_be_repeated_and_is_told_
     drop(deployment, x="b: exit-once 1")
     with deployment.running(isolated=True) as adapter:
         adapter.drain()
-    assert [(call["who"], call["count"]) for call in bench.calls()] == [("a", 1), ("b", 1), ("a", 2), ("b", 2)]
+    assert [(call["who"], call["count"]) for call in bench.calls()] == [
+        ("a", 1),
+        ("b", 1),
+        ("a", 2),
+        ("b", 2),
+    ]
     assert len(deployment.messages("copies")) == 1
 
 
@@ -215,7 +222,11 @@ def test_a_runner_that_loses_its_parent_finishes_the_event_at_work_and_no_other(
     wait_until(lambda: not is_alive(runner))
     with deployment.running() as adapter:  # what the orphan has done is done, the others were untouched
         adapter.drain()
-    assert [(call["id"], call["count"]) for call in bench.calls()] == [("ID:x1", 1), ("ID:x2", 1), ("ID:x3", 1)]
+    assert [(call["id"], call["count"]) for call in bench.calls()] == [
+        ("ID:x1", 1),
+        ("ID:x2", 1),
+        ("ID:x3", 1),
+    ]
     assert len(deployment.names("archive")) == 3
 
 
@@ -229,4 +240,8 @@ def test_a_runner_that_loses_its_parent_does_not_outlive_stop_timeout(bench: Ben
     deployment.write("never", "")
     with deployment.running() as adapter:
         adapter.drain()
-    assert [(call["id"], call["count"]) for call in bench.calls()] == [("ID:x1", 1), ("ID:x1", 2), ("ID:x2", 1)]
+    assert [(call["id"], call["count"]) for call in bench.calls()] == [
+        ("ID:x1", 1),
+        ("ID:x1", 2),
+        ("ID:x2", 1),
+    ]
