@@ -25,6 +25,7 @@ from connector.config.loading import Configuration, load
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.parts import make_provider
+from connector.providers.dropbox.connection import DropboxProvider
 from connector.providers.dropbox.layout import QueueFolders
 from connector.testing.pipeline import InProcessPipeline
 
@@ -72,6 +73,7 @@ class Deployment:
         self.directory = Path(directory)
         self._environment = environment
         self._numbers = itertools.count(1)
+        self._provider: DropboxProvider | None = None
         texts = {
             "adapter.yaml": adapter,
             "metaobjects/objects.yaml": metaobjects,
@@ -86,6 +88,7 @@ class Deployment:
         path = self.directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
+        self._provider = None
         return path
 
     @property
@@ -101,10 +104,17 @@ class Deployment:
         """An adapter for ``with``: entering starts it, leaving stops it."""
         return InProcessAdapter(self.configuration, isolated=isolated, parallelism=parallelism)
 
+    @property
+    def provider(self) -> DropboxProvider:
+        """Where its messages live; made from the configuration once, and anew after :meth:`write`."""
+        if self._provider is None:
+            self._provider = make_provider(self.configuration)
+        return self._provider
+
     def folders(self, queue: str | Destination) -> QueueFolders:
         """The folders of a queue, made when missing."""
         destination = parse_destination(queue) if isinstance(queue, str) else queue
-        return make_provider(self.configuration).layout.ensure(destination)
+        return self.provider.layout.ensure(destination)
 
     def drop(self, queue: str, body: str | bytes, name: str | None = None) -> str:
         """Puts a message into a queue as foreign programs do: written in ``working/``, moved to ``target/``.
@@ -127,11 +137,10 @@ class Deployment:
 
     def messages(self, queue: str) -> list[Message]:
         """The messages of a queue in the order in which they would be taken; none where there is no queue."""
-        provider = make_provider(self.configuration)
         destination = parse_destination(queue)
-        if not provider.layout.exists(destination):
+        if not self.provider.layout.exists(destination):
             return []
-        connection = provider.existing()
+        connection = self.provider.existing()
         try:
             return list(connection.browse(destination))
         finally:

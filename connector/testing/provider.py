@@ -29,6 +29,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from connector.core.session import TransactedSession
 from connector.errors import (
     CapabilityError,
     MalformedData,
@@ -432,6 +433,10 @@ class ProviderSuite:
         assert self.bodies(connection, ORDERS) == []
         assert self.drain(connection, ORDERS) == []
 
+    def test_a_provider_that_is_there_says_so(self, connection: Connection) -> None:
+        connection.check()
+        assert connection.client_id
+
     def test_nothing_to_settle_is_nothing(self, connection: Connection) -> None:
         connection.send(ORDERS, [text("body")])
         connection.settle([])
@@ -478,6 +483,57 @@ class ProviderSuite:
         assert self.bodies(connection, ARCHIVE) == ["0", "1"]
         assert self.bodies(connection, NOTES) == ["sent"]
         assert self.bodies(connection, ORDERS) == ["2"]
+
+    def test_prepared_messages_without_a_claim_are_sent_and_dropped_too(self, connection: Connection) -> None:
+        access = self.access(connection)
+        sent = [access.prepare(NOTES, text(str(n)), f"key-{n}") for n in range(3)]
+        dropped = access.prepare(NOTES, text("dropped"), "key-3")
+        access.sync()
+        connection.settle([], sends=sent, discards=[dropped])
+        assert self.bodies(connection, NOTES) == ["0", "1", "2"]
+
+    # --- transactions -------------------------------------------------------------------------
+
+    def test_a_transaction_receives_and_sends_at_its_commit(self, connection: Connection) -> None:
+        connection.send(ORDERS, [text("1"), text("2")])
+        with TransactedSession(connection) as session:
+            for _ in range(2):
+                got = session.receive(ORDERS)
+                assert got is not None
+                session.send(NOTES, text(f"got {got.body.decode()}"))
+            assert session.receive(ORDERS) is None
+            assert self.visible(connection, NOTES) == []
+            assert self.bodies(connection, ORDERS) == ["1", "2"]
+        assert self.bodies(connection, NOTES) == ["got 1", "got 2"]
+        assert self.bodies(connection, ORDERS) == []
+
+    def test_a_transaction_that_is_rolled_back_leaves_the_count_only(self, connection: Connection) -> None:
+        connection.send(ORDERS, [text("1")])
+        session = TransactedSession(connection)
+        for count in range(1, 4):
+            deadline = time.monotonic() + self.patience
+            while (got := session.receive(ORDERS)) is None:
+                assert time.monotonic() < deadline, "it did not come back"
+            assert (got.delivery_count, got.redelivered) == (count, count > 1)
+            session.send(NOTES, text("never"))
+            session.rollback()
+        session.close()
+        assert self.visible(connection, NOTES) == []
+        assert self.bodies(connection, ORDERS) == ["1"]
+
+    def test_a_transaction_that_cannot_be_committed_goes_on(
+        self, connection: Connection, unwritable: Any
+    ) -> None:
+        connection.send(ORDERS, [text("1")])
+        session = TransactedSession(connection)
+        assert session.receive(ORDERS) is not None
+        with pytest.raises(ProviderError):
+            session.send(unwritable, text("refused"))
+        session.send(NOTES, text("sent"))
+        session.commit()
+        session.close()
+        assert self.bodies(connection, NOTES) == ["sent"]
+        assert self.bodies(connection, ORDERS) == []
 
     # --- what a task does ---------------------------------------------------------------------
 
