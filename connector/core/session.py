@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from types import TracebackType
 
-from connector.errors import MalformedData, ProviderError
+from connector.errors import ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Claim, Connection, Poller, Prepared, Settlement
@@ -59,7 +59,7 @@ class TransactedSession:
         Raises:
             MalformedData: its headers or its body cannot be read; it is part of the transaction all the
                 same, so that a commit removes it and a rollback brings it again.
-            ProviderError: the destination cannot be read, or the session is closed.
+            ProviderError: the destination or the message cannot be read now, or the session is closed.
         """
         self._check_open()
         poller = self._pollers.get(destination)
@@ -69,14 +69,12 @@ class TransactedSession:
             claim = poller.take(self._transaction, len(self._received))
             if claim is None:
                 return None
+            self._received.append(claim)  # whatever comes of reading it, it is ours to settle
             try:
                 message = self._access.load(claim.reference, _MAX_BODY)
             except LookupError:
-                continue  # removed by hand between claim and read: there is nothing to deliver
-            except MalformedData:
-                self._received.append(claim)
-                raise
-            self._received.append(claim)
+                self._received.pop()  # removed by hand between claim and read: there is nothing to deliver
+                continue
             message.destination = str(destination)
             return message
 

@@ -32,9 +32,9 @@ FLOORS = {
     ),
     6: ("connector.testing",),
 }
-"""Each floor may use itself and those below. ``testing`` is shipped beside: it may use all, nobody uses it."""
+"""Each floor may use itself and those below. ``testing`` is shipped beside: nobody uses it."""
 
-PROVIDER_USERS = ("connector.parts",)
+PROVIDER_USERS = ("connector.parts", "connector.testing.deployment")
 """Who may name a concrete provider; the others know the contract."""
 
 JVM_USERS = ("connector.spark",)

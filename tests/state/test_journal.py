@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connector.errors import ProviderError
-from connector.state.journal import CycleJournal, Journal, JournalDirectory, read_journal
+from connector.state.journal import CycleJournal, Journal, JournalDirectory, attempt_path, read_journal
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -300,3 +300,28 @@ def test_journals_are_kept_until_their_cycle_is_settled(directory: JournalDirect
     directory.close()
     directory.remove()
     assert not os.path.exists(directory.path)
+
+
+def test_a_task_whose_journal_is_sealed_never_begins(directory: JournalDirectory) -> None:
+    path = directory.file(1, 0, 0)
+    directory.seal([path])
+    for attempt in range(2):
+        with pytest.raises(FileExistsError):
+            Journal(attempt_path(path, 0))
+        directory.seal([path])
+        with pytest.raises(FileExistsError):
+            Journal(attempt_path(path, attempt))
+    assert directory.wait(0)
+    assert directory.read(1) == CycleJournal()
+
+
+def test_sealing_keeps_what_a_task_has_written_and_its_next_runner_off(directory: JournalDirectory) -> None:
+    path = directory.file(1, 0, 0)
+    journal = Journal(path)
+    journal.begin(3)
+    directory.seal([path])
+    with pytest.raises(FileExistsError):
+        Journal(attempt_path(path, 1))
+    journal.done(3, b"[1]")
+    journal.close()
+    assert directory.read(1).done == {3: [1]}

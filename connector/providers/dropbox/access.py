@@ -110,6 +110,7 @@ class DropboxAccess:
         """Removes a prepared message that will not be sent."""
         path = self._layout.absolute(prepared.handle[0])
         files.remove(path)
+        self._headers.remove(prepared.handle[1].rpartition("/")[2])
         if path in self._unsynced:
             self._unsynced.remove(path)
 

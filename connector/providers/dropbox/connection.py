@@ -34,6 +34,8 @@ from connector.state.instances import InstanceLock
 
 _PRUNE_INTERVAL: Final = 3600.0
 _NO_LIMIT: Final = 1 << 62
+_WINDOW: Final = "published"
+_STATE_FOLDERS: Final = (_WINDOW, "in-flight")
 
 
 class DropboxProvider:
@@ -72,7 +74,7 @@ class DropboxProvider:
         """
         self.layout.prepare()
         self._seen = True
-        return InstanceLock(self.layout.application(application), wanted, codec.encode_field, lock)
+        return InstanceLock(self.layout.application(application), wanted, _instance_folder, lock)
 
     def connect(self, application: str = "", instance: str = "") -> DropboxConnection:
         """A connection of its own, with a client id of its own.
@@ -135,7 +137,7 @@ class DropboxConnection:
     @property
     def window_directory(self) -> str:
         """Finished commit records with published ids: the duplicate window."""
-        return os.path.join(self.state_directory, "published")
+        return os.path.join(self.state_directory, _WINDOW)
 
     @staticmethod
     def published_keys(record: bytes) -> list[str]:
@@ -144,7 +146,7 @@ class DropboxConnection:
 
     def journal_directory(self, client_id: str, instance: str) -> str:
         """Where the tasks of one client keep their outcome journals."""
-        return os.path.join(self.state_directory, codec.encode_field(instance), client_id)
+        return os.path.join(self.state_directory, _instance_folder(instance), client_id)
 
     # -- taking ------------------------------------------------------------------------------------
 
@@ -173,8 +175,8 @@ class DropboxConnection:
         """See :meth:`connector.messaging.provider.Connection.check`: a root that is gone looks drained."""
         if not os.path.exists(os.path.join(self.layout.clients, self.client_id)):
             raise ProviderError(
-                f"the root {self.layout.root} is not the one that this adapter uses any more (moved, removed or "
-                "not mounted); bring it back"
+                f"the root {self.layout.root} is not the one that this adapter uses any more "
+                "(moved, removed or not mounted); bring it back"
             )
 
     def adopt(self, claim: Claim, cycle: int, sequence: int) -> DropboxClaim | None:
@@ -406,6 +408,12 @@ class DropboxConnection:
         """Ends the connection with claims still open: whoever recovers next deals with them."""
         if self._lock is not None:
             self._lock.abandon()
+
+
+def _instance_folder(instance: str) -> str:
+    """The folder of an instance; one that is called like a folder of the state gets another name."""
+    name = codec.encode_field(instance)
+    return name if name not in _STATE_FOLDERS else f"%{ord(name[0]):02X}{name[1:]}"
 
 
 def _names(folder: str) -> list[str]:

@@ -67,7 +67,7 @@ class Settler:
             self._check_writable(destination)
         try:
             moves = [Move("sent", *prepared.handle) for prepared in sends]
-            moves += [Move("received", prepared.handle[0], None) for prepared in discards]
+            moves += [move for prepared in discards for move in self._discard(prepared)]
             moves += [move for settlement in settlements for move in self._moves(settlement)]
         except OSError as error:
             raise _unwritable(error) from error
@@ -132,7 +132,7 @@ class Settler:
         moves = []
         if settlement.sends or settlement.discards:
             moves += [Move("sent", *prepared.handle) for prepared in settlement.sends]
-            moves += [Move("received", prepared.handle[0], None) for prepared in settlement.discards]
+            moves += [move for prepared in settlement.discards for move in self._discard(prepared)]
         home = claim.home
         rollback = f"{self._relative(home.target)}/{claim.name}" if claim.owner is None else None
         if settlement.give_back:
@@ -149,6 +149,15 @@ class Settler:
         moves.append(Move("received", claim.path, target, rollback, settlement.published))
         key = headers.key_of(claim.name)
         if key is not None and key != headers.key_of(name):  # the sidecar goes with its file
+            moves.append(Move("received", self._relative(self._store.path(key)), None))
+        return moves
+
+    def _discard(self, prepared: Prepared) -> list[Move]:
+        """Removes a prepared message, and the sidecar that its name would have spoken of."""
+        working, target = prepared.handle
+        moves = [Move("received", working, None)]
+        key = headers.key_of(target.rpartition("/")[2])
+        if key is not None:
             moves.append(Move("received", self._relative(self._store.path(key)), None))
         return moves
 

@@ -249,3 +249,32 @@ def test_messages_on_their_way_name_the_client_and_sort_by_time(connection: Drop
     assert ids == sorted(ids, key=lambda identity: identity.split("-")[0])
     assert len({identity.split("-")[0] for identity in ids}) == 50
     assert {identity.split("-")[1] for identity in ids} == {connection.client_id}
+
+
+@pytest.mark.parametrize("name", ["published", "in-flight", "window.lock", "a/b", "..", "host-a"])
+def test_any_name_is_a_good_name_of_an_instance(root: Path, name: str) -> None:
+    provider = DropboxProvider(root, durable=False)
+    held = provider.instance("suite", name)
+    assert held.name == name
+    connection = provider.connect("suite", name)
+    folder = Path(connection.journal_directory(connection.client_id, name)).parent
+    assert (folder / "lock").exists()
+    assert folder.parent == Path(connection.state_directory)
+    assert folder not in (Path(connection.window_directory), folder.parent / "in-flight")
+    connection.close()
+    held.close()
+
+
+def test_a_root_that_went_away_is_not_made_anew(root: Path) -> None:
+    provider = DropboxProvider(root / "data", durable=False)
+    provider.instance("suite", "a").close()
+    connection = provider.connect("suite", "a")
+    connection.check()
+    os.rename(root / "data", root / "elsewhere")
+    with pytest.raises(ProviderError, match="bring it back"):
+        connection.check()
+    with pytest.raises(ProviderError, match=r"is gone .* bring it back"):
+        provider.connect("suite", "a")
+    os.rename(root / "elsewhere", root / "data")
+    connection.check()
+    connection.close()

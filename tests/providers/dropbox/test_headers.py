@@ -150,6 +150,19 @@ def test_a_sidecar_goes_with_its_file(root: Path) -> None:
     connection.close()
 
 
+def test_a_prepared_message_that_is_discarded_leaves_no_sidecar(
+    root: Path, connection: DropboxConnection
+) -> None:
+    access = connection.access().open()
+    access.discard(access.prepare(NOTES, long_message(), "key-1"))
+    connection.settle([], discards=[access.prepare(NOTES, long_message(), "key-2")])
+    connection.send(ORDERS, [Message()])
+    prepared = access.prepare(NOTES, long_message(), "key-3")
+    connection.settle([Settlement(take(connection), discards=[prepared])])
+    assert sidecars(root) == []
+    assert names(root, "notes", "working") == []
+
+
 def test_pruning_removes_sidecars_too(root: Path, connection: DropboxConnection) -> None:
     connection.send(ORDERS, [long_message()])
     connection.settle([Settlement(take(connection))])
