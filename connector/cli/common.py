@@ -47,6 +47,7 @@ def answer_json(value: Any) -> None:
 
 
 def note(text: str) -> None:
-    """Writes a line that is no part of the answer, to stderr."""
+    """Writes a line that is no part of the answer, to stderr, behind what was answered before it."""
+    sys.stdout.flush()
     encoding = sys.stderr.encoding or "utf-8"
     print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr)

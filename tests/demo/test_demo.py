@@ -39,8 +39,16 @@ class Clone:
         path.chmod(0o755)
 
     def demo(self, cwd: Path = Path("/")) -> subprocess.CompletedProcess[str]:
-        script = self.directory / "script/demo"
-        return subprocess.run([script], cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        return subprocess.run(
+            [self.directory / "script/demo"],
+            cwd=cwd,
+            env={**inherited, "CONNECTOR_CONFIG": "/nowhere/adapter.yaml", "CDPATH": "/"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
 
     def files(self) -> set[str]:
         """Everything but ``data/`` and byte code."""

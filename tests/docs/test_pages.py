@@ -62,7 +62,10 @@ def environment(tmp_path: Path) -> dict[str, str]:
         path = tmp_path / command
         path.write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments}"$@"\n', "utf-8")
         path.chmod(0o755)
-    return {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(REPOSITORY)}
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "CONNECTOR"))
+    }
+    return {**inherited, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(REPOSITORY)}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
