@@ -24,7 +24,8 @@ class Batch:
         keys: duplicate key of each claim; empty where duplicates are not eliminated.
         decided: outcomes that need no task, by sequence.
         waiting: sequences that wait for what becomes of another copy of the same message.
-        returned: sequences that go back untouched: a neighbour has a copy in flight.
+        returned: sequences that go back untouched.
+        busy: how many of those returned a neighbour has in flight.
         failure: the provider failed in mid-round; what was claimed is finished, then the poll ends.
     """
 
@@ -34,7 +35,12 @@ class Batch:
     decided: dict[int, Outcome] = field(default_factory=dict)
     waiting: list[int] = field(default_factory=list)
     returned: set[int] = field(default_factory=set)
+    busy: int = 0
     failure: ProviderError | None = None
+
+    def held_keys(self) -> list[str]:
+        """Duplicate keys that are at work here until the batch is settled."""
+        return [key for sequence, key in enumerate(self.keys) if sequence not in self.returned]
 
 
 def claim_round_robin(pollers: Sequence[Poller], quantity: int, cycle: int) -> Batch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from connector.state.duplicates import DuplicateWindow
 from connector.state.journal import JournalDirectory
 from connector.status import OutcomeKind, ReturnCode
 
+_NEIGHBOUR_SECONDS: Final = 30.0
+_NEIGHBOUR_PAUSE: Final = 0.02
 _log = logging.getLogger("connector.events")
 
 _PUBLISHED: Final = OutcomeKind.PUBLISHED.value
@@ -118,7 +121,8 @@ class EventCycles:
     def drain(self, after_cycle: Callable[[CycleReport], None] | None = None) -> CycleReport:
         """Cycles until the inputs are empty. Claims the next batch while the job of one runs.
 
-        Ends early when a cycle does not SUCCEED, or claims something and settles nothing.
+        Ends early when a cycle does not SUCCEED, or claims something and settles nothing; copies of what
+        a neighbour is publishing are waited for, half a minute long.
 
         Raises:
             ProviderError: as :meth:`poll`.
@@ -127,11 +131,12 @@ class EventCycles:
             return CycleReport(ReturnCode.SUCCEED)
         batch = self._claim(())
         future = self._start(batch)
+        settled_at = time.monotonic()
         while True:
             if not batch.claims:
                 self._release()
                 return _report(batch, 0)
-            following = Batch(self._cycle) if self.stopping else self._claim(batch.keys)
+            following = Batch(self._cycle) if self.stopping else self._claim(batch.held_keys())
             result = future.result()
             stop = self._must_stop(batch, result) or self.stopping
             self._note_published(batch, result)
@@ -146,7 +151,13 @@ class EventCycles:
                 raise
             if after_cycle is not None:
                 after_cycle(report)
-            if stop or report.code is not ReturnCode.SUCCEED or (report.claimed and not report.settled):
+            fruitless = not report.settled
+            if report.settled:
+                settled_at = time.monotonic()
+            elif batch.busy and time.monotonic() - settled_at < _NEIGHBOUR_SECONDS:
+                fruitless = False
+                time.sleep(_NEIGHBOUR_PAUSE)
+            if stop or report.code is not ReturnCode.SUCCEED or fruitless:
                 if following.claims:
                     rest_result = Result() if stop else future.result()
                     self._note_published(following, rest_result)
@@ -229,6 +240,7 @@ class EventCycles:
                 batch.decided[sequence] = _duplicate(batch.claims[sequence])
             elif key in busy:
                 batch.returned.add(sequence)
+                batch.busy += 1
             elif key in seen:
                 batch.waiting.append(sequence)
             else:
@@ -270,6 +282,7 @@ class EventCycles:
             for claim in following.claims:
                 if lane_key(self._settings.order, claim) in stopped:
                     following.returned.add(claim.sequence)
+                    following.busy += bool(batch.busy)
                     following.decided.pop(claim.sequence, None)
 
     def _resolve_waiting(self, batch: Batch, window: DuplicateWindow, *, final: bool) -> None:

@@ -57,7 +57,9 @@ def test_a_process_that_takes_longer_than_stop_timeout_is_ended_and_the_rest_is_
     assert deployment.begun() == {done[0]: 1, slow[0]: 1}
     names = deployment.names("in")
     assert len(names) == 3
-    assert [name for name in names if "JMSXDeliveryCountI=2" in name] == [names[0]], "only the one that was begun"
+    assert [name for name in names if "JMSXDeliveryCountI=2" in name] == [names[0]], (
+        "only the one that was begun"
+    )
     assert slow[0].removeprefix("ID:") in names[0]
     assert set(deployment.ids("in")) == {*slow, *rest}
     assert deployment.leftovers(but=["in/target/"]) == []

@@ -1,0 +1,90 @@
+"""Messages that an operator moves back with `mv`, and names that come again."""
+
+from __future__ import annotations
+
+import time
+
+from tests.crash.conftest import Deploy
+from tests.crash.harness import Deployment
+
+
+def _move(deployment: Deployment, source: str, target: str) -> None:
+    for name in deployment.names(source):
+        deployment.folder(source).joinpath(name).rename(deployment.folder(target) / name)
+
+
+def test_a_repaired_message_goes_only_to_those_who_had_not_confirmed(deploy: Deploy) -> None:
+    """Three subscribers: one confirmed, one failed, one is a queue that is sent to when all is well."""
+    deployment = deploy(
+        subscriptions=[
+            {"object": "Customer", "name": "second", "process": "processes:second"},
+            {"object": "Customer", "name": "copy", "destination": "queue://copies"},
+        ],
+        connector={"DuplicateEventElimination": True},
+    )
+    (deployment.directory / "broken").touch()
+    ids = deployment.send("in", [""], second="flag:broken")
+    deployment.drain()
+    assert deployment.ids("error") == {ids[0]: 1}
+    assert deployment.names("copies") == [], "what a failed event prepared is not sent"
+    _move(deployment, "error", "in")
+    deployment.drain()
+    assert deployment.begun("store") == {ids[0]: 1}
+    assert [d.count for d in deployment.deliveries() if d.subscription == "second" and d.word == "begin"] == [
+        1,
+        2,
+    ]
+    name = deployment.names("error")[0]
+    assert "connector_attemptsI=2" in name
+    assert name.count("connector_reason") == 1
+    (deployment.directory / "broken").unlink()
+    _move(deployment, "error", "in")
+    deployment.drain()
+    assert deployment.begun("store") == {ids[0]: 1}
+    assert deployment.begun("second") == {ids[0]: 3}
+    assert deployment.ids("archive") == {ids[0]: 1}
+    assert "connector_attemptsI=3" in deployment.names("archive")[0]
+    assert "connector_outcomeS=published" in deployment.names("archive")[0]
+    assert len(deployment.names("copies")) == 1
+    assert deployment.leftovers() == []
+
+
+def test_an_archived_message_moved_back_is_a_duplicate_and_a_bare_name_that_comes_again_is_not(
+    deploy: Deploy,
+) -> None:
+    """The same file is the same message wherever it has been; a new file of the same name is another."""
+    deployment = deploy(connector={"DuplicateEventElimination": True})
+    body = {"BusinessObject": "Customer", "Verb": "Create", "CustomerId": "1", "Name": ""}
+    structured = deployment.send("in", [""])
+    deployment.drop("in", "report.json", body)
+    deployment.drain()
+    assert deployment.begun() == {structured[0]: 1, "report.json": 1}
+
+    _move(deployment, "archive", "in")
+    run = deployment.drain()
+    assert run.summary["duplicates"] == 2
+    assert run.summary["published"] == 0
+    assert all("connector_outcomeS=duplicate" in name for name in deployment.names("archive"))
+    assert set(deployment.begun().values()) == {1}
+
+    time.sleep(0.01)
+    deployment.drop("in", "report.json", body)  # next day
+    run = deployment.drain()
+    assert run.summary["published"] == 1
+    assert deployment.begun()["report.json"] == 2
+    assert len(deployment.names("archive")) == 3
+    assert deployment.leftovers() == []
+
+
+def test_two_copies_in_one_cycle_without_elimination_both_reach_a_queue(deploy: Deploy) -> None:
+    """What each of them sends is prepared for itself, although their ids are equal."""
+    deployment = deploy(
+        subscriptions=[{"object": "Customer", "name": "copy", "destination": "queue://copies"}]
+    )
+    body = {"BusinessObject": "Customer", "Verb": "Create", "CustomerId": "1", "Name": ""}
+    deployment.drop("in", "4.1700000000000000-t-1.T", body)
+    deployment.drop("in", "5.1700000000000000-t-1.T", body)
+    deployment.drain()
+    assert deployment.begun() == {"ID:1700000000000000-t-1": 2}
+    assert len(deployment.names("copies")) == 2
+    assert deployment.leftovers() == []
