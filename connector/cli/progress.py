@@ -83,7 +83,8 @@ class Progress:
             for key, name in _PARTS
             if getattr(total, key) or key == "published"
         ]
-        return f"{total.claimed:,} events{rate}: {', '.join(parts)}"
+        events = "1 event" if total.claimed == 1 else f"{total.claimed:,} events"
+        return f"{events}{rate}: {', '.join(parts)}"
 
 
 class _Above:

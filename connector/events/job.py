@@ -120,7 +120,10 @@ class CycleJob:
         return self._plan_bytes
 
     def cancel(self) -> None:
-        """Ends the tasks that run; what they have journalled counts, and nothing runs again. From any thread."""
+        """Ends the tasks that run; what they have journalled counts, and nothing runs again.
+
+        For any thread.
+        """
         self._cancelled = True
         with contextlib.suppress(OSError):  # then a task may run once more before it is ended
             self._journals.seal(self._paths)

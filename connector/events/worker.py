@@ -40,7 +40,7 @@ _PR_SET_PDEATHSIG: Final = 1
 _LENGTH: Final = struct.Struct("<Q")
 _STATE: Final = struct.Struct("<qd")
 _NOTHING: Final = -1
-_POLL_MS: Final = 1000
+_POLL_MS: Final = 200
 _MAX_NAME: Final = 200
 
 

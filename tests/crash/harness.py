@@ -376,10 +376,18 @@ class Run:
 
     def signal_parent_of(self, pid: int, number: int = signal.SIGKILL) -> None:
         """Sends a signal to the parent of a process, which has to be of this run."""
-        with open(f"/proc/{pid}/stat") as stat:
-            parent = int(stat.read().rpartition(")")[2].split()[1])
-        assert parent in self.members()
-        _send(parent, number)
+        self.signal_one(_parent(pid), number)
+
+    def java(self) -> int:
+        """The Java process of Spark: the one child of the driver."""
+        children = [pid for pid in self.members() if _parent(pid) == self.pid]
+        assert len(children) == 1, [_command(pid) for pid in children]
+        return children[0]
+
+    def signal_one(self, pid: int, number: int) -> None:
+        """Sends a signal to a process of this run."""
+        assert pid in self.members()
+        _send(pid, number)
 
     def signal_all(self, number: int, order: Callable[[int], int] = lambda pid: -pid) -> None:
         """Sends a signal to every process of the run, the youngest (JVM and workers) first."""
@@ -495,6 +503,11 @@ def _is_dead(pid: int) -> bool:
             return stat.read().rpartition(")")[2].split()[0] in "ZX"
     except OSError:
         return True
+
+
+def _parent(pid: int) -> int:
+    with open(f"/proc/{pid}/stat") as stat:
+        return int(stat.read().rpartition(")")[2].split()[1])
 
 
 def _send(pid: int, number: int) -> None:
