@@ -36,7 +36,7 @@ def first_event(directory: Path) -> float:
         [sys.executable, "-m", "connector.cli.app", "run", "-c", str(file)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(["."] + sys.path)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([".", *sys.path])},
     )
     try:
         published = directory / "published"
