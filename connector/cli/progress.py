@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sys
+import threading
 import time
 from types import TracebackType
 from typing import Final, TextIO
@@ -88,9 +89,10 @@ class Progress:
 
 
 class _Above:
-    """A stderr that keeps one line at the bottom of the terminal free for itself."""
+    """A stderr that keeps one line at the bottom of the terminal free for itself; for any thread."""
 
     def __init__(self, stream: TextIO) -> None:
+        self._lock = threading.RLock()
         self._stream = stream
         self._line = ""
         self._pending = ""
@@ -116,15 +118,17 @@ class _Above:
     def show(self, line: str) -> None:
         """Replaces the line."""
         width = shutil.get_terminal_size().columns
-        self._line = line if len(line) < width else line[: max(0, width - 1)]
-        self._stream.write(_CLEAR + self._line)
-        self._stream.flush()
+        with self._lock:
+            self._line = line if len(line) < width else line[: max(0, width - 1)]
+            self._stream.write(_CLEAR + self._line)
+            self._stream.flush()
 
     def write(self, text: str) -> int:
-        whole, newline, rest = (self._pending + text).rpartition("\n")
-        self._pending = rest
-        if newline:
-            self._print(whole + newline)
+        with self._lock:
+            whole, newline, rest = (self._pending + text).rpartition("\n")
+            self._pending = rest
+            if newline:
+                self._print(whole + newline)
         return len(text)
 
     def _print(self, lines: str) -> None:
