@@ -52,7 +52,8 @@ class Children:
     def start(
         self, code: str, *arguments: object, fault: str = "", ordinary_user: bool = False
     ) -> subprocess.Popen[str]:
-        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+        path = os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
+        environment = {**os.environ, "PYTHONPATH": path}
         if fault:
             environment["CONNECTOR_FAULT"] = fault
         if ordinary_user:

@@ -35,9 +35,10 @@ class Processes:
 
     def start(self, code: str, *arguments: str) -> subprocess.Popen[str]:
         prelude = "import os, sys, time\nfrom connector.state.journal import Journal\n"
+        path = os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
         child = subprocess.Popen(
             [sys.executable, "-c", prelude + code, *arguments],
-            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+            env={**os.environ, "PYTHONPATH": path},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -243,6 +243,7 @@ def test_what_is_no_message_is_left_where_it_is_and_reported_once(
     assert sorted(os.listdir(folder)) == [".hidden", ".nfs0001", "directory", "elsewhere", "message", "pipe"]
 
 
+@pytest.mark.timeout(30)
 def test_a_pipe_or_link_that_takes_the_place_of_a_message_blocks_nothing(
     connection: DropboxConnection, mv: Callable[..., Path]
 ) -> None:
