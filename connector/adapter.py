@@ -213,7 +213,10 @@ class Adapter:
             raise ProviderError("the adapter has no connection: start it first")
         try:
             return work(polling)
-        except ProviderError as error:
+        except (
+            ProviderError,
+            OSError,
+        ) as error:  # a bare OSError is the provider's too: nothing else is opened here
             _log.error("%s", error)
             self._abandon()
             return CycleReport(ReturnCode.APPRESPONSETIMEOUT, reason=str(error), provider_failed=True)

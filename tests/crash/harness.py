@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -102,6 +105,30 @@ attributes:
 static_metaobject: MO_Config
 rules:
 """
+
+
+@contextmanager
+def deployments(directory: Path) -> Iterator[Callable[..., Deployment]]:
+    """Makes deployments; at the end their processes are ended and their roots removed.
+
+    The roots are in memory where there is such a place, so that the tests wait for no disk.
+    """
+    shared = Path("/dev/shm")
+    in_memory = shared.is_dir() and os.access(shared, os.W_OK | os.X_OK)
+    base = Path(tempfile.mkdtemp(prefix="connector-crash-", dir=shared if in_memory else directory))
+    made: list[Deployment] = []
+
+    def make(**settings: Any) -> Deployment:
+        number = len(made)
+        made.append(Deployment(directory / f"deployment{number}", base / f"root{number}", **settings))
+        return made[-1]
+
+    try:
+        yield make
+    finally:
+        for deployment in made:
+            deployment.close()
+        shutil.rmtree(base, ignore_errors=True)
 
 
 @dataclass
@@ -273,9 +300,33 @@ class Deployment:
 
     def start(self, *arguments: str, fault: str = "", **environment: str) -> Run:
         """Starts `connector run` in a session of its own."""
-        run = Run(self, ["run", *arguments], fault, environment)
+        mark = uuid.uuid4().hex
+        variables = {
+            _MARK: mark,
+            "CONNECTOR_FAULT_DIRECTORY": str(self._faults(len(self.runs))),
+            **environment,
+        }
+        if fault:
+            variables["CONNECTOR_FAULT"] = fault
+        if "master" in self.spark:
+            self._pass_on(variables)
+        run = Run(self, mark, ["run", *arguments], variables)
         self.runs.append(run)
         return run
+
+    def _faults(self, number: int) -> Path:
+        path = self.directory / f"faults.{number}"
+        path.mkdir(exist_ok=True)
+        return path
+
+    def _pass_on(self, variables: Mapping[str, str]) -> None:
+        """Gives the executors of a cluster the environment that the workers of ``local`` inherit."""
+        conf = {f"spark.executorEnv.{name}": value for name, value in variables.items()}
+        given = {
+            k: v for k, v in self.spark.get("conf", {}).items() if not k.startswith("spark.executorEnv.")
+        }
+        self.spark = {**self.spark, "conf": {**given, **conf}}
+        self.configure()
 
     def drain(self, *, status: int = 0, timeout: float = 60.0) -> Run:
         """Runs `connector run --drain --json` to its end."""
@@ -311,25 +362,15 @@ class Run:
     """
 
     def __init__(
-        self, deployment: Deployment, arguments: Sequence[str], fault: str, environment: Mapping[str, str]
+        self, deployment: Deployment, mark: str, arguments: Sequence[str], environment: Mapping[str, str]
     ) -> None:
-        self.mark = uuid.uuid4().hex
+        self.mark = mark
         self._root = deployment.root
         number = len(deployment.runs)
-        self.faults = deployment.directory / f"faults.{number}"
-        self.faults.mkdir()
+        self.faults = Path(environment["CONNECTOR_FAULT_DIRECTORY"])
         self._out = deployment.directory / f"stdout.{number}"
         self._err = deployment.directory / f"stderr.{number}"
-        variables = {
-            **os.environ,
-            "PYTHONPATH": str(REPOSITORY),
-            _MARK: self.mark,
-            "CONNECTOR_FAULT_DIRECTORY": str(self.faults),
-            **environment,
-        }
-        variables.pop("CONNECTOR_FAULT", None)
-        if fault:
-            variables["CONNECTOR_FAULT"] = fault
+        variables = {**os.environ, "PYTHONPATH": str(REPOSITORY), **environment}
         with open(self._out, "wb") as out, open(self._err, "wb") as err:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "connector.cli.app", *arguments],
@@ -378,11 +419,9 @@ class Run:
         """Sends a signal to the parent of a process, which has to be of this run."""
         self.signal_one(_parent(pid), number)
 
-    def java(self) -> int:
-        """The Java process of Spark: the one child of the driver."""
-        children = [pid for pid in self.members() if _parent(pid) == self.pid]
-        assert len(children) == 1, [_command(pid) for pid in children]
-        return children[0]
+    def java(self) -> int | None:
+        """The Java process of Spark, the child of the driver; None while there is none."""
+        return next((pid for pid in self.members() if _parent(pid) == self.pid), None)
 
     def signal_one(self, pid: int, number: int) -> None:
         """Sends a signal to a process of this run."""

@@ -25,7 +25,7 @@ def test_two_adapters_share_thousands_of_messages_and_publish_none_twice(deploy:
 
 
 def test_a_living_adapter_takes_over_from_a_killed_one_without_a_restart(deploy: Deploy) -> None:
-    """Killed while it has claims of which one is at work; the neighbour finishes them in ten seconds or so."""
+    """Killed while it has claims of which one is at work; the neighbour finishes them in some ten seconds."""
     deployment = deploy(connector={"PollQuantity": 40})
     killed = deployment.start()
     killed.await_start()

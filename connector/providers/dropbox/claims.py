@@ -319,9 +319,9 @@ class QueuePoller:
     def _remove_to(self, folder: str, name: str) -> bool:
         """Moves a message that is not for delivery; False where somebody else was faster."""
         try:
-            os.makedirs(folder, exist_ok=True)
             if not os.path.lexists(self._target + name):
                 return False
+            os.makedirs(folder, exist_ok=True)
             rename_to_free_name(self._target + name, f"{folder}/{name}", self._headers.fit)
         except FileNotFoundError:
             return False

@@ -114,6 +114,9 @@ class Layout:
         Raises:
             ProviderError: they cannot be made.
         """
+        if not os.path.isdir(self.clients):
+            # a new root in its place would look drained, and be in the way of the old one's return
+            raise ProviderError(f"the root {self.root} is gone (moved, removed or not mounted); bring it back")
         try:
             for folder in FOLDERS:
                 os.makedirs(os.path.join(folders.base, folder), exist_ok=True)

@@ -159,9 +159,9 @@ def roll_forward(layout: Layout, moves: Iterable[Move], fit: Callable[[str], str
     root = layout.root + "/"
     folders = set()
     for move in moves:
-        faults.point("settle.move")
         source = root + move.source
         try:
+            faults.point("settle.move")
             if move.target is None:
                 files.remove(source)
                 continue

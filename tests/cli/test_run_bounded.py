@@ -1,0 +1,170 @@
+"""`connector run --once` and `--drain`: what they do, answer and exit with."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crash.harness import REPOSITORY, Deployment, deployments
+
+Deploy = Callable[..., Deployment]
+
+KEYS = {"claimed", "published", "unsubscribed", "failed", "duplicates", "expired", "in_doubt", "discarded"}
+OUTCOMES = ("published", "unsubscribed", "failed", "duplicates", "in_doubt")
+
+
+@pytest.fixture
+def deploy(tmp_path: Path) -> Iterator[Deploy]:
+    with deployments(tmp_path) as make:
+        yield make
+
+
+def _adds_up(counts: dict[str, Any]) -> bool:
+    return counts["claimed"] == sum(counts[name] for name in OUTCOMES)
+
+
+def test_once_is_one_round_robin_cycle_and_leaves_the_rest(deploy: Deploy) -> None:
+    """The example of seed 004: PollQuantity 2; A has 2, B has 1, C has 5."""
+    deployment = deploy(inputs=("A", "B", "C"), connector={"PollQuantity": 2})
+    sent = {queue: deployment.send(queue, [""] * number) for queue, number in (("A", 2), ("B", 1), ("C", 5))}
+    run = deployment.start("--once", "--json")
+    assert run.wait() == 0, run.errors
+    taken = [(event["destination"], event["id"]) for event in run.summary["events"]]
+    assert taken == [
+        ("queue://A", sent["A"][0]),
+        ("queue://B", sent["B"][0]),
+        ("queue://C", sent["C"][0]),
+        ("queue://A", sent["A"][1]),
+        ("queue://C", sent["C"][1]),
+    ]
+    assert run.summary["destinations"]["queue://C"]["published"] == 2
+    assert sorted(deployment.ids("C")) == sent["C"][2:]
+    assert deployment.names("A") == deployment.names("B") == []
+
+
+def test_the_summary_is_one_document_whose_numbers_add_up(deploy: Deploy) -> None:
+    """Every outcome in two queues; processes print, and stdout has the document all the same."""
+    deployment = deploy(inputs=("a", "b"), connector={"DuplicateEventElimination": True})
+    good = deployment.send("a", ["", "print:3", ""])
+    failed = deployment.send("b", ["raise:no such street"])
+    deployment.drop("b", "4.1700000000000000-t-90.T", {"BusinessObject": "Nobody", "Verb": "Create"})
+    deployment.drop("b", "4.1700000000000000-t-91.T", b"{ no json")
+    deployment.drop("b", "4.1700000000000000-t-92.T.1", b"too late")
+    body = {"BusinessObject": "Customer", "Verb": "Create", "CustomerId": "1", "Name": ""}
+    deployment.drop("b", "4.1700000000000000-t-93.T", body)
+    deployment.drop("b", "5.1700000000000000-t-93.T", body)
+    run = deployment.drain()
+
+    assert run.output.count("\n") == 1, "one line"
+    summary = run.summary
+    assert set(summary) == KEYS | {"destinations", "events"}
+    assert {name: summary[name] for name in KEYS} == {
+        "claimed": 8,
+        "published": 4,
+        "unsubscribed": 1,
+        "failed": 2,
+        "duplicates": 1,
+        "expired": 1,
+        "in_doubt": 0,
+        "discarded": 0,
+    }
+    assert set(summary["destinations"]) == {"queue://a", "queue://b"}
+    for counts in (summary, *summary["destinations"].values()):
+        assert _adds_up(counts)
+    assert {name: sum(d[name] for d in summary["destinations"].values()) for name in KEYS} == {
+        name: summary[name] for name in KEYS
+    }
+    events = {event["id"]: event for event in summary["events"]}
+    assert set(summary["events"][0]) == {"id", "destination", "object", "verb", "outcome", "reason"}
+    assert events[good[0]] == {
+        "id": good[0],
+        "destination": "queue://a",
+        "object": "Customer",
+        "verb": "Create",
+        "outcome": "published",
+        "reason": None,
+    }
+    assert events[failed[0]]["outcome"] == "failed"
+    assert "no such street" in events[failed[0]]["reason"]
+    assert events["ID:1700000000000000-t-90"]["outcome"] == "unsubscribed"
+    assert len(deployment.names("b", "expired")) == 1
+
+
+def test_without_destinations_for_copies_messages_are_counted_as_discarded(deploy: Deploy) -> None:
+    deployment = deploy(
+        connector=dict.fromkeys(("ArchiveDestination", "ErrorDestination", "UnsubscribedDestination")),
+    )
+    deployment.send("in", ["", "raise:bad"])
+    run = deployment.drain()
+    assert run.summary["discarded"] == run.summary["claimed"] == 2
+    assert len(deployment.names("in", "processed")) == 2
+    assert deployment.leftovers() == []
+
+
+def test_a_drain_that_settles_nothing_ends_with_status_1_and_the_message_stays(deploy: Deploy) -> None:
+    """A process that is not active: APPRESPONSETIMEOUT; later ones of the queue wait behind it."""
+    deployment = deploy()
+    (deployment.directory / "closed").touch()
+    ids = deployment.send("in", ["inactive:closed", "", ""])
+    run = deployment.drain(status=1)
+    assert "APPRESPONSETIMEOUT" in run.errors
+    assert "store: NotActive: the flag is up" in run.errors
+    assert run.summary["claimed"] == 0
+    assert [name for name in deployment.names("in") if "JMSXDeliveryCount" in name] == []
+    assert sorted(deployment.ids("in")) == ids
+    assert deployment.begun() == {ids[0]: 1}
+    (deployment.directory / "closed").unlink()
+    deployment.drain()
+    assert [d.count for d in deployment.deliveries() if d.word == "begin"] == [1, 1, 1, 1]
+    assert sorted(deployment.ids("archive")) == ids
+    assert deployment.leftovers() == []
+
+
+def test_an_empty_drain_and_messages_in_error_are_no_failure_of_the_command(deploy: Deploy) -> None:
+    deployment = deploy()
+    assert deployment.drain().summary["claimed"] == 0
+    deployment.send("in", ["raise:bad"])
+    run = deployment.start("--drain")
+    assert run.wait() == 0
+    assert "bad" in run.output, "the table shows why"
+    assert "queue://in" in run.output
+
+
+def _run(deployment: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "connector.cli.app", "run", *arguments],
+        cwd=deployment,
+        env={"PYTHONPATH": str(REPOSITORY), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+def test_a_wrong_call_or_configuration_ends_with_status_2_and_an_empty_stdout(deploy: Deploy) -> None:
+    deployment = deploy()
+    both = _run(deployment.directory, "--once", "--drain")
+    assert (both.returncode, both.stdout) == (2, "")
+    assert "exclude each other" in both.stderr
+    deployment.configure(PollQuantity="many")
+    wrong = _run(deployment.directory, "--once", "--json")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "connector.PollQuantity" in wrong.stderr
+    assert not deployment.root.exists(), "nothing was made"
+
+
+def test_a_root_that_cannot_be_made_ends_with_status_1_and_says_why(deploy: Deploy) -> None:
+    deployment = deploy()
+    deployment.root.write_text("a file where a directory has to be")
+    deployment.root /= "below"
+    deployment.configure()
+    answer = _run(deployment.directory, "--drain", "--json")
+    assert (answer.returncode, answer.stdout) == (1, "")
+    assert str(deployment.root.parent) in answer.stderr
+    assert "Traceback" not in answer.stderr

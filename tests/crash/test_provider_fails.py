@@ -1,0 +1,159 @@
+"""The provider fails under a running service, and comes back."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+
+from tests.crash.conftest import Deploy
+from tests.crash.harness import Deployment, wait_for
+
+
+def _obstruct(deployment: Deployment, queue: str) -> None:
+    """A file where a directory has to be: that stops root as well as anybody else."""
+    target = deployment.folder(queue)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.exists():
+        target.rename(target.with_name("moved-away"))
+    target.touch()
+
+
+def _mend(deployment: Deployment, queue: str) -> None:
+    target = deployment.folder(queue)
+    target.unlink()
+    moved = target.with_name("moved-away")
+    if moved.exists():
+        moved.rename(target)
+
+
+def _wait_for_error(run: object, text: str, times: int = 1) -> None:
+    wait_for(lambda: run.errors.count(text) >= times, 20, what=text)  # type: ignore[attr-defined]
+
+
+def test_a_root_that_is_moved_away_and_back_costs_no_message(deploy: Deploy) -> None:
+    """While it is gone the service tries again with back-off; it makes no new root in its place."""
+    deployment = deploy(connector={"RestartRetryCount": 50, "RestartRetryInterval": 0.01})
+    ids = deployment.send("in", ["gate:1", "", ""])
+    run = deployment.start()
+    wait_for(lambda: deployment.reached("1"))
+    away = deployment.root.with_name("away")
+    deployment.root.rename(away)
+    deployment.open("1")
+    _wait_for_error(run, "restarting the connection failed", 2)
+    assert not deployment.root.exists()
+    away.rename(deployment.root)
+    ids += deployment.send("in", [""])
+    wait_for(lambda: len(deployment.names("archive")) == 4, 20, what=run.errors)
+    # and once more, with nothing in flight: what is gone is not taken for drained
+    deployment.root.rename(away)
+    _wait_for_error(run, "is not the one that this adapter uses any more")
+    away.rename(deployment.root)
+    ids += deployment.send("in", [""])
+    wait_for(lambda: len(deployment.names("archive")) == 5, 20, what=run.errors)
+    run.signal_driver(signal.SIGTERM)
+    assert run.wait(15) == 0
+    assert deployment.ids("archive") == dict.fromkeys(ids, 1)
+    assert {i: n for i, n in deployment.begun().items() if n > 1 and i != ids[0]} == {}
+    assert deployment.begun()[ids[0]] <= 2
+    assert deployment.leftovers() == []
+
+
+def test_without_restarts_a_failed_provider_ends_the_service_with_status_1(deploy: Deploy) -> None:
+    deployment = deploy(connector={"RestartRetryCount": 0})
+    run = deployment.start()
+    run.await_start()
+    time.sleep(0.5)
+    away = deployment.root.with_name("away")
+    deployment.root.rename(away)
+    assert run.wait(20) == 1
+    assert "APPRESPONSETIMEOUT" in run.errors
+    assert "RestartRetryCount is 0" in run.errors
+    run.await_gone()
+    away.rename(deployment.root)
+    ids = deployment.send("in", [""])
+    deployment.drain()
+    assert deployment.ids("archive") == dict.fromkeys(ids, 1)
+    assert deployment.leftovers() == []
+
+
+@pytest.mark.parametrize("elimination", [False, True])
+def test_an_error_destination_that_cannot_be_written_stops_the_poll_and_keeps_the_message(
+    deploy: Deploy, elimination: bool
+) -> None:
+    """The good message of the same cycle waits with it; after mending both are settled, once."""
+    deployment = deploy(
+        connector={
+            "RestartRetryCount": 200,
+            "RestartRetryInterval": 0.01,
+            "DuplicateEventElimination": elimination,
+        }
+    )
+    _obstruct(deployment, "error")
+    ids = deployment.send("in", ["", "raise:bad"])
+    malformed = deployment.drop("in", "4.1700000000000000-t-0.T", b"{").name
+    run = deployment.start()
+    _wait_for_error(run, "queue://error", 2)
+    assert "give this user the right to write" in run.errors
+    _mend(deployment, "error")
+    wait_for(lambda: len(deployment.names("error")) == 2, 20, what=run.errors)
+    late = deployment.send("in", [""])
+    wait_for(lambda: late[0] in deployment.ids("archive"), 20)
+    run.signal_driver(signal.SIGTERM)
+    assert run.wait(15) == 0
+    assert deployment.ids("archive") == dict.fromkeys([ids[0], *late], 1)
+    assert deployment.ids("error") == {ids[1]: 1, f"ID:{malformed.split('.')[1]}": 1}
+    assert set(deployment.begun().values()) == {1}, "what was delivered is settled from its journal"
+    assert deployment.leftovers() == []
+
+
+def test_a_drain_that_cannot_settle_ends_with_status_1_and_the_next_one_settles(deploy: Deploy) -> None:
+    deployment = deploy()
+    _obstruct(deployment, "error")
+    ids = deployment.send("in", ["raise:bad"])
+    run = deployment.drain(status=1)
+    assert "queue://error" in run.errors
+    assert run.summary["claimed"] == 0
+    run.await_gone()
+    again = deployment.start("--drain")
+    assert again.wait() == 1, "recovery cannot settle it either"
+    _mend(deployment, "error")
+    deployment.drain()
+    assert deployment.ids("error") == dict.fromkeys(ids, 1)
+    assert deployment.begun() == dict.fromkeys(ids, 1)
+    assert deployment.leftovers() == []
+
+
+@pytest.mark.parametrize("place", ["settle.record:1=enospc", "settle.move:2=eacces"])
+def test_a_disk_that_fails_while_settling_costs_and_repeats_nothing(deploy: Deploy, place: str) -> None:
+    """Before the commit point and after it."""
+    deployment = deploy(connector={"RestartRetryCount": 5, "RestartRetryInterval": 0.01})
+    ids = deployment.send("in", [""] * 5)
+    run = deployment.start(fault=place)
+    wait_for(lambda: len(deployment.names("archive")) == 5, 20, what=run.errors)
+    assert "restarting the connection" in run.errors
+    run.signal_driver(signal.SIGTERM)
+    assert run.wait(15) == 0
+    assert deployment.ids("archive") == dict.fromkeys(ids, 1)
+    assert deployment.begun() == dict.fromkeys(ids, 1)
+    assert deployment.leftovers() == []
+
+
+def test_java_that_dies_under_a_service_is_started_anew(deploy: Deploy) -> None:
+    deployment = deploy(connector={"RestartRetryInterval": 0.01})
+    ids = deployment.send("in", ["gate:1", ""])
+    run = deployment.start()
+    runner = wait_for(lambda: deployment.reached("1"))[0]
+    java = run.java()
+    run.signal_one(java, signal.SIGKILL)
+    deployment.open("1")
+    wait_for(lambda: len(deployment.names("archive")) == 2, 30, what=run.errors)
+    wait_for(lambda: run.java() not in (None, java))
+    run.signal_driver(signal.SIGTERM)
+    assert run.wait(15) == 0, run.errors
+    run.await_gone()
+    assert runner
+    assert deployment.ids("archive") == dict.fromkeys(ids, 1)
+    assert deployment.begun()[ids[1]] == 1
+    assert deployment.leftovers() == []
