@@ -38,6 +38,10 @@ class Batch:
     busy: int = 0
     failure: ProviderError | None = None
 
+    def kept_back(self) -> set[int]:
+        """Sequences that no task is for."""
+        return self.returned.union(self.decided, self.waiting)
+
     def held_keys(self) -> list[str]:
         """Duplicate keys that are at work here until the batch is settled."""
         return [key for sequence, key in enumerate(self.keys) if sequence not in self.returned]

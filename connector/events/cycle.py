@@ -11,6 +11,7 @@ from typing import Final
 
 from connector.errors import ProviderError
 from connector.events.claiming import Batch, claim_round_robin
+from connector.events.gate import Gate
 from connector.events.job import CycleJob, Result
 from connector.events.lanes import lane_key
 from connector.events.outcome import Outcome
@@ -99,7 +100,7 @@ class EventCycles:
         self._settings = settings
         self._cycle = 0
         self._expired: dict[int, int] = {}
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="cycle-job")
+        self._executor = ThreadPoolExecutor(2, thread_name_prefix="cycle-job")
         self.unsettled = 0
         """Batches that were claimed and are not settled yet."""
         self.stopping = False
@@ -137,12 +138,17 @@ class EventCycles:
                 self._release()
                 return _report(batch, 0)
             following = Batch(self._cycle) if self.stopping else self._claim(batch.held_keys())
+            ahead, gate = self._send_ahead(following)
             result = future.result()
             stop = self._must_stop(batch, result) or self.stopping
             self._note_published(batch, result)
-            self._after(batch, result, following, give_back=stop)
+            changed = self._after(batch, result, following, give_back=stop)
+            if ahead is not None and gate is not None and (stop or changed or not gate.open()):
+                gate.refuse()
+                ahead.result()  # it has touched nothing
+                ahead = None
             if following.claims and not stop:
-                future = self._start(following)
+                future = ahead if ahead is not None else self._start(following)
             try:
                 report = self._settle(batch, result)
             except ProviderError:
@@ -246,14 +252,19 @@ class EventCycles:
             else:
                 seen.add(key)
 
-    def _start(self, batch: Batch) -> Future[Result]:
-        kept_back = batch.returned.union(batch.decided, batch.waiting)
+    def _send_ahead(self, batch: Batch) -> tuple[Future[Result] | None, Gate | None]:
+        """Sends the job of the next batch to the workers, where it waits for the one before it to end."""
+        gate = self._job.gate(batch.cycle) if batch.claims else None
+        return (self._start(batch, gate), gate) if gate is not None else (None, None)
+
+    def _start(self, batch: Batch, gate: Gate | None = None) -> Future[Result]:
+        kept_back = batch.kept_back()
         claims = (
             [claim for claim in batch.claims if claim.sequence not in kept_back]
             if kept_back
             else batch.claims
         )
-        return self._executor.submit(self._job.run, batch, claims)
+        return self._executor.submit(self._job.run, batch, claims, gate)
 
     def _note_published(self, batch: Batch, result: Result) -> None:
         if self._window is not None:
@@ -262,13 +273,17 @@ class EventCycles:
                 keys[outcome.sequence] for outcome in result.outcomes.values() if outcome.kind == _PUBLISHED
             )
 
-    def _after(self, batch: Batch, result: Result, following: Batch, *, give_back: bool) -> None:
-        """What the end of one batch means for the next, which was claimed before it was known."""
+    def _after(self, batch: Batch, result: Result, following: Batch, *, give_back: bool) -> bool:
+        """What the end of one batch means for the next, which was claimed before it was known.
+
+        Returns whether it has changed which events of the next batch a job is for.
+        """
+        before = following.kept_back()
         if give_back:
             following.returned.update(range(len(following.claims)))
             following.decided.clear()
             following.waiting.clear()
-            return
+            return True
         if self._window is not None:
             self._resolve_waiting(following, self._window, final=False)
         stopped = {
@@ -284,6 +299,7 @@ class EventCycles:
                     following.returned.add(claim.sequence)
                     following.busy += bool(batch.busy)
                     following.decided.pop(claim.sequence, None)
+        return following.kept_back() != before
 
     def _resolve_waiting(self, batch: Batch, window: DuplicateWindow, *, final: bool) -> None:
         """Second copies: a duplicate when the first was published, else they run or come again."""

@@ -13,6 +13,7 @@ import orjson
 
 from connector.errors import PipelineError
 from connector.events.claiming import Batch
+from connector.events.gate import Gate
 from connector.events.lanes import make_lanes, spread
 from connector.events.outcome import Outcome
 from connector.events.plan import Assignment, EventPlan
@@ -35,6 +36,10 @@ class Pipeline(Protocol):
 
     @property
     def alive(self) -> bool: ...
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether :meth:`run` may be called while another job runs, by another thread."""
 
     def run(self, function: str, plan: bytes, payloads: Sequence[bytes], description: str) -> list[bytes]:
         """One job, one task for each payload.
@@ -113,7 +118,8 @@ class CycleJob:
         self._patience = patience
         self._seconds_an_event = 1.0
         self._cancelled = False
-        self._paths: list[str] = []
+        self._paths: dict[int, list[str]] = {}  # journals of the jobs that run, by cycle
+        self._gates: dict[int, Gate] = {}
 
     @property
     def plan_bytes(self) -> bytes:
@@ -125,13 +131,38 @@ class CycleJob:
         For any thread.
         """
         self._cancelled = True
+        self._refuse_gates()
         with contextlib.suppress(OSError):  # then a task may run once more before it is ended
-            self._journals.seal(self._paths)
+            for paths in list(self._paths.values()):
+                self._journals.seal(paths)
         self._pipeline.cancel()
         self._journals.end_writers()
 
-    def run(self, batch: Batch, claims: Sequence[Claim]) -> Result:
-        """Runs the given claims of a batch. Called from a thread of its own; never raises PipelineError."""
+    def gate(self, cycle: int) -> Gate | None:
+        """A gate for the job of a cycle that is sent while another runs; None where jobs do not overlap."""
+        if not self._pipeline.overlaps:
+            return None
+        gate = self._gates[cycle] = Gate(self._journals.gate(cycle))
+        if self._cancelled:
+            gate.refuse()
+        return gate
+
+    def _refuse_gates(self) -> None:
+        for gate in list(self._gates.values()):
+            gate.refuse()
+
+    def run(self, batch: Batch, claims: Sequence[Claim], gate: Gate | None = None) -> Result:
+        """Runs the given claims of a batch. Called from a thread of its own; never raises PipelineError.
+
+        With a gate its first job waits there; a job that was refused has touched nothing.
+        """
+        try:
+            return self._run(batch, claims, gate)
+        finally:
+            self._paths.pop(batch.cycle, None)
+            self._gates.pop(batch.cycle, None)
+
+    def _run(self, batch: Batch, claims: Sequence[Claim], gate: Gate | None) -> Result:
         result = Result()
         pending = list(claims)
         attempts: dict[int, int] = {}
@@ -141,8 +172,9 @@ class CycleJob:
             before = len(result.outcomes), sum(result.begun.values())
             suspects = [claim for claim in pending if claim.sequence in attempts]
             now = suspects[:1] or pending
-            error = self._once(batch.cycle, number, now, attempts, result)
+            error = self._once(batch.cycle, number, now, attempts, result, gate if number == 0 else None)
             if error is not None:
+                self._refuse_gates()  # a waiting job must not keep the cores from what is tried again
                 if not self._read_journals(batch.cycle, result):
                     result.error, result.running = error, True
                     break
@@ -165,7 +197,13 @@ class CycleJob:
         return result
 
     def _once(
-        self, cycle: int, number: int, claims: Sequence[Claim], attempts: dict[int, int], result: Result
+        self,
+        cycle: int,
+        number: int,
+        claims: Sequence[Claim],
+        attempts: dict[int, int],
+        result: Result,
+        gate: Gate | None,
     ) -> PipelineError | None:
         lanes = make_lanes(self._order, claims)
         if attempts:
@@ -177,10 +215,10 @@ class CycleJob:
                 for lane in lanes
             ]
         parts = spread(lanes, self._partitions(len(claims)))
-        self._paths = [self._journals.file(cycle, task, number) for task in range(len(parts))]
+        paths = self._paths[cycle] = [self._journals.file(cycle, task, number) for task in range(len(parts))]
         payloads = [
-            pickle.dumps(Assignment(path, part), protocol=5)
-            for path, part in zip(self._paths, parts, strict=True)
+            pickle.dumps(Assignment(path, part, gate.path if gate is not None else ""), protocol=5)
+            for path, part in zip(paths, parts, strict=True)
         ]
         if self._cancelled:
             return PipelineError("the adapter is stopping")
@@ -192,6 +230,10 @@ class CycleJob:
             )
         except PipelineError as error:
             return PipelineError("it was not done within stop_timeout") if self._cancelled else error
+        if gate is not None:
+            if gate.opened_at is None:
+                return None
+            started = max(started, gate.opened_at)
         spent = (time.monotonic() - started) * len(payloads) / count
         self._seconds_an_event += (spent - self._seconds_an_event) * 0.3
         for answer in answers:
@@ -207,7 +249,7 @@ class CycleJob:
     def _read_journals(self, cycle: int, result: Result) -> bool:
         """Adds what the journals of a failed job say; False when a task still writes one."""
         try:
-            self._journals.seal(self._paths)
+            self._journals.seal(self._paths[cycle])
         except OSError:
             return False
         if not self._journals.wait(self._patience):

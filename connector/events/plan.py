@@ -62,3 +62,5 @@ class Assignment(NamedTuple):
     journal: str
     """Path of its journal."""
     lanes: list[list[WorkItem]]
+    gate: str = ""
+    """Path of the gate to wait at; empty = it may begin at once."""

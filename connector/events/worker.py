@@ -30,6 +30,7 @@ from typing import Final
 import orjson
 
 from connector.errors import ConnectorError, PipelineError
+from connector.events.gate import pass_gate
 from connector.events.outcome import Outcome
 from connector.events.plan import Assignment, EventPlan, WorkItem
 from connector.events.task import Task
@@ -191,6 +192,9 @@ def run_assignment(plan_bytes: bytes, deployment: str, payload: bytes) -> bytes:
     Raises:
         PipelineError: processes or data handlers cannot be loaded here.
     """
+    gate = pickle.loads(payload).gate  # from our own driver
+    if gate and not pass_gate(gate):
+        return b"[]"
     runner = _runner(plan_bytes, deployment)
     try:
         outcomes = runner.run(payload)

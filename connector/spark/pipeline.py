@@ -89,7 +89,7 @@ class SparkPipeline:
     """Runs module-level functions as Spark jobs.
 
     One pipeline at a time in a process, because PySpark allows one context; after :meth:`stop` it,
-    or another, may be started. :meth:`run` is for one thread at a time, every other method for any.
+    or another, may be started. All methods are for any thread; two may :meth:`run` at a time.
 
     Args:
         settings: the ``spark:`` section.
@@ -128,6 +128,7 @@ class SparkPipeline:
         self._archive = ""
         self._stopping = False
         self._stop_lock = threading.Lock()
+        self._functions_lock = threading.Lock()
         self._functions: OrderedDict[tuple[str, bytes], tuple[Any, Any]] = OrderedDict()
         self._thread = threading.local()
         self._parallelism = 0
@@ -248,6 +249,14 @@ class SparkPipeline:
             return not self._context._jsc.sc().isStopped()
         except Exception:  # whatever py4j raises when the JVM goes away in between
             return False
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether a job may be sent while another runs, by another thread.
+
+        Not on a cluster: its tasks would wait for a file that a network file system may show late.
+        """
+        return self._master is not None and self._master.local
 
     @property
     def parallelism(self) -> int:
@@ -391,17 +400,20 @@ class SparkPipeline:
         from pyspark.serializers import NoOpSerializer
 
         key = (function, hashlib.sha256(plan).digest())
-        if known := self._functions.get(key):
-            self._functions.move_to_end(key)
-            return known[0]
-        broadcast = self._context.broadcast(plan)
-        call = task(function, broadcast, str(shipping.code_directory()), str(self._deployment), self._archive)
-        made = _wrap_function(self._context, call, NoOpSerializer(), NoOpSerializer())
-        self._functions[key] = made, broadcast
-        if len(self._functions) > _PLANS_KEPT:
-            _, (_, oldest) = self._functions.popitem(last=False)
-            oldest.unpersist()
-        return made
+        with self._functions_lock:
+            if known := self._functions.get(key):
+                self._functions.move_to_end(key)
+                return known[0]
+            broadcast = self._context.broadcast(plan)
+            call = task(
+                function, broadcast, str(shipping.code_directory()), str(self._deployment), self._archive
+            )
+            made = _wrap_function(self._context, call, NoOpSerializer(), NoOpSerializer())
+            self._functions[key] = made, broadcast
+            if len(self._functions) > _PLANS_KEPT:
+                _, (_, oldest) = self._functions.popitem(last=False)
+                oldest.unpersist()
+            return made
 
     @contextmanager
     def _explained(self, what: str) -> Iterator[None]:

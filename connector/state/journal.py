@@ -164,6 +164,10 @@ class JournalDirectory:
     def file(self, cycle: int, partition: int, attempt: int) -> str:
         return os.path.join(self.path, journal_name(cycle, partition, attempt))
 
+    def gate(self, cycle: int) -> str:
+        """Path of the file that tells the tasks of a cycle to begin; goes with its journals."""
+        return os.path.join(self.path, f"{cycle}.gate")
+
     def read(self, cycle: int) -> CycleJournal:
         """All journals of a cycle."""
         result = CycleJournal()

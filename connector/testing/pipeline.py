@@ -66,6 +66,11 @@ class InProcessPipeline:
         return self._parallelism
 
     @property
+    def overlaps(self) -> bool:
+        """Never: everything runs in the thread that asks."""
+        return False
+
+    @property
     def alive(self) -> bool:
         return self._alive
 
