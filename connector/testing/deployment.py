@@ -114,6 +114,7 @@ class Deployment:
     def folders(self, queue: str | Destination) -> QueueFolders:
         """The folders of a queue, made when missing."""
         destination = parse_destination(queue) if isinstance(queue, str) else queue
+        self.provider.layout.prepare()
         return self.provider.layout.ensure(destination)
 
     def drop(self, queue: str, body: str | bytes, name: str | None = None) -> str:
