@@ -56,18 +56,14 @@ class Outcome(NamedTuple):
         Raises:
             ValueError: not an outcome.
         """
+        for position in range(_DELIVERED, min(len(values), _DELIVERED + 3)):
+            values[position] = tuple(values[position])  # JSON has no tuples
         try:
             outcome = cls(*values)
         except TypeError:
             raise ValueError(f"{values!r} is no outcome") from None
         if outcome.kind not in _KINDS:
             raise ValueError(f"{outcome.kind!r} is no outcome")
-        if len(values) > _DELIVERED:  # JSON has no tuples
-            outcome = outcome._replace(
-                delivered=tuple(outcome.delivered),
-                sends=tuple(outcome.sends),
-                discards=tuple(outcome.discards),
-            )
         return outcome
 
 

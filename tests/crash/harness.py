@@ -466,6 +466,11 @@ class Run:
         """Waits until one of its processes waits at a named place."""
         wait_for(lambda: self.paused(place), what=f"at {place}")
 
+    def go_on(self) -> None:
+        """Lets the processes that wait at a named place go on."""
+        for mark in self.faults.iterdir():
+            mark.unlink()
+
     def paused(self, place: str) -> list[int]:
         """The processes that wait at a named place."""
         return [int(path.suffix[1:]) for path in self.faults.glob(f"{place}.*")]

@@ -11,7 +11,7 @@ import signal
 import time
 
 from tests.crash.conftest import Deploy
-from tests.crash.harness import Deployment, Run, assert_settled_once
+from tests.crash.harness import Deployment, assert_settled_once
 
 IN_THE_DRIVER = {
     "claim": 20,
@@ -35,7 +35,7 @@ def test_a_driver_killed_at_every_step_loses_nothing_and_repeats_nothing_silentl
         run = deployment.start("--drain", fault=f"{place}:{nth}=pause")
         run.await_pause(place)
         run.signal_driver()
-        _go_on(run)
+        run.go_on()
         run.await_gone()
         ids += deployment.send("a", [""] * 20)
     deployment.drain()
@@ -77,9 +77,3 @@ def test_kills_at_random_moments_lose_nothing_and_repeat_nothing_silently(deploy
 def _filled(deploy: Deploy) -> tuple[Deployment, list[str]]:
     deployment = deploy(inputs=("a", "b"))
     return deployment, [i for queue in ("a", "b") for i in deployment.send(queue, ["", "sleep:0.01"] * 30)]
-
-
-def _go_on(run: Run) -> None:
-    """Lets the processes that wait at a place go on."""
-    for mark in run.faults.iterdir():
-        mark.unlink()

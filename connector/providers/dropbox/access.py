@@ -15,7 +15,7 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Prepared
 from connector.providers.dropbox import codec, files
-from connector.providers.dropbox.claims import ORIGIN, TAG, in_progress_origin, split_tag
+from connector.providers.dropbox.claims import ORIGIN, TAG, in_progress_origin
 from connector.providers.dropbox.headers import HeaderStore
 from connector.providers.dropbox.layout import Layout
 
@@ -72,7 +72,7 @@ class DropboxAccess:
         path = self._prefix + reference
         name = reference.rpartition("/")[2]
         if TAG in name:
-            name = self._headers.expand(split_tag(name)[0])
+            name = self._headers.expand(name.rpartition(TAG)[0])
         else:  # claimed into an in-progress destination: owner and origin are not the message's
             name = without_owner(self._headers.expand(name))
         message, _ = codec.decode(name)

@@ -138,12 +138,14 @@ class DropboxClaim:
 
     @property
     def duplicate_key(self) -> str:
-        identity = self.message_id
-        key = f"{self.home.text}|{identity}"
+        fields = codec.split(self.full_name)
+        has_id = fields is not None and not codec.is_bare(fields.properties)
+        if has_id and fields is not None:
+            self._id = f"ID:{codec.decode_field(fields.id)}"
+        key = f"{self.home.text}|{self.message_id}"
         if "\n" in key:
             key = key.replace("\n", "%0A")
-        fields = codec.split(self.full_name)
-        if fields is not None and not codec.is_bare(fields.properties):
+        if has_id:
             return key
         try:  # a bare name may be used again for another message: the file itself tells them apart
             status = os.lstat(self._layout.absolute(self.path))

@@ -7,6 +7,7 @@ that the owner is dead, and is the only one who takes over from it.
 from __future__ import annotations
 
 import fcntl
+import functools
 import json
 import os
 import secrets
@@ -20,6 +21,7 @@ from connector.errors import ProviderError
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
+@functools.lru_cache(maxsize=4096)
 def base36(number: int) -> str:
     text = ""
     while True:

@@ -29,7 +29,9 @@ def rename_new(source: str, target: str) -> None:
         OSError: as ``os.rename``.
     """
     if _renameat2 is not None:
-        if not _renameat2(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), _RENAME_NOREPLACE):
+        old = source.encode("utf-8", "surrogateescape")
+        new = target.encode("utf-8", "surrogateescape")
+        if not _renameat2(_AT_FDCWD, old, _AT_FDCWD, new, _RENAME_NOREPLACE):
             return
         number = ctypes.get_errno()
         if number not in (errno.ENOSYS, errno.EINVAL):

@@ -24,7 +24,7 @@ FOLDERS: Final = ("working", "target", "processing", "processed", "expired", "er
 
 @dataclass(frozen=True, slots=True)
 class QueueFolders:
-    """The folders of one queue, as absolute paths without a slash at the end."""
+    """The folders of one queue, as paths without a slash at the end; absolute unless called relative."""
 
     destination: Destination
     text: str
@@ -35,6 +35,8 @@ class QueueFolders:
     processed: str
     expired: str
     error: str
+    relative_target: str
+    relative_processed: str
 
 
 class Layout:
@@ -91,8 +93,15 @@ class Layout:
         folders = self._queues.get(destination)
         if folders is None:
             base = os.path.join(self.root, destination.name, self.incoming).rstrip("/")
-            paths = (os.path.join(base, folder) for folder in FOLDERS)
-            folders = QueueFolders(destination, str(destination), base, *paths)
+            paths = {folder: os.path.join(base, folder) for folder in FOLDERS}
+            folders = QueueFolders(
+                destination,
+                str(destination),
+                base,
+                **paths,
+                relative_target=self.relative(paths["target"]),
+                relative_processed=self.relative(paths["processed"]),
+            )
             self._queues[destination] = folders
         return folders
 
@@ -116,7 +125,9 @@ class Layout:
         """
         if not os.path.isdir(self.clients):
             # a new root in its place would look drained, and be in the way of the old one's return
-            raise ProviderError(f"the root {self.root} is gone (moved, removed or not mounted); bring it back")
+            raise ProviderError(
+                f"the root {self.root} is gone (moved, removed or not mounted); bring it back"
+            )
         try:
             for folder in FOLDERS:
                 os.makedirs(os.path.join(folders.base, folder), exist_ok=True)

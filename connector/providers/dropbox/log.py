@@ -29,7 +29,7 @@ from connector.providers.dropbox import files
 from connector.providers.dropbox.layout import Layout
 
 _HEAD: Final = "dropboxmq --creator-version 1.1 --type "
-_needs_encoding = re.compile(r"\s|[\ud800-\udfff]").search
+_odd = re.compile(r"\s|[\ud800-\udfff]").search
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ def format_record(moves: Iterable[Move]) -> bytes:
     lines = []
     for move in moves:
         paths = f"{move.source}{move.target or ''}{move.rollback or ''}{move.published or ''}"
-        if _needs_encoding(paths):
+        if not (paths.isascii() and paths.isprintable() and " " not in paths) and _odd(paths):
             lines.append(_format_encoded(move))
             continue
         line = f"{_HEAD}{move.kind} --message-file {move.source}"
@@ -180,5 +180,5 @@ def roll_forward(layout: Layout, moves: Iterable[Move], fit: Callable[[str], str
                 f"{error.filename!r} -> {error.filename2!r}; "
                 "it is finished as soon as that can be written"
             ) from error
-        folders.add(target.rpartition("/")[0])
+        folders.add(target[: target.rindex("/")])
     return folders

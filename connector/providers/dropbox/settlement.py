@@ -134,16 +134,16 @@ class Settler:
             moves += [Move("sent", *prepared.handle) for prepared in settlement.sends]
             moves += [move for prepared in settlement.discards for move in self._discard(prepared)]
         home = claim.home
-        rollback = f"{self._relative(home.target)}/{claim.name}" if claim.owner is None else None
+        rollback = f"{home.relative_target}/{claim.name}" if claim.owner is None else None
         if settlement.give_back:
             name = self._returned_name(settlement, claim)
-            target: str | None = f"{self._relative(home.target)}/{name}"
+            target: str | None = f"{home.relative_target}/{name}"
         elif settlement.copy_to is not None:
             name = self._copy_name(claim, settlement.properties)
-            target = f"{self._relative(self._layout.queue(settlement.copy_to).target)}/{name}"
+            target = f"{self._layout.queue(settlement.copy_to).relative_target}/{name}"
         elif self._keep:
             name = claim.name if claim.owner is None else codec.without_properties(claim.name, (codec.OWNER,))
-            target = f"{self._relative(home.processed)}/{name}"
+            target = f"{home.relative_processed}/{name}"
         else:
             name, target, rollback = "", None, None
         moves.append(Move("received", claim.path, target, rollback, settlement.published))
