@@ -25,6 +25,8 @@ from typing import Any
 
 import yaml
 
+from tests.spark.standalone import StandaloneCluster
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 _MARK = "CRASH_TEST_RUN"
 
@@ -338,7 +340,7 @@ class Deployment:
     def await_delivery(self) -> None:
         """Waits until one more message is delivered."""
         before = len(self.deliveries())
-        wait_for(lambda: len(self.deliveries()) > before, what="a delivery")
+        wait_for(lambda: len(self.deliveries()) > before, 90, "a delivery")
 
     def reached(self, name: str) -> list[int]:
         """The processes that wait at a gate."""
@@ -454,7 +456,14 @@ class Run:
     def await_start(self) -> None:
         """Waits until it has connected, which it does when Spark is up."""
         clients = self._root / "dropboxmq" / "clients"
-        wait_for(lambda: clients.is_dir() and any(self._is_client(path) for path in clients.iterdir()))
+        wait_for(
+            lambda: (
+                self.process.poll() is not None
+                or (clients.is_dir() and any(self._is_client(path) for path in clients.iterdir()))
+            ),
+            90,
+            "started",
+        )
 
     def _is_client(self, mark: Path) -> bool:
         try:
@@ -464,7 +473,8 @@ class Run:
 
     def await_pause(self, place: str) -> None:
         """Waits until one of its processes waits at a named place."""
-        wait_for(lambda: self.paused(place), what=f"at {place}")
+        wait_for(lambda: self.paused(place) or self.process.poll() is not None, 90, f"at {place}")
+        assert self.paused(place), f"ended before it came to {place}\n{self.errors}"
 
     def go_on(self) -> None:
         """Lets the processes that wait at a named place go on."""
@@ -474,6 +484,11 @@ class Run:
     def paused(self, place: str) -> list[int]:
         """The processes that wait at a named place."""
         return [int(path.suffix[1:]) for path in self.faults.glob(f"{place}.*")]
+
+
+def on(cluster: StandaloneCluster) -> dict[str, Any]:
+    """The ``spark:`` section of a deployment that runs on a cluster of this machine."""
+    return {"master": cluster.url, "conf": {"spark.executor.memory": "512m"}}
 
 
 def message_id(name: str) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 
-import pytest
-
 from tests.crash.conftest import Deploy
 from tests.crash.harness import Deployment, wait_for
 
@@ -84,9 +82,9 @@ def test_two_adapters_publish_no_copy_that_the_other_has_in_flight(deploy: Deplo
     assert deployment.leftovers() == []
 
 
-@pytest.mark.parametrize("order", ["destination", "none"])
-def test_two_draining_adapters_share_many_copies_and_both_end_well(deploy: Deploy, order: str) -> None:
-    deployment = deploy(connector={"DuplicateEventElimination": True, "PollQuantity": 20, "order": order})
+def test_two_draining_adapters_share_many_copies_and_both_end_well(deploy: Deploy) -> None:
+    """A cycle in which all wait for the neighbour settles nothing, and is no failure."""
+    deployment = deploy(connector={"DuplicateEventElimination": True, "PollQuantity": 20})
     ids = _copies(deployment, range(300))
     for priority in (5, 6):
         _copies(deployment, range(300), priority=priority)

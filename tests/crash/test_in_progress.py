@@ -1,7 +1,7 @@
 """InProgressDestination and InDoubtEvents: what a killed adapter leaves, and the four ways to go on.
 
-Each time the first event is settled in the journal only, the second is at work, the third was
-not begun when the whole group is killed. The journal decides first; the policy about the second alone.
+The journal decides first: what is done is settled, what is untouched goes back. The policy is about
+what was begun, and about messages that nobody owns.
 """
 
 from __future__ import annotations
@@ -9,67 +9,55 @@ from __future__ import annotations
 import signal
 import time
 
-import pytest
-
 from tests.crash.conftest import Deploy
-from tests.crash.harness import Deployment, message_id, wait_for
+from tests.crash.harness import message_id, wait_for
 
 
-def _killed(deploy: Deploy, policy: str) -> tuple[Deployment, list[str]]:
-    """Done, at work, untouched: the ids of these three, in order."""
-    deployment = deploy(connector={"InProgressDestination": "queue://in-progress", "InDoubtEvents": policy})
-    ids = deployment.send("in", ["", "gate:1", ""])
-    run = deployment.start()
-    wait_for(lambda: deployment.reached("1"))
+def test_each_policy_does_with_what_is_in_doubt_what_it_says(deploy: Deploy) -> None:
+    """One adapter killed with two events at work; then an operator who changes their mind."""
+    deployment = deploy(
+        inputs=("a", "b"),
+        connector={"InProgressDestination": "queue://in-progress", "InDoubtEvents": "FailOnStartup"},
+    )
+    done, first, untouched = deployment.send("a", ["", "gate:1", ""])
+    (second,) = deployment.send("b", ["gate:1"])
+    run = deployment.start("--drain")
+    wait_for(lambda: len(deployment.reached("1")) == 2)
     run.kill_everything()
     deployment.open("1")
-    assert sorted(map(message_id, deployment.names("in-progress"))) == sorted(ids)
-    return deployment, ids
+    assert deployment.ids("in-progress") == dict.fromkeys([done, first, untouched, second], 1)
 
-
-def test_reprocess_runs_what_was_begun_before_any_new_input(deploy: Deploy) -> None:
-    deployment, ids = _killed(deploy, "Reprocess")
-    urgent = deployment.send("in", [""], priority=9)
-    deployment.drain()
-    again = [d for d in deployment.deliveries() if d.word == "begin"][2:]
-    assert again[0].id == ids[1]
-    assert again[0].count == 2
-    assert [d.id for d in again[1:]] == [*urgent, ids[2]]
-    assert deployment.ids("archive") == dict.fromkeys([*ids, *urgent], 1)
-    assert deployment.leftovers() == []
-
-
-def test_fail_on_startup_ends_with_a_clear_text_and_touches_nothing_that_is_in_doubt(deploy: Deploy) -> None:
-    deployment, ids = _killed(deploy, "FailOnStartup")
-    before = deployment.ids("in-progress")[ids[1]]
-    for _ in range(2):  # the second start finds it without an owner that anybody knows
-        run = deployment.start("--drain")
+    for _ in range(2):  # at the second start it has no owner that anybody knows
+        run = deployment.start("--drain", "--json")
         assert run.wait() == 1
-        assert "FailOnStartup" in run.errors
-        assert ids[1] in run.errors
-        assert "queue://in-progress" in run.errors
         run.await_gone()
-        assert deployment.ids("in-progress")[ids[1]] == before == 1
-        assert deployment.begun() == {ids[0]: 1, ids[1]: 1}
-    assert deployment.ids("archive") == {ids[0]: 1}, "done is done"
-    assert deployment.ids("in") == {ids[2]: 1}, "untouched is back"
-    # as the text says: moved back by hand, it is processed like any other
-    name = deployment.names("in-progress")[0]
-    deployment.folder("in-progress").joinpath(name).rename(deployment.folder("in") / name)
+        for text in ("FailOnStartup", first, second, "queue://in-progress", "move the others back"):
+            assert text in run.errors
+        assert deployment.ids("in-progress") == dict.fromkeys([first, second], 1)
+        assert deployment.ids("archive") == {done: 1}, "the journal decides first: done is settled"
+        assert deployment.ids("a") == {untouched: 1}, "and what is untouched is back"
+        assert deployment.names("a") == [f"4.{untouched.removeprefix('ID:')}.T"], "as it was"
+
+    for policy, loud in (("Ignore", False), ("LogError", True)):
+        deployment.configure(InDoubtEvents=policy)
+        run = deployment.drain()
+        assert (first in run.errors) == loud
+        assert deployment.ids("in-progress") == dict.fromkeys([first, second], 1)
+        assert deployment.ids("archive") == dict.fromkeys([done, untouched], 1)
+    assert deployment.begun() == dict.fromkeys([done, first, untouched, second], 1)
+
+    # one moved back by hand, as the texts say; the other reprocessed, before new input
+    (name,) = (name for name in deployment.names("in-progress") if message_id(name) == second)
+    deployment.folder("in-progress").joinpath(name).rename(deployment.folder("b") / name)
+    urgent = deployment.send("a", [""], priority=9)
+    deployment.configure(InDoubtEvents="Reprocess")
     deployment.drain()
-    assert deployment.ids("archive") == dict.fromkeys(ids, 1)
-    assert [d.count for d in deployment.deliveries() if d.word == "begin" and d.id == ids[2]] == [1]
+    again = [d for d in deployment.deliveries() if d.word == "begin"][4:]
+    assert again[0].id == first
+    assert again[0].count == 2
+    assert {d.id for d in again[1:]} == {*urgent, second}
+    assert deployment.ids("archive") == dict.fromkeys([done, first, untouched, second, *urgent], 1)
     assert deployment.leftovers() == []
-
-
-@pytest.mark.parametrize("policy", ["Ignore", "LogError"])
-def test_ignore_and_log_error_leave_it_where_it_is_and_go_on(deploy: Deploy, policy: str) -> None:
-    deployment, ids = _killed(deploy, policy)
-    run = deployment.drain()
-    assert (ids[1] in run.errors) == (policy == "LogError")
-    assert deployment.ids("archive") == dict.fromkeys([ids[0], ids[2]], 1)
-    assert deployment.ids("in-progress") == {ids[1]: 1}
-    assert deployment.begun() == dict.fromkeys(ids, 1)
 
 
 def test_an_event_that_ended_its_worker_stays_in_doubt_unless_reprocessed(deploy: Deploy) -> None:
