@@ -24,6 +24,7 @@ from connector.status import OutcomeKind, ReturnCode
 
 _NEIGHBOUR_SECONDS: Final = 30.0
 _NEIGHBOUR_PAUSE: Final = 0.02
+_BEGIN_PAUSE: Final = 0.0005
 _log = logging.getLogger("connector.events")
 
 _PUBLISHED: Final = OutcomeKind.PUBLISHED.value
@@ -138,7 +139,7 @@ class EventCycles:
                 self._release()
                 return _report(batch, 0)
             following = Batch(self._cycle) if self.stopping else self._claim(batch.held_keys())
-            ahead, gate = self._send_ahead(following)
+            ahead, gate = self._send_ahead(following, batch, future)
             result = future.result()
             stop = self._must_stop(batch, result) or self.stopping
             self._note_published(batch, result)
@@ -252,10 +253,19 @@ class EventCycles:
             else:
                 seen.add(key)
 
-    def _send_ahead(self, batch: Batch) -> tuple[Future[Result] | None, Gate | None]:
-        """Sends the job of the next batch to the workers, where it waits for the one before it to end."""
+    def _send_ahead(
+        self, batch: Batch, before: Batch, running: Future[Result]
+    ) -> tuple[Future[Result] | None, Gate | None]:
+        """Sends the job of the next batch to the workers, where it waits for the one before it to end.
+
+        Not until all tasks of that one have their cores: those that wait would keep them off.
+        """
         gate = self._job.gate(batch.cycle) if batch.claims else None
-        return (self._start(batch, gate), gate) if gate is not None else (None, None)
+        if gate is None:
+            return None, None
+        while not (running.done() or self._job.has_begun(before.cycle)):
+            time.sleep(_BEGIN_PAUSE)
+        return self._start(batch, gate), gate
 
     def _start(self, batch: Batch, gate: Gate | None = None) -> Future[Result]:
         kept_back = batch.kept_back()

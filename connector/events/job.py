@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import pickle
 import time
 from collections.abc import Sequence
@@ -146,6 +147,11 @@ class CycleJob:
         if self._cancelled:
             gate.refuse()
         return gate
+
+    def has_begun(self, cycle: int) -> bool:
+        """Whether every task of the cycle's job has opened its journal: it has its core."""
+        paths = self._paths.get(cycle)
+        return paths is not None and all(os.path.exists(path) for path in paths)
 
     def _refuse_gates(self) -> None:
         for gate in list(self._gates.values()):

@@ -56,9 +56,9 @@ class Outcome(NamedTuple):
         Raises:
             ValueError: not an outcome.
         """
-        for position in range(_DELIVERED, min(len(values), _DELIVERED + 3)):
-            values[position] = tuple(values[position])  # JSON has no tuples
         try:
+            for position in range(_DELIVERED, min(len(values), _DELIVERED + 3)):
+                values[position] = tuple(values[position])  # JSON has no tuples
             outcome = cls(*values)
         except TypeError:
             raise ValueError(f"{values!r} is no outcome") from None

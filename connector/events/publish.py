@@ -147,6 +147,8 @@ class Publisher:
             return
         try:
             result.prepared.append(self._access.prepare(destination, message, key))
+        except ValueError as error:  # a header that no message can carry
+            result.failures.append(_reason(name, error))
         except ProviderError as error:
             result.inactive, result.provider_failed = f"{name}: {error}", True
 
