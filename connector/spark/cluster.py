@@ -82,7 +82,7 @@ def _alive_workers(java: Any, scheduler: Any, master: Master) -> int | None:
     for host, port in master.addresses:
         try:
             address = getattr(java, "org.apache.spark.rpc.RpcAddress")(host, port)
-            endpoint = scheduler.env().rpcEnv().setupEndpointRef(address, "Master")
+            endpoint = scheduler.schedulerBackend().rpcEnv().setupEndpointRef(address, "Master")
             answer = endpoint.askSync(message, _class_tag(java, answer_class))
             if str(answer.status().toString()) == "ALIVE":
                 return sum(1 for worker in answer.workers() if str(worker.state().toString()) == "ALIVE")

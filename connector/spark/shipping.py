@@ -63,8 +63,8 @@ def build_archive(into: Path, deployment: Path, ship: Sequence[Path]) -> Path:
         digest.update(content)
     target = into / f"connector-{digest.hexdigest()[:16]}.zip"
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for empty in (f"{CODE}/", f"{DEPLOYMENT}/"):
-            archive.writestr(zipfile.ZipInfo(empty, _EPOCH), b"")
+        # Spark unpacks files only: where nothing is shipped, this one makes the deployment's directory
+        archive.writestr(zipfile.ZipInfo(f"{DEPLOYMENT}/.shipped", _EPOCH), b"")
         for name, content in contents.items():
             archive.writestr(zipfile.ZipInfo(name, _EPOCH), content, zipfile.ZIP_DEFLATED)
     return target

@@ -31,7 +31,7 @@ def test_the_archive_has_the_connector_and_what_is_shipped_in_its_place(tmp_path
     found = names(build_archive(tmp_path, place, default_ship(place)))
     assert {"code/connector/spark/worker.py", "code/connector/errors.py"} <= found
     assert {name for name in found if name.startswith("deployment/")} == {
-        "deployment/",
+        "deployment/.shipped",
         "deployment/processes.py",
         "deployment/datahandlers/csv.py",
     }
