@@ -488,7 +488,12 @@ class Run:
 
 def on(cluster: StandaloneCluster) -> dict[str, Any]:
     """The ``spark:`` section of a deployment that runs on a cluster of this machine."""
-    return {"master": cluster.url, "conf": {"spark.executor.memory": "512m"}}
+    conf = {
+        "spark.executor.memory": "512m",
+        # an executor that is killed leaves its files here and not in the machine's /tmp
+        "spark.executor.extraJavaOptions": f"-Djava.io.tmpdir={cluster.directory}",
+    }
+    return {"master": cluster.url, "conf": conf}
 
 
 def message_id(name: str) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import shutil
 import signal
 import sys
 import tempfile
@@ -63,6 +64,7 @@ def main() -> int:
             print(f"BROKEN: {broken}\nseed {seed}, look at {directory}", flush=True)
             input("Enter removes the messages. ") if sys.stdin.isatty() else None
             return 1
+    shutil.rmtree(directory, ignore_errors=True)
     return 0
 
 
