@@ -66,6 +66,29 @@ class CycleReport:
     provider_failed: bool = False
 
 
+@dataclass(slots=True)
+class _Job:
+    """A batch on its way through a drain.
+
+    Args:
+        batch: its claims.
+        future: of its job; None where none was sent, or it was refused.
+        gate: where the job waits; None once it may begin.
+    """
+
+    batch: Batch
+    future: Future[Result] | None = None
+    gate: Gate | None = None
+
+    @property
+    def done(self) -> bool:
+        return self.future is None or self.future.done()
+
+    def result(self) -> Result:
+        """What its job has brought; nothing where there was none. Waits for it."""
+        return self.future.result() if self.future is not None else Result()
+
+
 class EventCycles:
     """Runs poll cycles for one connection.
 
@@ -121,7 +144,7 @@ class EventCycles:
         return report
 
     def drain(self, after_cycle: Callable[[CycleReport], None] | None = None) -> CycleReport:
-        """Cycles until the inputs are empty. Claims the next batch while the job of one runs.
+        """Cycles until the inputs are empty. Claims and sends the next batch while the job of one runs.
 
         Ends early when a cycle does not SUCCEED, or claims something and settles nothing; copies of what
         a neighbour is publishing are waited for, half a minute long.
@@ -131,30 +154,21 @@ class EventCycles:
         """
         if self.stopping:
             return CycleReport(ReturnCode.SUCCEED)
-        batch = self._claim(())
-        future = self._start(batch)
         settled_at = time.monotonic()
-        while True:
-            if not batch.claims:
-                self._release()
-                return _report(batch, 0)
-            following = Batch(self._cycle) if self.stopping else self._claim(batch.held_keys())
-            ahead, gate = self._send_ahead(following, batch, future)
-            result = future.result()
+        running = self._begin()
+        waiting = self._look_ahead(running)
+        while running.batch.claims:
+            batch, result = running.batch, running.result()
             stop = self._must_stop(batch, result) or self.stopping
             self._note_published(batch, result)
-            changed = self._after(batch, result, following, give_back=stop)
-            if ahead is not None and gate is not None and (stop or changed or not gate.open()):
-                gate.refuse()
-                ahead.result()  # it has touched nothing
-                ahead = None
-            if following.claims and not stop:
-                future = ahead if ahead is not None else self._start(following)
+            changed = self._after(batch, result, waiting.batch, give_back=stop)
+            self._admit(waiting, begin=not stop, changed=changed)
+            following = _Job(Batch(self._cycle)) if stop else self._look_ahead(waiting, batch)
             try:
                 report = self._settle(batch, result)
             except ProviderError:
-                if following.claims and not stop:
-                    future.result()  # its journals say what it did; recovery settles it
+                self._admit(following, begin=False, changed=True)
+                waiting.result()  # its journals say what it did; recovery settles it
                 raise
             if after_cycle is not None:
                 after_cycle(report)
@@ -165,21 +179,64 @@ class EventCycles:
                 fruitless = False
                 time.sleep(_NEIGHBOUR_PAUSE)
             if stop or report.code is not ReturnCode.SUCCEED or fruitless:
-                if following.claims:
-                    rest_result = Result() if stop else future.result()
-                    self._note_published(following, rest_result)
-                    rest = self._settle(following, rest_result)
-                    report.claimed += rest.claimed
-                    report.settled += rest.settled
+                self._wind_up(waiting, following, report)
                 if report.code is ReturnCode.SUCCEED and not stop:
                     report.code, report.reason = ReturnCode.FAIL, "a cycle claimed messages and settled none"
-                self._release()
                 return report
-            if following.claims:
-                batch = following
+            if waiting.batch.claims:
+                running, waiting = waiting, following
             else:  # what was given back meanwhile, or has just come
-                batch = Batch(self._cycle) if self.stopping else self._claim(())
-                future = self._start(batch)
+                running = self._begin()
+                waiting = self._look_ahead(running)
+        self._release()
+        return _report(running.batch, 0)
+
+    def _begin(self) -> _Job:
+        """Claims a batch and starts its job."""
+        batch = Batch(self._cycle) if self.stopping else self._claim(())
+        return _Job(batch, self._start(batch) if batch.claims else None)
+
+    def _look_ahead(self, before: _Job, unsettled: Batch | None = None) -> _Job:
+        """Claims the batch after ``before``, and sends its job ahead where jobs may overlap.
+
+        It is not sent until all tasks of the job before it have their cores: those that wait at its
+        gate would keep them off.
+        """
+        if self.stopping or not before.batch.claims:
+            return _Job(Batch(self._cycle))
+        held = before.batch.held_keys()
+        job = _Job(self._claim([*held, *unsettled.held_keys()] if unsettled is not None else held))
+        gate = self._job.gate(job.batch.cycle) if job.batch.claims else None
+        if gate is not None:
+            while not (before.done or self._job.has_begun(before.batch.cycle)):
+                time.sleep(_BEGIN_PAUSE)
+            job.gate, job.future = gate, self._start(job.batch, gate)
+        return job
+
+    def _admit(self, job: _Job, *, begin: bool, changed: bool) -> None:
+        """The job before it has ended: lets a job begin, unless what it is for has changed or it must not."""
+        if job.gate is not None:
+            if begin and not changed and job.gate.open():
+                job.gate = None
+                return
+            job.gate.refuse()
+            job.result()  # it has touched nothing
+            job.gate = job.future = None
+        if begin and job.batch.claims:
+            job.future = self._start(job.batch)
+
+    def _wind_up(self, waiting: _Job, following: _Job, report: CycleReport) -> None:
+        """The end of a drain that ends early: one job may still run, the batch after it goes back."""
+        self._admit(following, begin=False, changed=True)
+        self._after(waiting.batch, Result(), following.batch, give_back=True)
+        for job in (waiting, following):
+            if job.batch.claims:
+                result = job.result()
+                self._note_published(job.batch, result)
+                rest = self._settle(job.batch, result)
+                report.claimed += rest.claimed
+                report.settled += rest.settled
+        self._release()
 
     def run_claims(self, claims: Sequence[Claim], cycle: int) -> CycleReport:
         """Runs claims that were adopted from a dead client, as a cycle of their own.
@@ -252,20 +309,6 @@ class EventCycles:
                 batch.waiting.append(sequence)
             else:
                 seen.add(key)
-
-    def _send_ahead(
-        self, batch: Batch, before: Batch, running: Future[Result]
-    ) -> tuple[Future[Result] | None, Gate | None]:
-        """Sends the job of the next batch to the workers, where it waits for the one before it to end.
-
-        Not until all tasks of that one have their cores: those that wait would keep them off.
-        """
-        gate = self._job.gate(batch.cycle) if batch.claims else None
-        if gate is None:
-            return None, None
-        while not (running.done() or self._job.has_begun(before.cycle)):
-            time.sleep(_BEGIN_PAUSE)
-        return self._start(batch, gate), gate
 
     def _start(self, batch: Batch, gate: Gate | None = None) -> Future[Result]:
         kept_back = batch.kept_back()
