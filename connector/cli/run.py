@@ -101,10 +101,10 @@ def _signals(request_stop: Callable[[], None]) -> Iterator[threading.Event]:
         if stopped.is_set():
             os._exit(128 + signum)
         stopped.set()
-        logging.getLogger("connector").warning(
-            "%s: finishing what is in flight; once more ends at once", signal.Signals(signum).name
-        )
         request_stop()
+        # in a thread of its own: this one may be in the middle of writing to the same stream
+        text = f"{signal.Signals(signum).name}: finishing what is in flight; once more ends at once"
+        threading.Thread(target=logging.getLogger("connector").warning, args=(text,), daemon=True).start()
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import pickle
 import time
@@ -119,6 +120,7 @@ class CycleJob:
         self._patience = patience
         self._seconds_an_event = 1.0
         self._cancelled = False
+        self._numbers = itertools.count()
         self._paths: dict[int, list[str]] = {}  # journals of the jobs that run, by cycle
         self._gates: dict[int, Gate] = {}
 
@@ -172,13 +174,13 @@ class CycleJob:
         result = Result()
         pending = list(claims)
         attempts: dict[int, int] = {}
-        for number in range(self._plan.max_attempts * 2 + 1):
+        for turn in range(self._plan.max_attempts * 2 + 1):
             if not pending or self._cancelled:
                 break
             before = len(result.outcomes), sum(result.begun.values())
             suspects = [claim for claim in pending if claim.sequence in attempts]
             now = suspects[:1] or pending
-            error = self._once(batch.cycle, number, now, attempts, result, gate if number == 0 else None)
+            error = self._once(batch.cycle, now, attempts, result, gate if turn == 0 else None)
             if error is not None:
                 self._refuse_gates()  # a waiting job must not keep the cores from what is tried again
                 if not self._read_journals(batch.cycle, result):
@@ -205,7 +207,6 @@ class CycleJob:
     def _once(
         self,
         cycle: int,
-        number: int,
         claims: Sequence[Claim],
         attempts: dict[int, int],
         result: Result,
@@ -220,6 +221,7 @@ class CycleJob:
                 ]
                 for lane in lanes
             ]
+        number = next(self._numbers)  # never used again: journals of a job that has failed are sealed
         parts = spread(lanes, self._partitions(len(claims)))
         paths = self._paths[cycle] = [self._journals.file(cycle, task, number) for task in range(len(parts))]
         payloads = [

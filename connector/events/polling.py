@@ -116,11 +116,15 @@ class Polling:
             raise ProviderError(f"recovery failed: {error.strerror}: {error.filename!r}") from error
         report = CycleReport(ReturnCode.SUCCEED, recovered.settled, recovered.settled)
         quantity = max(1, self._settings.poll.quantity)
-        waiting = recovered.reprocess
-        while waiting and not self.cycles.stopping:
+        # all of them get an owner at once: nobody else looks for those of a client that is forgotten
+        adopted = []
+        for first in range(0, len(recovered.reprocess), quantity):
             cycle = self.cycles.next_cycle()
-            claims = adopt(self.connection, waiting[:quantity], cycle)
-            waiting = waiting[quantity:]
+            adopted.append(
+                (cycle, adopt(self.connection, recovered.reprocess[first : first + quantity], cycle))
+            )
+        while adopted and not self.cycles.stopping:
+            cycle, claims = adopted.pop(0)
             if not claims:
                 continue
             done = self.cycles.run_claims(claims, cycle)
@@ -130,9 +134,9 @@ class Polling:
                 report.code, report.reason = done.code, done.reason
                 report.provider_failed = done.provider_failed
                 break
-        if waiting:  # no owner has them any more: they wait in their queues, not unseen in progress
-            rest = adopt(self.connection, waiting, self.cycles.next_cycle())
-            self.connection.settle([untouched(claim) for claim in rest])
+        rest = [untouched(claim) for _, claims in adopted for claim in claims]
+        if rest:  # they wait in their queues, not unseen in progress
+            self.connection.settle(rest)
         return report
 
     def close(self) -> None:

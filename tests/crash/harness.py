@@ -430,6 +430,12 @@ class Run:
         assert pid in self.members()
         _send(pid, number)
 
+    def siblings_of_parent(self, pid: int) -> list[int]:
+        """Where ``pid`` is a runner: the other workers of Spark."""
+        worker = _parent(pid)
+        daemon = _parent(worker)
+        return [other for other in self.members() if other != worker and _parent(other) == daemon]
+
     def signal_all(self, number: int, order: Callable[[int], int] = lambda pid: -pid) -> None:
         """Sends a signal to every process of the run, the youngest (JVM and workers) first."""
         for pid in sorted(self.members(), key=order):

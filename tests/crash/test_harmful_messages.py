@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 
 import pytest
@@ -81,6 +82,25 @@ def test_a_stray_fork_calls_no_further_subscription(deploy: Deploy) -> None:
     deployment.drain()
     assert deployment.begun("second") == dict.fromkeys(ids, 1)
     assert deployment.ids("archive") == dict.fromkeys(ids, 1)
+
+
+def test_a_worker_that_is_killed_while_it_waits_for_its_turn_costs_nothing(deploy: Deploy) -> None:
+    """In a drain the next job waits in a worker of its own while this one runs."""
+    deployment = deploy(connector={"PollQuantity": 5})
+    ids = deployment.send("in", ["", "gate:1", "", "", ""] + [""] * 10)
+    run = deployment.start("--drain", "--json")
+    runner = wait_for(lambda: deployment.reached("1"))[0]
+    time.sleep(0.5)  # for the next job to be sent
+    idle = run.siblings_of_parent(runner)
+    for pid in idle:
+        run.signal_one(pid, signal.SIGKILL)
+    time.sleep(0.2)
+    deployment.open("1")
+    assert run.wait() == 0, run.errors
+    assert idle, "a second worker of Spark"
+    assert deployment.ids("archive") == dict.fromkeys(ids, 1)
+    assert deployment.begun() == dict.fromkeys(ids, 1)
+    assert deployment.leftovers() == []
 
 
 def test_a_worker_of_spark_that_is_killed_costs_no_message(deploy: Deploy) -> None:
