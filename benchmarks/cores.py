@@ -1,11 +1,14 @@
-"""One core and two: four queues of XML on ``local[1]`` and ``local[2]``, in turn.
+"""One core and two: four queues of XML, in turn.
 
+One core is one core for all of it: driver, Java and workers, ``local[1]``. Between the two stands ``local[1]``
+on two cores, where driver and Java have one of their own.
 ``python -m benchmarks.cores [--messages N] [--runs N]``
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import time
 
@@ -15,10 +18,19 @@ from connector.adapter import Adapter
 QUEUES = [f"in{number}" for number in range(4)]
 
 
-def measure(cores: int, messages: int) -> float:
-    """Events a second."""
+def measure(cores: int, slots: int, messages: int) -> float:
+    """Events a second, on so many cores and with so many tasks at a time."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(allowed)[:cores])  # what is started inherits it
+    try:
+        return _measure(slots, messages)
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+def _measure(slots: int, messages: int) -> float:
     with scratch() as directory:
-        file = deployment(directory, QUEUES, mime_type="text/xml", master=f"local[{cores}]")
+        file = deployment(directory, QUEUES, mime_type="text/xml", master=f"local[{slots}]")
         root = directory / "data"
         share = messages // len(QUEUES)
         with Adapter.from_file(file) as adapter:
@@ -42,12 +54,14 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     arguments = parser.parse_args()
     print(machine())
-    one, two = [], []
+    rates: dict[tuple[int, int], list[float]] = {(1, 1): [], (2, 1): [], (2, 2): []}
     for _ in range(arguments.runs):
-        one.append(measure(1, arguments.messages))
-        two.append(measure(2, arguments.messages))
-    ratio = statistics.median(b / a for a, b in zip(one, two, strict=True))
-    print(f"one core {spread(one)}/s, two cores {spread(two)}/s, ratio {ratio:.2f}")
+        for (cores, slots), values in rates.items():
+            values.append(measure(cores, slots, arguments.messages))
+    ratio = statistics.median(b / a for a, b in zip(rates[1, 1], rates[2, 2], strict=True))
+    for (cores, slots), values in rates.items():
+        print(f"{cores} core{'s' * (cores > 1)}, local[{slots}]: {spread(values)}/s")
+    print(f"two cores over one: {ratio:.2f}")
 
 
 if __name__ == "__main__":
