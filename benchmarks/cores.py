@@ -1,6 +1,6 @@
 """One core and two: four queues of XML, in turn.
 
-One core is one core for all of it: driver, Java and workers, ``local[1]``. Between the two stands ``local[1]``
+One core is one core for all of it: driver, Java, workers; ``local[1]``. Between the two stands ``local[1]``
 on two cores, where driver and Java have one of their own.
 ``python -m benchmarks.cores [--messages N] [--runs N]``
 """
