@@ -424,15 +424,7 @@ class EventCycles:
             report.code, report.reason = ReturnCode.APPRESPONSETIMEOUT, str(result.error)
             report.provider_failed = True
         for (claim, outcome, discarded), identity in zip(settled, identities, strict=True):
-            self._summary.settled(
-                str(claim.destination),
-                identity,
-                outcome.object,
-                outcome.verb,
-                outcome.kind,
-                outcome.reason,
-                discarded=discarded,
-            )
+            self._summary.settled(str(claim.destination), identity, outcome, discarded=discarded)
             if outcome.kind not in (_PUBLISHED, _DUPLICATE):
                 _log.warning("%s of %s: %s: %s", identity, claim.destination, outcome.kind, outcome.reason)
         if report.reason:

@@ -153,15 +153,7 @@ class Recovery:
         for claim in doubtful:
             self._doubt(claim, result)
         for (claim, outcome, discarded), identity in zip(settled, identities, strict=True):
-            self._summary.settled(
-                str(claim.destination),
-                identity,
-                outcome.object,
-                outcome.verb,
-                outcome.kind,
-                outcome.reason,
-                discarded=discarded,
-            )
+            self._summary.settled(str(claim.destination), identity, outcome, discarded=discarded)
         result.settled += len(settled)
         if self._window is not None:
             self._window.refresh()

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
 
+from connector.events.outcome import Outcome
 from connector.status import OutcomeKind
 
 _KEYS: Final = (
@@ -71,23 +72,14 @@ class Summary:
         self._events: deque[tuple[Any, ...]] = deque(maxlen=MAX_EVENTS)
         self.reasons: dict[tuple[str, str], dict[str, int]] = {}
 
-    def settled(
-        self,
-        destination: str,
-        message_id: str,
-        object_name: str | None,
-        verb: str | None,
-        kind: str,
-        reason: str | None,
-        *,
-        discarded: bool,
-    ) -> None:
-        """One event has its outcome, for good."""
+    def settled(self, destination: str, message_id: str, outcome: Outcome, *, discarded: bool) -> None:
+        """One event has its outcome, for good; ``discarded`` where no copy of it was kept."""
+        kind, reason = outcome.kind, outcome.reason
         counts = self._destinations.get(destination)
         if counts is None:
             counts = self._destinations[destination] = Counts()
         counts.add(kind, discarded=discarded)
-        self._events.append((message_id, destination, object_name, verb, kind, reason))
+        self._events.append((message_id, destination, outcome.object, outcome.verb, kind, reason))
         if reason:
             by_reason = self.reasons.setdefault((destination, kind), {})
             if reason in by_reason or len(by_reason) < 20:

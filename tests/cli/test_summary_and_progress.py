@@ -13,6 +13,7 @@ import pytest
 from connector.cli.common import BadArgument, printable
 from connector.cli.progress import Progress
 from connector.cli.summary import print_summary, write_summary
+from connector.events.outcome import Outcome
 from connector.events.summary import Summary
 
 
@@ -24,7 +25,7 @@ class Terminal(io.StringIO):
 
 
 def settle(summary: Summary, kind: str, reason: str | None = None, *, discarded: bool = False) -> None:
-    summary.settled("queue://a", "ID:1", None, None, kind, reason, discarded=discarded)
+    summary.settled("queue://a", "ID:1", Outcome(0, kind, reason=reason), discarded=discarded)
 
 
 def test_archived_are_published_and_duplicates_that_have_a_copy(capsys: pytest.CaptureFixture[str]) -> None:

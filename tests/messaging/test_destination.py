@@ -59,6 +59,6 @@ def test_an_accepted_name_is_one_directory_below_the_root_and_reads_back(name: s
         destination = parse_destination(f"queue://{name}")
     except DestinationError:
         return
-    assert os.path.normpath(f"/root/{destination.name}") == f"/root/{destination.name}"
-    assert os.path.dirname(f"/root/{destination.name}") == "/root"
+    assert os.path.normpath(f"/base/{destination.name}") == f"/base/{destination.name}"
+    assert os.path.dirname(f"/base/{destination.name}") == "/base"
     assert parse_destination(str(destination)) == destination
