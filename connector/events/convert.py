@@ -20,6 +20,7 @@ from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 
 _UNREADABLE: Final = "O"
+_MAX_CHOSEN: Final = 1000
 
 
 class Converter:
@@ -38,6 +39,7 @@ class Converter:
         self._handlers = Handlers(plan.handlers, plan.definitions, Path(deployment))
         self._handlers.load_all()
         self._destinations: dict[str, Destination] = {}
+        self._chosen: dict[tuple[str | None, str], tuple[DataHandler, Hint | None]] = {}
 
     def convert(self, message: Message, input_destination: str) -> BusinessObject:
         """The business object that a message means, complete, with its dynamic meta-object.
@@ -50,11 +52,13 @@ class Converter:
             raise MalformedData("an object message is never deserialised; send text or bytes")
         plan = self._plan
         found_format = message_format(message, plan.format_property)
-        rule = self._rule(found_format, input_destination)
-        if rule is None:
-            handler, hint = self._handlers.get(plan.default_handler), None
-        else:
-            handler, hint = self.handler_of(rule), Hint(rule.object, rule.verb)
+        key = (found_format, input_destination)
+        chosen = self._chosen.get(key)
+        if chosen is None:
+            if len(self._chosen) >= _MAX_CHOSEN:  # formats are the senders' to invent
+                self._chosen.clear()
+            chosen = self._chosen[key] = self._choose(found_format, input_destination)
+        handler, hint = chosen
         body = b"" if message.message_class == "M" else message.body
         try:
             bo = handler.to_business_object(body, hint)
@@ -68,6 +72,13 @@ class Converter:
         except (Exception, SystemExit) as error:  # a handler's bug is this message's failure only
             raise MalformedData(f"{_name(handler)} raised {error_text(error)}") from error
         return bo
+
+    def _choose(self, found_format: str | None, input_destination: str) -> tuple[DataHandler, Hint | None]:
+        """The handler for messages of a format and destination, and what a rule dictates."""
+        rule = self._rule(found_format, input_destination)
+        if rule is None:
+            return self._handlers.get(self._plan.default_handler), None
+        return self.handler_of(rule), Hint(rule.object, rule.verb)
 
     def handler_of(self, rule: Rule) -> DataHandler:
         """The handler a rule names, the default one where it names none."""

@@ -16,7 +16,7 @@ from typing import Final
 _GO: Final = b"go\n"
 _NO: Final = b"no\n"
 _FIRST_PAUSE: Final = 0.0003
-_LONGEST_PAUSE: Final = 0.002
+_LONGEST_PAUSE: Final = 0.0006
 
 
 class Gate:

@@ -320,9 +320,12 @@ def decode(name: str, *, readable_only: bool = False) -> tuple[Message, dict[str
     except MalformedData:
         if not readable_only:
             raise
-    message.correlation_id = decode_field(fields.correlation_id) or None
-    message.type = decode_field(fields.type) or None
-    message.reply_to = _decode_destination(decode_field(fields.reply_to))
+    if fields.correlation_id:
+        message.correlation_id = decode_field(fields.correlation_id)
+    if fields.type:
+        message.type = decode_field(fields.type)
+    if fields.reply_to:
+        message.reply_to = _decode_destination(decode_field(fields.reply_to))
     if "mode" in own:
         if own["mode"] in _DELIVERY_MODES:
             message.delivery_mode = int(own["mode"])

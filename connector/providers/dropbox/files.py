@@ -14,6 +14,7 @@ from connector.providers.dropbox import codec
 
 _AT_FDCWD: Final = -100
 _RENAME_NOREPLACE: Final = 1
+_READ_ONLY_REGULAR: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _renameat2 = getattr(_libc, "renameat2", None)
@@ -57,7 +58,7 @@ def read_regular(path: str, limit: int) -> tuple[bytes, os.stat_result]:
         OSError: it cannot be read.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(path, _READ_ONLY_REGULAR)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):
             raise MalformedData("the message is not a regular file") from None
