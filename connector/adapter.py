@@ -11,7 +11,7 @@ from pathlib import Path
 import tenacity
 
 from connector.config.loading import Configuration, load
-from connector.errors import ConnectorError, PipelineError, ProviderError
+from connector.errors import PipelineError, ProviderError
 from connector.events.cycle import CycleReport
 from connector.events.job import CHECK, Workers
 from connector.events.polling import RECOVERY_INTERVAL, Polling
@@ -306,6 +306,3 @@ class Adapter:
 
     def _sleep(self, seconds: float) -> None:
         self._stop.wait(seconds)
-
-
-__all__ = ["Adapter", "ConnectorError"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from connector import faults
@@ -152,7 +152,8 @@ class Publisher:
         except ProviderError as error:
             result.inactive, result.provider_failed = f"{name}: {error}", True
 
-    def _format_of(self, subscription: Subscription):  # type: ignore[no-untyped-def]
+    def _format_of(self, subscription: Subscription) -> Callable[[str, str], str | None]:
+        """What names the JMSType of a message sent: the subscription, else the object's own rule."""
         rules = self._plan.rules
 
         def format_of(object_name: str, verb: str) -> str | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from connector.errors import ConnectorError, ProviderError
+from connector.errors import ConnectorError
 from connector.events.outcome import Outcome
 from connector.events.settling import Settling, rolled_back, timestamp, untouched
 from connector.events.summary import Summary
@@ -204,6 +204,3 @@ def adopt(connection: Connection, claims: list[Claim], cycle: int) -> list[Claim
         if taken is not None:
             adopted.append(taken)
     return adopted
-
-
-__all__ = ["InDoubtAtStartup", "InDoubtPolicy", "ProviderError", "Recovered", "Recovery", "adopt"]

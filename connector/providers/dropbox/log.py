@@ -52,13 +52,14 @@ class Move:
 
 
 def format_record(moves: Iterable[Move]) -> bytes:
+    """The text of a record, one line for each move."""
     lines = []
     for move in moves:
+        head = f"{_HEAD}{move.kind}"
         paths = f"{move.source}{move.target or ''}{move.rollback or ''}{move.published or ''}"
         if not (paths.isascii() and paths.isprintable() and " " not in paths) and _odd(paths):
-            lines.append(_format_encoded(move))
-            continue
-        line = f"{_HEAD}{move.kind} --message-file {move.source}"
+            head, move = f"{head} --encoding percent", _quoted(move)
+        line = f"{head} --message-file {move.source}"
         if move.target is not None:
             line += f" --commit-file {move.target}"
         if move.rollback is not None:
@@ -70,15 +71,12 @@ def format_record(moves: Iterable[Move]) -> bytes:
     return os.fsencode("\n".join(lines))
 
 
-def _format_encoded(move: Move) -> str:
-    line = f"{_HEAD}{move.kind} --encoding percent --message-file {_quote(move.source)}"
-    if move.target is not None:
-        line += f" --commit-file {_quote(move.target)}"
-    if move.rollback is not None:
-        line += f" --rollback-file {_quote(move.rollback)}"
-    if move.published is not None:
-        line += f" --published {_quote(move.published)}"
-    return line
+def _quoted(move: Move) -> Move:
+    """The move with its paths and key in percent-encoding."""
+    texts = (move.source, move.target, move.rollback, move.published)
+    source, *others = (None if text is None else _quote(text) for text in texts)
+    assert source is not None
+    return Move(move.kind, source, *others)
 
 
 def _quote(text: str) -> str:
