@@ -26,6 +26,7 @@ import datetime
 import math
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Final
 
 SimpleValue = str | int | float | bool
@@ -163,6 +164,7 @@ def _typed_date(value: Any) -> SimpleValue:
     )
 
 
+@lru_cache(maxsize=4096)  # dates repeat
 def _is_date(text: str) -> bool:
     match = _DATE.fullmatch(text)
     if match is None:

@@ -161,14 +161,19 @@ class EventCycles:
             batch, result = running.batch, running.result()
             stop = self._must_stop(batch, result) or self.stopping
             self._note_published(batch, result)
-            changed = self._after(batch, result, waiting.batch, give_back=stop)
-            self._admit(waiting, begin=not stop, changed=changed)
-            following = _Job(Batch(self._cycle)) if stop else self._look_ahead(waiting, batch)
+            if stop:
+                self._call_off(waiting, batch, result)
+                following = _Job(Batch(self._cycle))
+            else:
+                self._admit(waiting, changed=self._after(batch, result, waiting.batch))
+                following = self._look_ahead(waiting, batch)
             try:
                 report = self._settle(batch, result)
             except ProviderError:
-                self._admit(following, begin=False, changed=True)
-                waiting.result()  # its journals say what it did; recovery settles it
+                for job in (following, waiting):  # their journals say what they did; recovery settles it
+                    if job.gate is not None:
+                        job.gate.refuse()
+                    job.result()
                 raise
             if after_cycle is not None:
                 after_cycle(report)
@@ -210,25 +215,36 @@ class EventCycles:
         if gate is not None:
             while not (before.done or self._job.has_begun(before.batch.cycle)):
                 time.sleep(_BEGIN_PAUSE)
-            job.gate, job.future = gate, self._start(job.batch, gate)
+            # Where the end of the job before can change what this one is for, the driver opens the gate.
+            is_settled = not (job.batch.waiting or before.batch.returned or before.batch.failure)
+            after = self._job.ends(before.batch.cycle) if is_settled else ()
+            job.gate, job.future = gate, self._start(job.batch, gate, after)
         return job
 
-    def _admit(self, job: _Job, *, begin: bool, changed: bool) -> None:
-        """The job before it has ended: lets a job begin, unless what it is for has changed or it must not."""
-        if job.gate is not None:
-            if begin and not changed and job.gate.open():
-                job.gate = None
-                return
-            job.gate.refuse()
-            job.result()  # it has touched nothing
-            job.gate = job.future = None
-        if begin and job.batch.claims:
+    def _admit(self, job: _Job, *, changed: bool) -> None:
+        """The job before it has ended: lets a job begin, sent anew where what it is for has changed."""
+        if not changed and job.gate is not None and job.gate.open():
+            job.gate = None
+        elif self._refuse(job) and job.batch.claims:
             job.future = self._start(job.batch)
 
+    @staticmethod
+    def _refuse(job: _Job) -> bool:
+        """Keeps a job that waits at its gate from beginning; False where it has begun."""
+        if job.gate is not None and job.gate.refuse():
+            job.result()  # it has touched nothing
+            job.future = None
+        job.gate = None
+        return job.future is None
+
+    def _call_off(self, job: _Job, before: Batch, result: Result) -> None:
+        """Gives a batch back whose job has not begun; one that has is finished."""
+        if self._refuse(job):
+            self._after(before, result, job.batch, give_back=True)
+
     def _wind_up(self, waiting: _Job, following: _Job, report: CycleReport) -> None:
-        """The end of a drain that ends early: one job may still run, the batch after it goes back."""
-        self._admit(following, begin=False, changed=True)
-        self._after(waiting.batch, Result(), following.batch, give_back=True)
+        """The end of a drain that ends early: what runs is finished, the batch after it goes back."""
+        self._call_off(following, waiting.batch, Result())
         for job in (waiting, following):
             if job.batch.claims:
                 result = job.result()
@@ -310,14 +326,14 @@ class EventCycles:
             else:
                 seen.add(key)
 
-    def _start(self, batch: Batch, gate: Gate | None = None) -> Future[Result]:
+    def _start(self, batch: Batch, gate: Gate | None = None, after: tuple[str, ...] = ()) -> Future[Result]:
         kept_back = batch.kept_back()
         claims = (
             [claim for claim in batch.claims if claim.sequence not in kept_back]
             if kept_back
             else batch.claims
         )
-        return self._executor.submit(self._job.run, batch, claims, gate)
+        return self._executor.submit(self._job.run, batch, claims, gate, after)
 
     def _note_published(self, batch: Batch, result: Result) -> None:
         if self._window is not None:
@@ -326,7 +342,7 @@ class EventCycles:
                 keys[outcome.sequence] for outcome in result.outcomes.values() if outcome.kind == _PUBLISHED
             )
 
-    def _after(self, batch: Batch, result: Result, following: Batch, *, give_back: bool) -> bool:
+    def _after(self, batch: Batch, result: Result, following: Batch, *, give_back: bool = False) -> bool:
         """What the end of one batch means for the next, which was claimed before it was known.
 
         Returns whether it has changed which events of the next batch a job is for.

@@ -122,6 +122,7 @@ class CycleJob:
         self._cancelled = False
         self._numbers = itertools.count()
         self._paths: dict[int, list[str]] = {}  # journals of the jobs that run, by cycle
+        self._ends: dict[int, tuple[str, ...]] = {}  # those of a job's first turn: no part is left out
         self._gates: dict[int, Gate] = {}
 
     @property
@@ -155,22 +156,32 @@ class CycleJob:
         paths = self._paths.get(cycle)
         return paths is not None and all(os.path.exists(path) for path in paths)
 
+    def ends(self, cycle: int) -> tuple[str, ...]:
+        """Journals whose end is that of the cycle's job; none where only its outcomes tell that."""
+        return self._ends.get(cycle, ())
+
     def _refuse_gates(self) -> None:
         for gate in list(self._gates.values()):
             gate.refuse()
 
-    def run(self, batch: Batch, claims: Sequence[Claim], gate: Gate | None = None) -> Result:
+    def run(
+        self, batch: Batch, claims: Sequence[Claim], gate: Gate | None = None, after: tuple[str, ...] = ()
+    ) -> Result:
         """Runs the given claims of a batch. Called from a thread of its own; never raises PipelineError.
 
-        With a gate its first job waits there; a job that was refused has touched nothing.
+        With a gate its first job waits there, for the end of the journals ``after`` or for the driver;
+        a job that was refused has touched nothing.
         """
         try:
-            return self._run(batch, claims, gate)
+            return self._run(batch, claims, gate, after)
         finally:
             self._paths.pop(batch.cycle, None)
+            self._ends.pop(batch.cycle, None)
             self._gates.pop(batch.cycle, None)
 
-    def _run(self, batch: Batch, claims: Sequence[Claim], gate: Gate | None) -> Result:
+    def _run(
+        self, batch: Batch, claims: Sequence[Claim], gate: Gate | None, after: tuple[str, ...]
+    ) -> Result:
         result = Result()
         pending = list(claims)
         attempts: dict[int, int] = {}
@@ -180,7 +191,7 @@ class CycleJob:
             before = len(result.outcomes), sum(result.begun.values())
             suspects = [claim for claim in pending if claim.sequence in attempts]
             now = suspects[:1] or pending
-            error = self._once(batch.cycle, now, attempts, result, gate if turn == 0 else None)
+            error = self._once(batch.cycle, now, attempts, result, None if turn else gate, after)
             if error is not None:
                 self._refuse_gates()  # a waiting job must not keep the cores from what is tried again
                 if not self._read_journals(batch.cycle, result):
@@ -211,6 +222,7 @@ class CycleJob:
         attempts: dict[int, int],
         result: Result,
         gate: Gate | None,
+        after: tuple[str, ...],
     ) -> PipelineError | None:
         lanes = make_lanes(self._order, claims)
         if attempts:
@@ -224,13 +236,15 @@ class CycleJob:
         number = next(self._numbers)  # never used again: journals of a job that has failed are sealed
         parts = spread(lanes, self._partitions(len(claims)))
         paths = self._paths[cycle] = [self._journals.file(cycle, task, number) for task in range(len(parts))]
+        self._ends[cycle] = () if attempts else tuple(paths)
+        wait = (gate.path, after) if gate is not None else ("", ())
         payloads = [
-            pickle.dumps(Assignment(path, part, gate.path if gate is not None else ""), protocol=5)
+            pickle.dumps(Assignment(path, part, *wait), protocol=5)
             for path, part in zip(paths, parts, strict=True)
         ]
         if self._cancelled:
             return PipelineError("the adapter is stopping")
-        started = time.monotonic()
+        started = time.time()
         count = len(claims)
         try:
             answers = self._pipeline.run(
@@ -239,10 +253,11 @@ class CycleJob:
         except PipelineError as error:
             return PipelineError("it was not done within stop_timeout") if self._cancelled else error
         if gate is not None:
-            if gate.opened_at is None:
+            opened_at = gate.opened_at()
+            if opened_at is None:
                 return None
-            started = max(started, gate.opened_at)
-        spent = (time.monotonic() - started) * len(payloads) / count
+            started = max(started, opened_at)
+        spent = max(0.0, time.time() - started) * len(payloads) / count
         self._seconds_an_event += (spent - self._seconds_an_event) * 0.3
         for answer in answers:
             for values in orjson.loads(answer):

@@ -64,3 +64,5 @@ class Assignment(NamedTuple):
     lanes: list[list[WorkItem]]
     gate: str = ""
     """Path of the gate to wait at; empty = it may begin at once."""
+    after: tuple[str, ...] = ()
+    """Journals of the job before, whose end opens the gate; empty = the driver alone opens it."""

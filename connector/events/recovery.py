@@ -156,6 +156,7 @@ class Recovery:
             self._summary.settled(str(claim.destination), identity, outcome, discarded=discarded)
         result.settled += len(settled)
         if self._window is not None:
+            self._window.add(one.published for one in settlements if one.published is not None)
             self._window.refresh()
             self._window.release(leftover.client_id)
         journals.remove()

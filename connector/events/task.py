@@ -67,26 +67,37 @@ class Task:
         """
         journal = Journal(journal_path)
         outcomes: list[bytes] = []
+        ended = False
         try:
-            for lane in lanes:
-                for item in lane:
-                    if self._progress.stopping:
-                        return outcomes
-                    self._progress.enter(item[0])
-                    outcome, begun = self._event(item, journal)
-                    data = outcome.to_json()
-                    if begun:
-                        journal.done(item[0], data)
-                        faults.point("done")
-                    outcomes.append(data)
-                    if outcome.kind == _GIVEN_BACK:
-                        return outcomes
+            ended = self._run(lanes, journal, outcomes)
         finally:
             try:
                 self._access.sync()  # however it ends: the events done before are settled all the same
+                if ended:
+                    journal.end()
             finally:
                 journal.close()
         return outcomes
+
+    def _run(self, lanes: list[list[WorkItem]], journal: Journal, outcomes: list[bytes]) -> bool:
+        """Adds the outcomes; True where the journal has all of them."""
+        all_journalled = True
+        for lane in lanes:
+            for item in lane:
+                if self._progress.stopping:
+                    return False
+                self._progress.enter(item[0])
+                outcome, begun = self._event(item, journal)
+                data = outcome.to_json()
+                if begun:
+                    journal.done(item[0], data)
+                    faults.point("done")
+                else:
+                    all_journalled = False
+                outcomes.append(data)
+                if outcome.kind == _GIVEN_BACK:
+                    return False
+        return all_journalled
 
     def _event(self, item: WorkItem, journal: Journal) -> tuple[Outcome, bool]:
         """The outcome of one event, and whether its delivery was begun."""

@@ -192,9 +192,6 @@ def run_assignment(plan_bytes: bytes, deployment: str, payload: bytes) -> bytes:
     Raises:
         PipelineError: processes or data handlers cannot be loaded here.
     """
-    gate = pickle.loads(payload).gate  # from our own driver
-    if gate and not pass_gate(gate):
-        return b"[]"
     runner = _runner(plan_bytes, deployment)
     try:
         outcomes = runner.run(payload)
@@ -247,6 +244,8 @@ class _Supervision:
         self._plan_bytes = plan_bytes
         self._deployment = deployment
         self._journal = assignment.journal
+        self._gate = assignment.gate
+        self._after = assignment.after
         self._lanes = [lane for lane in assignment.lanes if lane]
         self._attempt = 0
         self._deaths: dict[int, int] = {}
@@ -268,7 +267,8 @@ class _Supervision:
             path = attempt_path(self._journal, self._attempt)
             runner = _runner(self._plan_bytes, self._deployment)
             try:
-                answer = runner.run(pickle.dumps(Assignment(path, self._counted(batch))))
+                counted = Assignment(path, self._counted(batch), self._gate, self._after)
+                answer = runner.run(pickle.dumps(counted))
             except RunnerEnded as again:
                 self._learn(path, runner, again)
                 continue
@@ -377,8 +377,7 @@ def _runner_main(
                 task = Task(plan, deployment, progress)
                 gc.collect()
                 gc.freeze()
-            lanes = assignment.lanes
-            answer = b"O\n" + b",".join(task.run(assignment.journal, lanes) if lanes else [])
+            answer = b"O\n" + b",".join(_outcomes(task, assignment, progress))
         except ConnectorError as error:
             answer = b"E\n" + str(error).encode("utf-8", "backslashreplace")
         except Exception:
@@ -389,6 +388,14 @@ def _runner_main(
             _send(answers, answer)
         except BrokenPipeError:
             return
+
+
+def _outcomes(task: Task, assignment: Assignment, progress: RunnerProgress) -> list[bytes]:
+    """Runs an assignment when it may begin."""
+    gate = assignment.gate
+    if not assignment.lanes or (gate and not pass_gate(gate, assignment.after, lambda: progress.stopping)):
+        return []
+    return task.run(assignment.journal, assignment.lanes)
 
 
 def _close_inherited(kept: set[int]) -> None:

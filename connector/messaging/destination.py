@@ -24,6 +24,9 @@ class Destination:
     kind: str
     name: str
 
+    def __hash__(self) -> int:  # asked for several times a message
+        return hash(self.name)
+
     @property
     def is_queue(self) -> bool:
         return self.kind == "queue"

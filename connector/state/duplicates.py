@@ -31,7 +31,7 @@ class DuplicateWindow:
     Args:
         directory: where finished commit records with published keys are.
         state_directory: of the ApplicationName; holds the lock and what is in flight.
-        client_id: names what this instance has in flight.
+        client_id: names what this instance has in flight, and begins the names of its records.
         size: keys to remember, at least.
         keys_of: reads the published keys out of a commit record, in order.
     """
@@ -48,6 +48,7 @@ class DuplicateWindow:
         self._in_flight = os.path.join(state_directory, _IN_FLIGHT)
         self._lock = os.path.join(state_directory, "window.lock")
         self._client_id = client_id
+        self._own = f"{client_id}-"
         self._size = size
         self._keys_of = keys_of
         self._index: dict[str, None] = {}
@@ -68,7 +69,10 @@ class DuplicateWindow:
         return len(self._index)
 
     def add(self, keys: Iterable[str]) -> None:
-        """Remembers keys that this instance has just published; their record follows."""
+        """Remembers keys that this instance has just published, or is told that a dead one has.
+
+        It never reads its own records: it knows what they say.
+        """
         for key in keys:
             self._index.pop(key, None)
             self._index[key] = None
@@ -114,7 +118,10 @@ class DuplicateWindow:
             if changed_ns == self._changed_ns and time.time_ns() - changed_ns > 10_000_000:
                 return
             names = os.listdir(self._directory)
-            for name in self._in_order(set(names) - self._read):
+            new = set(names) - self._read
+            own = {name for name in new if name.startswith(self._own)}
+            self._read |= own
+            for name in self._in_order(new - own):
                 self._read_record(name)
             self._read.intersection_update(names)
             self._changed_ns = changed_ns

@@ -2,9 +2,9 @@
 
 The driver learns outcomes only when a job has ended, and a task may outlive the driver. So each
 task appends to a file of its own: ``B n`` before the first external delivery of event *n*, ``D n
-outcome`` after the last. The file is created exclusively, so that no task ever runs twice, and
-locked for the life of the process that writes it, so that whoever takes over knows when there is
-nothing more to come. After any failure:
+outcome`` after the last, ``E`` when all of its events have one. The file is created exclusively, so
+that no task ever runs twice, and locked for the life of the process that writes it, so that whoever
+takes over knows when there is nothing more to come. After any failure:
 
 * *done* (a ``D`` line): it is settled with that outcome;
 * *begun* (a ``B`` line only): in doubt, at most one event of each task at a time;
@@ -34,6 +34,7 @@ import orjson
 from connector.errors import ProviderError
 
 _CLOSED: Final = ".closed"
+_END: Final = b"E\n"
 _RETRY: Final = 0.02
 
 
@@ -78,6 +79,14 @@ class Journal:
             OSError: it cannot be written; the event stays in doubt.
         """
         self._append(b"D %d %b\n" % (sequence, outcome))
+
+    def end(self) -> None:
+        """After the last event, when every one of the task has its ``D`` line.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        self._append(_END)
 
     def _append(self, line: bytes) -> None:
         """One write; a disk that fills up in the middle of it leaves nothing of the line."""
@@ -142,6 +151,20 @@ def read_journal(path: str, into: CycleJournal) -> None:
                 into.done[sequence] = orjson.loads(outcome)
         except ValueError:
             continue
+
+
+def has_ended(path: str) -> bool:
+    """Whether a task has come to its end with an outcome of every event in its journal."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        size = os.fstat(descriptor).st_size
+        last = len(_END) + 1  # with the line end before it: an outcome may end in these bytes
+        return size >= last and os.pread(descriptor, last, size - last) == b"\n" + _END
+    finally:
+        os.close(descriptor)
 
 
 class JournalDirectory:

@@ -162,3 +162,30 @@ def test_outside_of_its_window_a_service_does_not_poll_and_a_drain_does(deploy: 
     assert deployment.ids("in") == dict.fromkeys(ids, 1)
     deployment.drain()
     assert deployment.ids("archive") == dict.fromkeys(ids, 1)
+
+
+def test_events_keep_their_order_over_jobs_that_are_sent_ahead(deploy: Deploy) -> None:
+    """Failed and malformed events among them; each message once, in the order of its queue."""
+    deployment = deploy(connector={"PollQuantity": 7})
+    names = ["raise:x" if number % 19 == 3 else "" for number in range(120)]
+    ids = deployment.send("in", names[:60])
+    deployment.drop("in", f"4.{ids[-1][3:]}z.T", b"{not json")
+    ids += deployment.send("in", names[60:])
+    run = deployment.drain()
+    assert run.summary["published"] + run.summary["failed"] == 121
+    assert [d.id for d in deployment.deliveries() if d.word == "begin"] == ids
+
+
+def test_nothing_after_an_event_that_was_given_back_is_published(deploy: Deploy) -> None:
+    """A process that is not active ends the poll, also where the next job was sent ahead already."""
+    deployment = deploy(connector={"PollQuantity": 5})
+    ids = deployment.send("in", [""] * 22 + ["inactive:up"] + [""] * 30)
+    (deployment.directory / "up").write_text("")
+    run = deployment.start("--drain", "--json")
+    assert run.wait(60) != 0
+    begun = [d.id for d in deployment.deliveries() if d.word == "begin"]
+    assert begun == ids[:23]
+    assert deployment.ids("in") == dict.fromkeys(ids[22:], 1)
+    (deployment.directory / "up").unlink()
+    deployment.drain()
+    assert [d.id for d in deployment.deliveries() if d.word == "begin"] == ids[:23] + ids[22:]

@@ -29,6 +29,7 @@ from connector.providers.dropbox import files
 from connector.providers.dropbox.layout import Layout
 
 _HEAD: Final = "dropboxmq --creator-version 1.1 --type "
+_HEAD_SPACES: Final = _HEAD.count(" ")
 _odd = re.compile(r"\s|[\ud800-\udfff]").search
 
 
@@ -55,20 +56,26 @@ def format_record(moves: Iterable[Move]) -> bytes:
     """The text of a record, one line for each move."""
     lines = []
     for move in moves:
-        head = f"{_HEAD}{move.kind}"
-        paths = f"{move.source}{move.target or ''}{move.rollback or ''}{move.published or ''}"
-        if not (paths.isascii() and paths.isprintable() and " " not in paths) and _odd(paths):
-            head, move = f"{head} --encoding percent", _quoted(move)
-        line = f"{head} --message-file {move.source}"
-        if move.target is not None:
-            line += f" --commit-file {move.target}"
-        if move.rollback is not None:
-            line += f" --rollback-file {move.rollback}"
-        if move.published is not None:
-            line += f" --published {move.published}"
+        line, spaces = _line(f"{_HEAD}{move.kind}", move)
+        if not (line.isascii() and line.isprintable() and line.count(" ") == spaces):
+            paths = f"{move.source}{move.target or ''}{move.rollback or ''}{move.published or ''}"
+            if _odd(paths):
+                line, _ = _line(f"{_HEAD}{move.kind} --encoding percent", _quoted(move))
         lines.append(line)
     lines.append("")
     return os.fsencode("\n".join(lines))
+
+
+def _line(head: str, move: Move) -> tuple[str, int]:
+    """A line without its end, and the spaces it has where paths and key have none."""
+    line, spaces = f"{head} --message-file {move.source}", _HEAD_SPACES + 2
+    if move.target is not None:
+        line, spaces = f"{line} --commit-file {move.target}", spaces + 2
+    if move.rollback is not None:
+        line, spaces = f"{line} --rollback-file {move.rollback}", spaces + 2
+    if move.published is not None:
+        line, spaces = f"{line} --published {move.published}", spaces + 2
+    return line, spaces
 
 
 def _quoted(move: Move) -> Move:
