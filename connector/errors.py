@@ -7,10 +7,16 @@
     ├── DestinationError          correct the name of the queue or topic
     ├── UnknownDestination        the destination does not exist (yet): create it or correct its name
     ├── CapabilityError           this provider cannot do it: choose another, or do without
+    ├── SelectorError             correct the message selector
+    ├── SubscriptionError         another subscription, or a consumer of it, is in the way
+    ├── ClientIdError             another process has this client id: end it, or choose another id
+    ├── SessionStateError         this session, in this mode or state, does not do that
     ├── MalformedData             the body is not what its format or business object demands
     │   └── UnknownBusinessObject nobody can say which business object the body is
     ├── ProviderError             the provider failed; the adapter reconnects with back-off
-    │   └── SettlementError       a destination of ours cannot be written; nothing was lost
+    │   ├── SettlementError       a destination of ours cannot be written; nothing was lost
+    │   ├── ClaimLost             the message is not ours any more; it comes again, to us or another
+    │   └── TransactionRolledBack the commit was not possible; all of it was undone: do it again
     ├── PipelineError             Spark failed; what was in flight is settled from its journal
     └── ProcessAnswer             raised *by* business processes, to say something else than "done"
         ├── Unsubscribed          this process does not want the object
@@ -85,6 +91,31 @@ class CapabilityError(ConnectorError):
     """The provider, or this version of it, is not able to do what is asked. Raised at start."""
 
 
+class SelectorError(ConnectorError, ValueError):
+    """A message selector is not valid; says what was found, what was expected, and where.
+
+    Args:
+        text: what is wrong.
+        position: of the first wrong character in the selector, from 1.
+    """
+
+    def __init__(self, text: str, position: int) -> None:
+        super().__init__(text)
+        self.position = position
+
+
+class SubscriptionError(ConnectorError):
+    """A subscription cannot be made, attached to or removed as asked (seed 003); says what is in the way."""
+
+
+class ClientIdError(ConnectorError):
+    """The client id is in use: it is held by one process at a time."""
+
+
+class SessionStateError(ConnectorError):
+    """The session is closed, or its acknowledge mode does not have the operation."""
+
+
 class MalformedData(ConnectorError, ValueError):
     """A body cannot be read as its format or its business object demands.
 
@@ -103,6 +134,14 @@ class ProviderError(ConnectorError):
 
 class SettlementError(ProviderError):
     """A message could not be settled because a destination cannot be written. It stays claimed."""
+
+
+class ClaimLost(ProviderError):
+    """A claim was taken from its owner before it was settled; nothing was touched."""
+
+
+class TransactionRolledBack(ProviderError):
+    """A commit could not be done and became a rollback: sends are dropped, receives come again."""
 
 
 class PipelineError(ConnectorError):

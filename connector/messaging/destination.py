@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from connector.errors import DestinationError
 
+VIEWS = frozenset({"PROCESSING", "EXPIRED", "RECOVER-ERROR", "REJECT-ERROR"})
+"""Virtual destinations: ``orders~EXPIRED`` is what has expired in ``orders`` (reference dropbox-and-core, 1.2)."""
+
 RESERVED = frozenset({"topic-root", "dropboxmq", "global-read-lock"})
 """Names that the directory protocol keeps for itself (seed 000, "The Root")."""
 
@@ -31,12 +34,22 @@ class Destination:
     def is_queue(self) -> bool:
         return self.kind == "queue"
 
+    @property
+    def view(self) -> str:
+        """Which part of a queue a virtual destination shows, a value of :data:`VIEWS`; empty for others."""
+        return self.name.rpartition("~")[2] if "~" in self.name else ""
+
+    @property
+    def base(self) -> Destination:
+        """The queue that a virtual destination shows a part of; itself for others."""
+        return Destination(self.kind, self.name.partition("~")[0]) if "~" in self.name else self
+
     def __str__(self) -> str:
         return f"{self.kind}://{self.name}"
 
 
 def parse_destination(text: str) -> Destination:
-    """Reads ``queue://orders``, ``topic://prices`` or ``orders`` (a bare name is a queue).
+    """Reads ``queue://orders``, ``topic://prices``, ``orders`` (a bare name is a queue) or ``orders~EXPIRED``.
 
     Names are validated wherever they come from, message headers included, because a name becomes
     a directory (design, section 7).
@@ -49,10 +62,19 @@ def parse_destination(text: str) -> Destination:
         kind, name = "queue", text
     if kind not in ("queue", "topic"):
         raise DestinationError(f"{text!r} is no destination: {kind!r} is neither 'queue' nor 'topic'")
-    reason = _what_is_wrong(name)
+    base, tilde, view = name.partition("~")
+    reason = _what_is_wrong(base) or (_what_is_wrong_with_view(kind, view) if tilde else None)
     if reason:
         raise DestinationError(f"{text!r} is no destination: {reason}")
     return Destination(kind, name)
+
+
+def _what_is_wrong_with_view(kind: str, view: str) -> str | None:
+    if kind != "queue":
+        return "only queues have virtual destinations ('~')"
+    if view not in VIEWS:
+        return f"behind '~' stands one of {', '.join(sorted(VIEWS))}, not {view!r}"
+    return None
 
 
 def _what_is_wrong(name: str) -> str | None:
@@ -67,8 +89,6 @@ def _what_is_wrong(name: str) -> str | None:
             return f"a name has no {forbidden!r}"
     if name.startswith("."):
         return "a name does not begin with a dot"
-    if "~" in name:
-        return "'~' is kept for virtual destinations, which this version does not have"
     if name.casefold() in RESERVED:
         return f"{name!r} is reserved"
     try:

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message, PropertyValue
+from connector.messaging.selector import Selector
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +26,13 @@ class Capabilities:
     """What a provider is able to do. Asking for more is an error at start.
 
     Args:
-        topics, selectors, temporary_destinations: as their names say.
+        topics, selectors, temporary_destinations: as their names say; topics include every kind of
+            subscription.
         by_reference: a worker on another machine can load a claimed message by its reference.
         reliable: persistent messages survive a crash of every process.
         keeps_state: the provider's own storage holds outcome journals and the duplicate window.
+        distributed: several processes may use it together.
+        virtual_destinations: ``orders~EXPIRED`` and the like.
     """
 
     topics: bool = False
@@ -37,6 +41,61 @@ class Capabilities:
     by_reference: bool = True
     reliable: bool = True
     keeps_state: bool = True
+    distributed: bool = True
+    virtual_destinations: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSubscription:
+    """What a consumer of a topic asks for (seed 003). Two of them are the same where all details are.
+
+    Args:
+        topic: the topic.
+        name: of the subscription; empty for one that belongs to a single consumer and ends with it.
+        client_id: whose it is; names are unique within one client id. A subscription that is durable and
+            not shared needs one.
+        durable: it keeps messages while nobody consumes them.
+        shared: several consumers share its messages.
+        selector: text of a message selector; empty = all messages.
+        no_local: not the messages of its own connection.
+    """
+
+    topic: Destination
+    name: str = ""
+    client_id: str = ""
+    durable: bool = False
+    shared: bool = False
+    selector: str = ""
+    no_local: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionInfo:
+    """A subscription as it stands.
+
+    Args:
+        subscription: its details.
+        consumers: how many consume it now.
+        waiting, in_progress: its messages.
+    """
+
+    subscription: TopicSubscription
+    consumers: int
+    waiting: int
+    in_progress: int
+
+
+@dataclass(frozen=True, slots=True)
+class DestinationInfo:
+    """A destination as it stands; numbers of messages. Those of a topic are not yet distributed."""
+
+    destination: Destination
+    waiting: int = 0
+    in_progress: int = 0
+    processed: int = 0
+    expired: int = 0
+    error: int = 0
+    subscriptions: Sequence[SubscriptionInfo] = ()
 
 
 class Claim(Protocol):
@@ -131,12 +190,23 @@ class Poller(Protocol):
             ProviderError: the destination cannot be read.
         """
 
+    def close(self) -> None:
+        """Takes no more. A consumer leaves its subscription; one that is not durable ends with its last.
+
+        Repeatable. Claims taken before stay claims, to be settled or given back first where they are of a
+        subscription that ends.
+        """
+
 
 class Connection(Protocol):
-    """A provider as the driver sees it. Not thread-safe, except :meth:`close`."""
+    """A provider as one client sees it. For one thread, except :meth:`close`.
+
+    A topic has no messages of its own: what is sent to it is there for every subscription that it has at
+    that moment, for all of them or none, and for nobody where it has none.
+    """
 
     client_id: str
-    """Names this client in claims; unique for every start of every process."""
+    """Names this client in claims; unique for every start of every process. Not the client id of JMS."""
 
     @property
     def state_directory(self) -> str:
@@ -152,13 +222,58 @@ class Connection(Protocol):
     def journal_directory(self, client_id: str, instance: str) -> str:
         """Directory for the outcome journals of the tasks of one client."""
 
-    def poller(self, destination: Destination, in_progress: Destination | None = None) -> Poller:
-        """Takes from one destination; with ``in_progress``, taking is the move there.
+    def poller(
+        self,
+        source: Destination | TopicSubscription,
+        in_progress: Destination | None = None,
+        *,
+        selector: Selector | None = None,
+    ) -> Poller:
+        """Takes from a queue, or from a subscription, which is made or attached to by the rules of seed 003.
+
+        Args:
+            source: a queue, a virtual destination that is not ``PROCESSING``, or a subscription.
+            in_progress: taking is the move there; for queues only.
+            selector: of messages of a queue; the others stay. It is asked before a message is taken,
+                without its body. A subscription has its own.
 
         Raises:
             CapabilityError: the provider cannot poll it.
+            SelectorError: the selector of the subscription is not valid.
+            SubscriptionError: another subscription, or a consumer of it, is in the way.
             ProviderError: it cannot be made.
         """
+
+    def unsubscribe(self, name: str, client_id: str = "") -> None:
+        """Removes a durable subscription, shared or not, with its messages.
+
+        Raises:
+            SubscriptionError: there is none of this name, it has a consumer, or a message of it is not
+                acknowledged yet.
+        """
+
+    def subscriptions(self) -> Sequence[SubscriptionInfo]:
+        """All subscriptions, of every client, by topic and name."""
+
+    def destinations(self) -> Sequence[DestinationInfo]:
+        """All queues and topics, by kind and name; no virtual ones, and temporary ones of this client only."""
+
+    def temporary(self, kind: str) -> Destination:
+        """A new ``queue`` or ``topic`` that anybody may send to, and that ends with this connection.
+
+        Raises:
+            CapabilityError: the provider has none.
+        """
+
+    def delete_temporary(self, destination: Destination) -> None:
+        """Ends a temporary destination of this connection, with its messages.
+
+        Raises:
+            DestinationError: it is none, or somebody else's.
+        """
+
+    def wait(self, seconds: float) -> None:
+        """Waits until something may have come for a poller of this connection; ``seconds`` at most."""
 
     def check(self) -> None:
         """Whether the provider is still there; cheap, asked whenever nothing waits.
@@ -179,14 +294,18 @@ class Connection(Protocol):
         settlements: Sequence[Settlement],
         sends: Sequence[Prepared] = (),
         discards: Sequence[Prepared] = (),
+        *,
+        fenced: bool = False,
     ) -> None:
         """Settles all, or none: one commit record, synced once, then rolled forward.
 
         Args:
             settlements: of claims.
             sends, discards: prepared messages that belong to no claim.
+            fenced: look first whether every claim is still this client's.
 
         Raises:
+            ClaimLost: a claim is not (``fenced``, or there is but one); nothing has happened.
             SettlementError: before the commit point, nothing has happened; the text says which
                 destination cannot be written and what to do.
             ProviderError: after the commit point; whoever recovers finishes it.
@@ -233,10 +352,20 @@ class Provider(Protocol):
 
     capabilities: Capabilities
 
-    def connect(self, application: str = "", instance: str = "") -> Connection:
-        """A connection with a client id of its own; ``application`` and ``instance`` name an adapter.
+    def connect(
+        self, application: str = "", instance: str = "", *, client_id: str = "", origin: str = ""
+    ) -> Connection:
+        """A connection with a mark of its own, so that its claims are told from a neighbour's.
+
+        Args:
+            application, instance: name an adapter; its instances share subscriptions and client id.
+            client_id: of JMS, held as long as the connection lives; empty = none.
+            origin: whose messages are *local* for ``no_local``: connections of equal origin. Empty = the
+                client id, else this connection alone.
 
         Raises:
+            ClientIdError: another connection holds the client id (that of an adapter: one that is none
+                of its instances).
             ProviderError: the provider is out of reach.
         """
 

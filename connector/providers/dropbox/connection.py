@@ -150,7 +150,13 @@ class DropboxConnection:
 
     # -- taking ------------------------------------------------------------------------------------
 
-    def poller(self, destination: Destination, in_progress: Destination | None = None) -> QueuePoller:
+    def poller(
+        self,
+        source: Destination | TopicSubscription,
+        in_progress: Destination | None = None,
+        *,
+        selector: Selector | None = None,
+    ) -> QueuePoller:
         """Takes from a queue; with ``in_progress`` the claim is the move to that queue.
 
         Raises:
