@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from connector.errors import DestinationError
 
 VIEWS = frozenset({"PROCESSING", "EXPIRED", "RECOVER-ERROR", "REJECT-ERROR"})
-"""Virtual destinations: ``orders~EXPIRED`` is what has expired in ``orders`` (reference dropbox-and-core, 1.2)."""
+"""Virtual destinations: ``orders~EXPIRED`` is what has expired in ``orders``."""
 
 RESERVED = frozenset({"topic-root", "dropboxmq", "global-read-lock"})
 """Names that the directory protocol keeps for itself (seed 000, "The Root")."""
@@ -49,7 +49,7 @@ class Destination:
 
 
 def parse_destination(text: str) -> Destination:
-    """Reads ``queue://orders``, ``topic://prices``, ``orders`` (a bare name is a queue) or ``orders~EXPIRED``.
+    """Reads ``queue://orders``, ``topic://prices``, ``orders`` (a bare name is a queue), ``orders~EXPIRED``.
 
     Names are validated wherever they come from, message headers included, because a name becomes
     a directory (design, section 7).

@@ -256,7 +256,7 @@ class Connection(Protocol):
         """All subscriptions, of every client, by topic and name."""
 
     def destinations(self) -> Sequence[DestinationInfo]:
-        """All queues and topics, by kind and name; no virtual ones, and temporary ones of this client only."""
+        """All queues and topics, by kind and name; no virtual ones, temporary ones of this client only."""
 
     def temporary(self, kind: str) -> Destination:
         """A new ``queue`` or ``topic`` that anybody may send to, and that ends with this connection.

@@ -42,7 +42,9 @@ def test_kind_and_name_are_read_and_a_bare_name_is_a_queue(text: str, kind: str,
         ("queue://a\x07b", "control character"),
         ("queue://topic-root", "reserved"),
         ("queue://DropboxMQ", "reserved"),
-        ("queue://orders~PROCESSING", "virtual"),
+        ("queue://orders~DONE", "PROCESSING"),
+        ("topic://prices~EXPIRED", "only queues"),
+        ("queue://~EXPIRED", "empty"),
         ("queue://" + "x" * 201, "longer than 200 bytes"),
         ("queue://\ud800", "not valid Unicode"),
         ("mail://x", "neither 'queue' nor 'topic'"),
@@ -62,3 +64,14 @@ def test_an_accepted_name_is_one_directory_below_the_root_and_reads_back(name: s
     assert os.path.normpath(f"/base/{destination.name}") == f"/base/{destination.name}"
     assert os.path.dirname(f"/base/{destination.name}") == "/base"
     assert parse_destination(str(destination)) == destination
+
+
+def test_a_virtual_destination_shows_a_part_of_its_queue() -> None:
+    expired = parse_destination("orders~EXPIRED")
+    assert (expired.view, expired.base, str(expired)) == (
+        "EXPIRED",
+        parse_destination("orders"),
+        "queue://orders~EXPIRED",
+    )
+    plain = parse_destination("topic://prices")
+    assert (plain.view, plain.base) == ("", plain)

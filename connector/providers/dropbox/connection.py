@@ -19,7 +19,8 @@ from connector.errors import (
 )
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Capabilities, Claim, Prepared, Settlement
+from connector.messaging.provider import Capabilities, Claim, Prepared, Settlement, TopicSubscription
+from connector.messaging.selector import Selector
 from connector.providers.dropbox import codec, files
 from connector.providers.dropbox.access import DropboxAccessSpec, without_owner
 from connector.providers.dropbox.claims import DropboxClaim, Owner, QueuePoller, owned_name, split_tag
@@ -163,13 +164,13 @@ class DropboxConnection:
             CapabilityError: a topic.
             ProviderError: the folders of the queue cannot be made.
         """
-        if not destination.is_queue:
-            raise CapabilityError(f"{destination}: this version polls queues only")
+        if not isinstance(source, Destination) or not source.is_queue or source.view or selector:
+            raise CapabilityError(f"{source}: this version polls queues only")
         poller = QueuePoller(
             self.layout,
             self._headers,
             self.client_id,
-            destination,
+            source,
             in_progress,
             limit=self._provider.redelivery_limit or _NO_LIMIT,
             keep=self._provider.keep_processed != 0,
