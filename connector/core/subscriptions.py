@@ -1,0 +1,152 @@
+"""Who may attach to which subscription of a topic, and what becomes of one that is in the way (seed 003).
+
+Pure: a provider finds out what exists, under whatever lock it has for that, asks :func:`decide`, and does it.
+The names of durable subscriptions, shared or not, are one space within a client id; those of shared
+non-durable ones are another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from connector.errors import DestinationError, SubscriptionError
+from connector.messaging.provider import TopicSubscription
+
+
+@dataclass(frozen=True, slots=True)
+class Existing:
+    """A subscription that the provider found under the client id and name that are asked for.
+
+    Args:
+        subscription: its details.
+        consumers: of it now, those of the asking application not counted.
+        own: consumers of the asking application, other than the one that asks.
+    """
+
+    subscription: TopicSubscription
+    consumers: int
+    own: int = 0
+
+
+class Attach(Enum):
+    """What a provider does for a new consumer."""
+
+    CREATE = "create"
+    """Make the subscription: there is none."""
+    USE = "use"
+    """Attach to the one that exists."""
+    REPLACE = "replace"
+    """Remove the one that exists, its backlog is lost (the provider warns), and make it anew."""
+
+
+def check(wanted: TopicSubscription) -> None:
+    """Whether a subscription may be asked for at all; looks at nothing but itself.
+
+    Raises:
+        DestinationError: its destination is no topic.
+        SelectorError: its selector is not valid.
+        SubscriptionError: a name or client id that it needs is missing, or a name that means nothing.
+    """
+    if wanted.topic.kind != "topic":
+        raise DestinationError(f"'{wanted.topic}' is no topic: only topics have subscriptions")
+    kind = _kind(wanted)
+    if (wanted.durable or wanted.shared) and not wanted.name:
+        raise SubscriptionError(f"a {kind} subscription of {wanted.topic} needs a name")
+    if wanted.name and not (wanted.durable or wanted.shared):
+        raise SubscriptionError(
+            f"subscription {wanted.name!r} of {wanted.topic} has a name but is neither durable nor shared: "
+            "nobody could ever come back to it; leave out the name, or make it durable or shared"
+        )
+    if wanted.durable and not wanted.shared and not wanted.client_id:
+        raise SubscriptionError(
+            f"the durable subscription {wanted.name!r} of {wanted.topic} is not shared, so it belongs to one "
+            "client: give the connection a client id, or share the subscription"
+        )
+    if wanted.selector:
+        from connector.messaging.selector import compile_selector  # its grammar is loaded only when needed
+
+        compile_selector(wanted.selector)
+
+
+def decide(
+    wanted: TopicSubscription, durable: Existing | None, non_durable_shared: Existing | None
+) -> Attach:
+    """What a new consumer of ``wanted`` means for what exists.
+
+    Args:
+        wanted: passed :func:`check`.
+        durable: the durable subscription of that client id and name, shared or not.
+        non_durable_shared: the shared non-durable one of that client id and name.
+
+    Raises:
+        SubscriptionError: a subscription, or a consumer of it, is in the way.
+    """
+    if wanted.durable:
+        return _decide_durable(wanted, durable)
+    if wanted.shared:
+        return _decide_non_durable_shared(wanted, non_durable_shared)
+    return Attach.CREATE  # of one consumer, without a name: never in anybody's way
+
+
+def same_details(one: TopicSubscription, other: TopicSubscription) -> bool:
+    """Whether two subscriptions of one name get the same messages: topic, selector and no-local."""
+    return (one.topic, one.selector, one.no_local) == (other.topic, other.selector, other.no_local)
+
+
+def _decide_durable(wanted: TopicSubscription, found: Existing | None) -> Attach:
+    if found is None:
+        return Attach.CREATE
+    if found.subscription.shared != wanted.shared:
+        raise SubscriptionError(
+            f"{_title(wanted)} cannot be made: a {_kind(found.subscription)} subscription of that name "
+            f"exists, of {found.subscription.topic}; unsubscribe it first, or choose another name"
+        )
+    if found.consumers and not wanted.shared:
+        raise SubscriptionError(
+            f"{_title(wanted)} has a consumer already; only one at a time may have a subscription that is "
+            "not shared"
+        )
+    if same_details(found.subscription, wanted):
+        return Attach.USE
+    _refuse_while_consumed(wanted, found)
+    return Attach.REPLACE
+
+
+def _decide_non_durable_shared(wanted: TopicSubscription, found: Existing | None) -> Attach:
+    if found is None:
+        return Attach.CREATE
+    if same_details(found.subscription, wanted):
+        return Attach.USE
+    _refuse_while_consumed(wanted, found)
+    return Attach.REPLACE  # its last consumer has died: it has ended, only nobody has tidied it away yet
+
+
+def _refuse_while_consumed(wanted: TopicSubscription, found: Existing) -> None:
+    if found.consumers + found.own:
+        whose = "" if found.consumers else " of another instance of this application"
+        raise SubscriptionError(
+            f"{_title(wanted)} has {_differences(wanted, found.subscription)}, and consumers{whose}: "
+            "close them first, or ask for the subscription as it is"
+        )
+
+
+def _differences(wanted: TopicSubscription, found: TopicSubscription) -> str:
+    texts = []
+    if found.topic != wanted.topic:
+        texts.append(f"the topic {found.topic}")
+    if found.selector != wanted.selector:
+        texts.append(f"the selector {found.selector!r}" if found.selector else "no selector")
+    if found.no_local != wanted.no_local:
+        texts.append("no-local" if found.no_local else "messages of its own connection too")
+    return " and ".join(texts)
+
+
+def _kind(subscription: TopicSubscription) -> str:
+    shared = "shared " if subscription.shared else ""
+    return shared + ("durable" if subscription.durable else "non-durable")
+
+
+def _title(subscription: TopicSubscription) -> str:
+    whose = f" of client {subscription.client_id!r}" if subscription.client_id else ""
+    return f"the {_kind(subscription)} subscription {subscription.name!r}{whose}"
