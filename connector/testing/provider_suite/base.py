@@ -1,0 +1,148 @@
+"""What the parts of the suite share: fixtures, destinations, and the few steps that every test takes."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, ClassVar
+
+import pytest
+
+from connector.errors import UnknownDestination
+from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
+from connector.messaging.provider import (
+    Capabilities,
+    Claim,
+    Connection,
+    Leftover,
+    MessageAccess,
+    Poller,
+    Provider,
+    Settlement,
+)
+
+ORDERS = parse_destination("queue://orders")
+NOTES = parse_destination("queue://notes")
+ARCHIVE = parse_destination("queue://archive")
+IN_PROGRESS = parse_destination("queue://in-progress")
+PRICES = parse_destination("topic://prices")
+NO_LIMIT = 1 << 40
+
+Connect = Callable[..., Connection]
+
+
+class SuiteBase:
+    """Fixtures and helpers; the fixtures ``provider`` and ``unwritable`` are the subclass's."""
+
+    patience: ClassVar[float] = 5.0
+    """Seconds after which a message that somebody sent or gave back is seen by everybody."""
+
+    delivery_mode: int
+    """The one that the provider takes: persistent, unless it is not reliable."""
+
+    @pytest.fixture
+    def provider(self) -> Provider:
+        """The provider under test, empty."""
+        raise NotImplementedError("override the fixture 'provider'")
+
+    @pytest.fixture
+    def unwritable(self, provider: Provider) -> Any:
+        """A destination to which nothing can be sent, though its name is right."""
+        raise NotImplementedError("override the fixture 'unwritable'")
+
+    @pytest.fixture
+    def capabilities(self, provider: Provider) -> Capabilities:
+        return provider.capabilities
+
+    @pytest.fixture(autouse=True)
+    def _delivery_mode(self, capabilities: Capabilities) -> None:
+        self.delivery_mode = PERSISTENT if capabilities.reliable else NON_PERSISTENT
+
+    @pytest.fixture
+    def connect(self, provider: Provider) -> Iterator[Connect]:
+        """Opens connections, which end with the test."""
+        opened: list[Connection] = []
+
+        def open_connection(application: str = "suite", instance: str = "", **options: str) -> Connection:
+            connection = provider.connect(application, instance or f"instance-{len(opened)}", **options)
+            opened.append(connection)
+            return connection
+
+        yield open_connection
+        for connection in opened:
+            connection.abandon()
+
+    @pytest.fixture
+    def connection(self, connect: Connect) -> Connection:
+        """One connection."""
+        return connect()
+
+    def message(self, body: bytes = b"", message_class: str = "T", **headers: Any) -> Message:
+        """A message that the provider takes."""
+        headers.setdefault("delivery_mode", self.delivery_mode)
+        return Message(body, message_class, **headers)
+
+    def text(self, body: str, **headers: Any) -> Message:
+        """A text message that the provider takes."""
+        return self.message(body.encode(), **headers)
+
+    def send(
+        self, connection: Connection, destination: Destination, *bodies: str, **headers: Any
+    ) -> list[str]:
+        """Sends text messages in one go; returns their ids."""
+        return connection.send(destination, [self.text(body, **headers) for body in bodies])
+
+    @staticmethod
+    def take(poller: Poller, cycle: int = 1, sequence: int = 0) -> Claim:
+        """Takes a message that is there."""
+        claim = poller.take(cycle, sequence)
+        assert claim is not None
+        return claim
+
+    def take_soon(self, poller: Poller, cycle: int = 1, sequence: int = 0) -> Claim:
+        """Takes a message that another has sent or given back, or that was given back."""
+        deadline = time.monotonic() + self.patience
+        while (claim := poller.take(cycle, sequence)) is None:
+            assert time.monotonic() < deadline, f"nothing came to {poller.destination}"
+            time.sleep(0.01)
+        return claim
+
+    @staticmethod
+    def access(connection: Connection) -> MessageAccess:
+        """What a task has of a connection: made from a recipe that was sent to it."""
+        spec = pickle.loads(pickle.dumps(connection.access()))  # a pickle of our own
+        access: MessageAccess = spec.open()
+        return access
+
+    def load(self, connection: Connection, claim: Claim) -> Message:
+        return self.access(connection).load(claim.reference, NO_LIMIT)
+
+    def drain(self, connection: Connection, destination: Any) -> list[str]:
+        """The bodies of all that waits, taken and settled, in the order of taking."""
+        poller = connection.poller(destination)
+        found: list[str] = []
+        while (claim := poller.take(1, len(found))) is not None:
+            found.append(self.load(connection, claim).body.decode())
+            connection.settle([Settlement(claim)])
+        return found
+
+    @staticmethod
+    def bodies(connection: Connection, destination: Any) -> list[str]:
+        return [message.body.decode() for message in connection.browse(destination)]
+
+    def visible(self, connection: Connection, destination: Any) -> list[str]:
+        """As :meth:`bodies`; nothing where there is no such destination yet."""
+        with suppress(UnknownDestination):
+            return self.bodies(connection, destination)
+        return []
+
+    @staticmethod
+    def end_all(leftovers: Iterator[Leftover], *, expected: int) -> None:
+        """Deals with dead clients: all back to their queues."""
+        found: Sequence[Leftover] = list(leftovers)
+        assert len(found) == expected
+        for leftover in found:
+            leftover.forget()

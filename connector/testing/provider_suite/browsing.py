@@ -1,0 +1,46 @@
+"""Looking takes nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from connector.errors import (
+    UnknownDestination,
+)
+from connector.messaging.destination import parse_destination
+from connector.messaging.provider import Connection
+from connector.testing.provider_suite.base import (
+    ORDERS,
+    SuiteBase,
+)
+
+
+class Browsing(SuiteBase):
+    """See the module."""
+
+    def test_browsing_shows_what_waits_and_what_is_claimed_in_the_order_of_taking(
+        self, connection: Connection
+    ) -> None:
+        for number, priority in enumerate((4, 9, 4, 0, 9)):
+            connection.send(ORDERS, [self.text(str(number), priority=priority)])
+        before = self.bodies(connection, ORDERS)
+        poller = connection.poller(ORDERS)
+        claims = [self.take(poller, sequence=n) for n in range(3)]
+        assert self.bodies(connection, ORDERS) == before
+        claims += [self.take(poller, sequence=n) for n in range(3, 5)]
+        assert [self.load(connection, claim).body.decode() for claim in claims] == before
+
+    def test_browsing_takes_nothing_and_shows_all_headers(self, connection: Connection) -> None:
+        message = self.text("body", correlation_id="c1", type="T1")
+        message.set_property("p", 1, "byte")
+        (identity,) = connection.send(ORDERS, [message])
+        for _ in range(2):
+            (seen,) = connection.browse(ORDERS)
+            assert (seen.message_id, seen.correlation_id, seen.type) == (identity, "c1", "T1")
+            assert (seen.properties, seen.property_types) == ({"p": 1}, {"p": "byte"})
+            assert (seen.body, seen.destination) == (b"body", str(ORDERS))
+        assert self.drain(connection, ORDERS) == ["body"]
+
+    def test_an_unknown_destination_cannot_be_browsed(self, connection: Connection) -> None:
+        with pytest.raises(UnknownDestination, match="no-such-queue"):
+            list(connection.browse(parse_destination("queue://no-such-queue")))

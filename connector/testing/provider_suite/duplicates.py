@@ -1,0 +1,57 @@
+"""What tells a message that came twice from two messages."""
+
+from __future__ import annotations
+
+from connector.messaging.provider import Connection, Provider, Settlement
+from connector.state.duplicates import DuplicateWindow
+from connector.testing.provider_suite.base import (
+    ARCHIVE,
+    NOTES,
+    ORDERS,
+    Connect,
+    SuiteBase,
+)
+
+
+class Duplicates(SuiteBase):
+    """See the module."""
+
+    def test_the_duplicate_key_stays_when_a_message_comes_again(self, connection: Connection) -> None:
+        connection.send(ORDERS, [self.text("body")])
+        poller = connection.poller(ORDERS)
+        claim = self.take(poller)
+        key = claim.duplicate_key
+        connection.settle([Settlement(claim, give_back=True, delivery_count=1)])
+        assert self.take_soon(poller, sequence=1).duplicate_key == key
+
+    def test_two_messages_never_share_a_duplicate_key(self, connection: Connection) -> None:
+        for destination in (ORDERS, NOTES):
+            connection.send(destination, [self.text("same") for _ in range(3)])
+        keys = {
+            self.take(poller, sequence=n).duplicate_key
+            for poller in (connection.poller(ORDERS), connection.poller(NOTES))
+            for n in range(3)
+        }
+        assert len(keys) == 6
+
+    def test_published_keys_are_in_the_window_of_every_instance(
+        self, provider: Provider, connect: Connect
+    ) -> None:
+        first, second = connect(), connect()
+        first.send(ORDERS, [self.text(str(n)) for n in range(3)])
+        poller = first.poller(ORDERS)
+        claims = [self.take(poller, sequence=n) for n in range(3)]
+        keys = [claim.duplicate_key for claim in claims]
+        if not provider.capabilities.keeps_state:
+            return
+        first.settle(
+            [
+                Settlement(claims[0], copy_to=ARCHIVE, published=keys[0]),
+                Settlement(claims[1], published=keys[1]),
+                Settlement(claims[2], give_back=True, delivery_count=1),
+            ]
+        )
+        window = DuplicateWindow(
+            second.window_directory, second.state_directory, second.client_id, 100, second.published_keys
+        )
+        assert [key in window for key in keys] == [True, True, False]

@@ -1,0 +1,93 @@
+"""Taking as a move to an in-progress destination."""
+
+from __future__ import annotations
+
+from connector.messaging.provider import Connection, Settlement
+from connector.testing.provider_suite.base import (
+    ARCHIVE,
+    IN_PROGRESS,
+    ORDERS,
+    Connect,
+    SuiteBase,
+)
+
+
+class InProgress(SuiteBase):
+    """See the module."""
+
+    def test_taking_into_an_in_progress_destination_is_the_move_there(self, connection: Connection) -> None:
+        message = self.text("body", type="T1")
+        message.set_property("p", "v")
+        (identity,) = connection.send(ORDERS, [message])
+        claim = self.take(connection.poller(ORDERS, IN_PROGRESS))
+        assert claim.destination == ORDERS
+        assert self.bodies(connection, ORDERS) == []
+        (seen,) = connection.browse(IN_PROGRESS)
+        assert seen.message_id == claim.message_id == identity
+        got = self.load(connection, claim)
+        assert (got.body, got.type, got.properties) == (b"body", "T1", {"p": "v"})
+
+    def test_a_message_in_progress_settles_like_any_other(self, connection: Connection) -> None:
+        connection.send(ORDERS, [self.text(str(n)) for n in range(3)])
+        poller = connection.poller(ORDERS, IN_PROGRESS)
+        claims = [self.take(poller, sequence=n) for n in range(3)]
+        connection.settle(
+            [
+                Settlement(claims[0], copy_to=ARCHIVE, properties={"connector_outcome": "published"}),
+                Settlement(claims[1]),
+                Settlement(claims[2], give_back=True, delivery_count=1),
+            ]
+        )
+        assert self.bodies(connection, IN_PROGRESS) == []
+        (copy,) = connection.browse(ARCHIVE)
+        assert (copy.body, copy.properties) == (b"0", {"connector_outcome": "published"})
+        again = self.take_soon(poller, sequence=3)
+        got = self.load(connection, again)
+        assert (again.delivery_count, got.body, got.properties) == (1, b"2", {})
+
+    def test_headers_of_any_length_survive_an_in_progress_destination(self, connection: Connection) -> None:
+        message = self.text("body", type="t" * 500)
+        message.set_property("p", "v" * 500)
+        connection.send(ORDERS, [message])
+        poller = connection.poller(ORDERS, IN_PROGRESS)
+        for count in range(3):
+            claim = self.take_soon(poller, sequence=count)
+            got = self.load(connection, claim)
+            assert (got.type, got.properties, got.delivery_count) == (
+                message.type,
+                message.properties,
+                count + 1,
+            )
+            connection.settle([Settlement(claim, give_back=True, delivery_count=count + 1)])
+        (seen,) = connection.browse(ORDERS)
+        assert (seen.type, seen.properties) == (message.type, message.properties)
+
+    def test_a_dead_clients_message_in_progress_is_adopted_as_one_more_delivery(
+        self, connect: Connect
+    ) -> None:
+        first, second = connect(), connect()
+        first.send(ORDERS, [self.text("body", type="T1")])
+        self.take(first.poller(ORDERS, IN_PROGRESS), cycle=1, sequence=0)
+        first.abandon()
+        (leftover,) = second.leftovers(IN_PROGRESS, at_start=True)
+        (claim,) = leftover.claims
+        assert claim.destination == ORDERS
+        adopted = second.adopt(claim, 7, 9)
+        assert adopted is not None
+        leftover.forget()
+        assert (adopted.cycle, adopted.sequence, adopted.destination) == (7, 9, ORDERS)
+        assert (adopted.delivery_count, adopted.message_id) == (1, claim.message_id)
+        got = self.load(second, adopted)
+        assert (got.body, got.type, got.delivery_count) == (b"body", "T1", 2)
+        assert second.adopt(claim, 7, 10) is None
+        second.settle([Settlement(adopted, copy_to=ARCHIVE)])
+        assert self.bodies(second, ARCHIVE) == ["body"]
+        assert self.bodies(second, IN_PROGRESS) == []
+
+    def test_a_message_in_progress_that_nobody_took_has_no_owner(self, connect: Connect) -> None:
+        first, second = connect(), connect()
+        first.send(ORDERS, [self.text("owned")])
+        self.take(first.poller(ORDERS, IN_PROGRESS))
+        first.send(IN_PROGRESS, [self.text("from before")])
+        (claim,) = second.unowned(IN_PROGRESS)
+        assert self.load(second, claim).body == b"from before"

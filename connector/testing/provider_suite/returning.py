@@ -1,0 +1,66 @@
+"""Negative acknowledgement: what is given back comes again, counted."""
+
+from __future__ import annotations
+
+from connector.messaging.message import PropertyValue
+from connector.messaging.provider import Connection, Settlement
+from connector.testing.provider_suite.base import (
+    ORDERS,
+    Connect,
+    SuiteBase,
+)
+
+
+class Returning(SuiteBase):
+    """See the module."""
+
+    def test_an_untouched_message_comes_back_as_it_was(self, connection: Connection) -> None:
+        connection.send(ORDERS, [self.text("body", type="T1")])
+        poller = connection.poller(ORDERS)
+        claim = self.take(poller)
+        before = self.load(connection, claim)
+        connection.settle([Settlement(claim, give_back=True, delivery_count=claim.delivery_count)])
+        again = self.take_soon(poller, sequence=1)
+        assert again.delivery_count == 0
+        assert self.load(connection, again) == before
+
+    def test_deliveries_are_counted_over_any_number_of_returns(self, connection: Connection) -> None:
+        connection.send(ORDERS, [self.text("body")])
+        poller = connection.poller(ORDERS)
+        for count in range(12):
+            claim = self.take_soon(poller, sequence=count)
+            got = self.load(connection, claim)
+            assert (claim.delivery_count, got.delivery_count, got.redelivered) == (
+                count,
+                count + 1,
+                count > 0,
+            )
+            connection.settle([Settlement(claim, give_back=True, delivery_count=count + 1)])
+
+    def test_a_returned_message_is_again_before_the_younger_ones(self, connection: Connection) -> None:
+        connection.send(ORDERS, [self.text(str(n)) for n in range(3)])
+        poller = connection.poller(ORDERS)
+        claim = self.take(poller)
+        connection.settle([Settlement(claim, give_back=True, delivery_count=1)])
+        assert self.load(connection, self.take_soon(poller, sequence=1)).body == b"0"
+
+    def test_what_one_client_returns_another_takes(self, connect: Connect) -> None:
+        first, second = connect(), connect()
+        first.send(ORDERS, [self.text("body")])
+        claim = self.take(first.poller(ORDERS))
+        poller = second.poller(ORDERS)
+        assert poller.take(1, 0) is None
+        first.settle([Settlement(claim, give_back=True, delivery_count=1)])
+        assert self.take_soon(poller).delivery_count == 1
+
+    def test_a_returned_message_carries_the_properties_it_was_given(self, connection: Connection) -> None:
+        connection.send(ORDERS, [self.text("body")])
+        poller = connection.poller(ORDERS)
+        for number, value in enumerate(("a", "a;b")):
+            claim = self.take_soon(poller, sequence=number)
+            properties: dict[str, PropertyValue] = {"connector_delivered": value}
+            connection.settle(
+                [Settlement(claim, give_back=True, delivery_count=number, properties=properties)]
+            )
+        got = self.load(connection, self.take_soon(poller, sequence=2))
+        assert got.properties == {"connector_delivered": "a;b"}

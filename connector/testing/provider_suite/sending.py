@@ -1,0 +1,145 @@
+"""What is sent arrives as it was: headers, properties, bodies, all of a batch or none."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from connector.errors import (
+    CapabilityError,
+    ProviderError,
+)
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import MESSAGE_CLASSES, NON_PERSISTENT, Message, PropertyValue
+from connector.messaging.provider import Connection, Provider
+from connector.testing.provider_suite.base import (
+    ORDERS,
+    Connect,
+    SuiteBase,
+)
+
+_TYPED: dict[str, tuple[PropertyValue, ...]] = {
+    "boolean": (True, False),
+    "byte": (-128, 127),
+    "short": (-32768, 32767),
+    "int": (-(1 << 31), (1 << 31) - 1),
+    "long": (-(1 << 63), (1 << 63) - 1),
+    "float": (0.5, -1.17549435e-38, float("inf")),
+    "double": (0.1, -1e-300, float("-inf")),
+    "string": ("", "a b", "Zoë 💶 \x01\n&=+%.;/~", "x" * 300),
+}
+
+
+class Sending(SuiteBase):
+    """See the module."""
+
+    def test_headers_arrive_as_they_were_sent(self, connection: Connection) -> None:
+        far = 4102444800000
+        sent = self.text(
+            "body",
+            correlation_id="c.1 é",
+            reply_to="queue://replies",
+            type="T.1/ü",
+            delivery_mode=NON_PERSISTENT,
+            priority=7,
+            expiration=far,
+        )
+        before = time.time_ns() // 1_000_000
+        (identity,) = connection.send(ORDERS, [sent])
+        after = time.time_ns() // 1_000_000
+        got = self.load(connection, self.take(connection.poller(ORDERS)))
+        assert got.message_id == identity
+        assert identity.startswith("ID:")
+        assert before <= got.timestamp <= after
+        for name in ("correlation_id", "reply_to", "type", "delivery_mode", "priority", "expiration"):
+            assert getattr(got, name) == getattr(sent, name), name
+        assert (got.delivery_count, got.redelivered) == (1, False)
+
+    def test_headers_that_are_not_set_stay_so(self, connection: Connection) -> None:
+        connection.send(ORDERS, [self.message()])
+        got = self.load(connection, self.take(connection.poller(ORDERS)))
+        assert (got.correlation_id, got.reply_to, got.type, got.expiration) == (None, None, None, 0)
+        assert got.priority == 4
+        assert got.properties == {}
+
+    @pytest.mark.parametrize("kind", _TYPED)
+    def test_properties_keep_their_types_and_values(self, connection: Connection, kind: str) -> None:
+        message = self.text("body")
+        for number, value in enumerate(_TYPED[kind]):
+            message.set_property(f"p.{number} é", value, kind)
+        connection.send(ORDERS, [message])
+        got = self.load(connection, self.take(connection.poller(ORDERS)))
+        assert got.properties == message.properties
+        assert got.property_types == message.property_types
+        assert [type(value) for value in got.properties.values()] == [
+            type(value) for value in message.properties.values()
+        ]
+
+    @pytest.mark.parametrize(
+        "body",
+        [b"", b"\0", bytes(range(256)), "Zoë 💶\r\n".encode(), b"\xff\xfe", b"x" * (1 << 20)],
+        ids=["empty", "zero", "every byte", "text", "no unicode", "1 MiB"],
+    )
+    def test_bodies_arrive_byte_for_byte(self, connection: Connection, body: bytes) -> None:
+        connection.send(ORDERS, [self.message(body, "B")])
+        got = self.load(connection, self.take(connection.poller(ORDERS)))
+        assert got.body == body
+
+    @pytest.mark.parametrize("letter", MESSAGE_CLASSES)
+    def test_every_message_class_arrives_as_such(self, connection: Connection, letter: str) -> None:
+        connection.send(ORDERS, [self.message(b"1", letter)])
+        assert self.load(connection, self.take(connection.poller(ORDERS))).message_class == letter
+
+    def test_headers_of_any_length_arrive(self, connection: Connection) -> None:
+        message = self.text("body", correlation_id="c" * 3000, type="t" * 3000)
+        message.set_property("reason", "r" * 8192)
+        (identity,) = connection.send(ORDERS, [message])
+        claim = self.take(connection.poller(ORDERS))
+        got = self.load(connection, claim)
+        assert (got.correlation_id, got.type, got.properties) == ("c" * 3000, "t" * 3000, message.properties)
+        assert got.message_id == claim.message_id == identity
+
+    def test_ids_are_unique_among_all_clients(self, connect: Connect) -> None:
+        connections = [connect() for _ in range(3)]
+        ids = [
+            identity
+            for c in connections
+            for identity in c.send(ORDERS, [self.text(str(n)) for n in range(50)])
+        ]
+        assert len(set(ids)) == 150
+
+    def test_several_messages_become_visible_all_or_none(self, connection: Connection) -> None:
+        def broken() -> Iterator[Message]:
+            yield self.text("first")
+            yield self.text("second")
+            raise RuntimeError("the source of the messages broke")
+
+        connection.send(ORDERS, [self.text("before")])
+        with pytest.raises(RuntimeError):
+            connection.send(ORDERS, broken())
+        assert self.bodies(connection, ORDERS) == ["before"]
+        connection.send(ORDERS, [self.text("first"), self.text("second")])
+        assert self.bodies(connection, ORDERS) == ["before", "first", "second"]
+
+    def test_what_cannot_be_sent_is_an_error_of_the_provider(
+        self, connection: Connection, unwritable: Any
+    ) -> None:
+        for count in (1, 2):
+            with pytest.raises(ProviderError) as refused:
+                connection.send(unwritable, [self.text(str(n)) for n in range(count)])
+            assert unwritable.name in str(refused.value)
+
+    def test_topics_are_refused_by_a_provider_without_them(
+        self, provider: Provider, connection: Connection
+    ) -> None:
+        prices = parse_destination("topic://prices")
+        if provider.capabilities.topics:
+            connection.send(prices, [self.text("nobody listens")])
+            return
+        with pytest.raises(CapabilityError):
+            connection.send(prices, [self.text("1")])
+        with pytest.raises(CapabilityError):
+            connection.poller(prices)

@@ -1,0 +1,80 @@
+"""What a Spark task does with a provider: load by reference, prepare, discard."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from connector.errors import (
+    MalformedData,
+)
+from connector.messaging.provider import Connection, Settlement
+from connector.testing.provider_suite.base import (
+    NO_LIMIT,
+    NOTES,
+    ORDERS,
+    SuiteBase,
+)
+
+
+class Tasks(SuiteBase):
+    """See the module."""
+
+    def test_a_worker_reads_a_claim_by_its_reference(self, connection: Connection) -> None:
+        connection.send(ORDERS, [self.text("body")])
+        claim = self.take(connection.poller(ORDERS))
+        access = self.access(connection)
+        access.check()
+        reference = pickle.loads(pickle.dumps(claim.reference))  # a pickle of our own
+        assert access.load(reference, NO_LIMIT).body == b"body"
+
+    def test_a_body_larger_than_allowed_is_malformed_and_one_just_as_large_is_not(
+        self, connection: Connection
+    ) -> None:
+        connection.send(ORDERS, [self.text("12345")])
+        claim = self.take(connection.poller(ORDERS))
+        access = self.access(connection)
+        assert access.load(claim.reference, 5).body == b"12345"
+        with pytest.raises(MalformedData, match="5 bytes"):
+            access.load(claim.reference, 4)
+
+    def test_a_settled_message_cannot_be_read_any_more(self, connection: Connection) -> None:
+        connection.send(ORDERS, [self.text("body")])
+        claim = self.take(connection.poller(ORDERS))
+        reference = claim.reference
+        connection.settle([Settlement(claim)])
+        with pytest.raises(LookupError):
+            self.access(connection).load(reference, NO_LIMIT)
+
+    def test_a_prepared_message_is_seen_by_nobody_until_it_is_committed(self, connection: Connection) -> None:
+        connection.send(ORDERS, [self.text("body")])
+        claim = self.take(connection.poller(ORDERS))
+        access = self.access(connection)
+        message = self.text("prepared", correlation_id="c1")
+        message.set_property("p", 1, "short")
+        prepared = pickle.loads(pickle.dumps(access.prepare(NOTES, message, "key")))  # a pickle of our own
+        access.sync()
+        assert self.visible(connection, NOTES) == []
+        assert connection.poller(NOTES).take(1, 1) is None
+        connection.settle([Settlement(claim, sends=[prepared])])
+        (seen,) = connection.browse(NOTES)
+        assert (seen.body, seen.correlation_id) == (b"prepared", "c1")
+        assert seen.property_types == {"p": "short"}
+        assert (seen.message_id or "").startswith("ID:")
+
+    def test_preparing_again_under_one_key_replaces(self, connection: Connection) -> None:
+        connection.send(ORDERS, [self.text("body")])
+        claim = self.take(connection.poller(ORDERS))
+        access = self.access(connection)
+        access.prepare(NOTES, self.text("first"), "key")
+        prepared = access.prepare(NOTES, self.text("second"), "key")
+        access.sync()
+        connection.settle([Settlement(claim, sends=[prepared])])
+        assert self.bodies(connection, NOTES) == ["second"]
+
+    def test_a_discarded_message_is_never_sent(self, connection: Connection) -> None:
+        access = self.access(connection)
+        access.discard(access.prepare(NOTES, self.text("discarded"), "key"))
+        access.sync()
+        assert self.visible(connection, NOTES) == []
