@@ -4,13 +4,13 @@ A channel is a pair: *which message is in which state* and *where its body lies*
 state is the folder that the file is in, so a transition is a rename; the table here is what every
 local provider has to follow.
 
-===============  ======================  ==================================================
+===============  ======================  ==============================================================
 state            dropbox folder          leaves it by
-===============  ======================  ==================================================
+===============  ======================  ==============================================================
 NOT_COMMITTED    ``working/``            commit, rollback, expiry (rolls back)
 NEW              ``target/``             claim, expiry
-DELIVERED        ``processing/``         acknowledge, give back (claimable again), in doubt
-===============  ======================  ==================================================
+DELIVERED        ``processing/``         acknowledge, give back (claimable again), expiry, in doubt
+===============  ======================  ==============================================================
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from enum import Enum
 from typing import Final
 
 
-class ChannelState(Enum):
-    """Where a message stands in its channel."""
+class MessageState(Enum):
+    """Where a message stands in its channel (seed 001, section 5)."""
 
     NOT_COMMITTED = "not committed"
     NEW = "new"
@@ -42,15 +42,16 @@ class Transition(Enum):
 
 
 TRANSITIONS: Final = {
-    (None, Transition.PREPARE): ChannelState.NOT_COMMITTED,
-    (None, Transition.SEND): ChannelState.NEW,
-    (ChannelState.NOT_COMMITTED, Transition.COMMIT): ChannelState.NEW,
-    (ChannelState.NOT_COMMITTED, Transition.ROLLBACK): ChannelState.REMOVED,
-    (ChannelState.NOT_COMMITTED, Transition.EXPIRE): ChannelState.REMOVED,
-    (ChannelState.NEW, Transition.CLAIM): ChannelState.DELIVERED,
-    (ChannelState.NEW, Transition.EXPIRE): ChannelState.REMOVED,
-    (ChannelState.DELIVERED, Transition.ACKNOWLEDGE): ChannelState.REMOVED,
-    (ChannelState.DELIVERED, Transition.GIVE_BACK): ChannelState.NEW,
+    (None, Transition.PREPARE): MessageState.NOT_COMMITTED,
+    (None, Transition.SEND): MessageState.NEW,
+    (MessageState.NOT_COMMITTED, Transition.COMMIT): MessageState.NEW,
+    (MessageState.NOT_COMMITTED, Transition.ROLLBACK): MessageState.REMOVED,
+    (MessageState.NOT_COMMITTED, Transition.EXPIRE): MessageState.REMOVED,
+    (MessageState.NEW, Transition.CLAIM): MessageState.DELIVERED,
+    (MessageState.NEW, Transition.EXPIRE): MessageState.REMOVED,
+    (MessageState.DELIVERED, Transition.ACKNOWLEDGE): MessageState.REMOVED,
+    (MessageState.DELIVERED, Transition.GIVE_BACK): MessageState.NEW,
+    (MessageState.DELIVERED, Transition.EXPIRE): MessageState.REMOVED,
 }
 """(from, transition) -> to; what is not in it does not happen. ``None`` = not in the channel."""
 

@@ -7,14 +7,14 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connector.core.state import TRANSITIONS, ChannelState, Transition, order_key
+from connector.core.state import TRANSITIONS, MessageState, Transition, order_key
 
 _WAYS = {(state, transition): to for (state, transition), to in TRANSITIONS.items()}
 
 
-def _walks(length: int) -> list[list[ChannelState]]:
+def _walks(length: int) -> list[list[MessageState]]:
     """Every history of a message of at most ``length`` steps."""
-    walks: list[list[ChannelState]] = [[to] for (state, _), to in _WAYS.items() if state is None]
+    walks: list[list[MessageState]] = [[to] for (state, _), to in _WAYS.items() if state is None]
     found = list(walks)
     for _ in range(length):
         walks = [[*walk, to] for walk in walks for (state, _), to in _WAYS.items() if state is walk[-1]]
@@ -23,28 +23,28 @@ def _walks(length: int) -> list[list[ChannelState]]:
 
 
 def test_what_is_removed_never_comes_back() -> None:
-    assert [transition for state, transition in _WAYS if state is ChannelState.REMOVED] == []
+    assert [transition for state, transition in _WAYS if state is MessageState.REMOVED] == []
 
 
 def test_nothing_is_delivered_before_it_was_new() -> None:
     for walk in _walks(6):
         for before, after in itertools.pairwise(walk):
-            if after is ChannelState.DELIVERED:
-                assert before is ChannelState.NEW
+            if after is MessageState.DELIVERED:
+                assert before is MessageState.NEW
 
 
 def test_a_message_is_delivered_again_only_after_it_was_given_back() -> None:
-    into_new = {transition for (state, transition), to in _WAYS.items() if to is ChannelState.NEW and state}
+    into_new = {transition for (state, transition), to in _WAYS.items() if to is MessageState.NEW and state}
     assert into_new == {Transition.COMMIT, Transition.GIVE_BACK}
 
 
 def test_from_every_state_a_message_can_leave_the_channel() -> None:
-    for state in (ChannelState.NOT_COMMITTED, ChannelState.NEW, ChannelState.DELIVERED):
+    for state in (MessageState.NOT_COMMITTED, MessageState.NEW, MessageState.DELIVERED):
         reached, front = {state}, {state}
         while front:
             front = {to for (source, _), to in _WAYS.items() if source in front} - reached
             reached |= front
-        assert ChannelState.REMOVED in reached
+        assert MessageState.REMOVED in reached
 
 
 @given(
