@@ -22,14 +22,22 @@ from __future__ import annotations
 
 from connector.testing.provider_suite.browsing import Browsing
 from connector.testing.provider_suite.duplicates import Duplicates
+from connector.testing.provider_suite.fencing import Fencing
 from connector.testing.provider_suite.in_progress import InProgress
+from connector.testing.provider_suite.lasting import Lasting
 from connector.testing.provider_suite.recovery import Recovery
 from connector.testing.provider_suite.returning import Returning
 from connector.testing.provider_suite.sending import Sending
 from connector.testing.provider_suite.settling import Settling
+from connector.testing.provider_suite.subscription_names import SubscriptionNames
+from connector.testing.provider_suite.subscription_rules import SubscriptionRules
+from connector.testing.provider_suite.subscriptions import Subscriptions
 from connector.testing.provider_suite.taking import Taking
 from connector.testing.provider_suite.tasks import Tasks
+from connector.testing.provider_suite.temporary import Temporary, TemporaryRefused
+from connector.testing.provider_suite.topics import Topics, TopicsRefused
 from connector.testing.provider_suite.transactions import Transactions
+from connector.testing.provider_suite.virtual import Virtual, VirtualRefused
 
 
 class ProviderSuite(
@@ -38,10 +46,21 @@ class ProviderSuite(
     Browsing,
     Returning,
     Settling,
+    Fencing,
     Transactions,
     Tasks,
     Duplicates,
     Recovery,
     InProgress,
+    Lasting,
+    TopicsRefused,
+    Topics,
+    Subscriptions,
+    SubscriptionRules,
+    SubscriptionNames,
+    TemporaryRefused,
+    Temporary,
+    VirtualRefused,
+    Virtual,
 ):
     """Override the fixtures ``provider`` and ``unwritable``; see the module."""

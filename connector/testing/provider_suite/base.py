@@ -6,7 +6,8 @@ import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, ClassVar
+from functools import partial, wraps
+from typing import Any, ClassVar, TypeVar
 
 import pytest
 
@@ -22,6 +23,7 @@ from connector.messaging.provider import (
     Poller,
     Provider,
     Settlement,
+    TopicSubscription,
 )
 
 ORDERS = parse_destination("queue://orders")
@@ -34,14 +36,45 @@ NO_LIMIT = 1 << 40
 Connect = Callable[..., Connection]
 
 
+Test = TypeVar("Test", bound=Callable[..., Any])
+
+
+def needs(capability: str) -> Callable[[Test], Test]:
+    """Passes over tests of what a provider is not able to do; that it refuses is a test of its own.
+
+    Args:
+        capability: its name in :class:`connector.messaging.provider.Capabilities`; what is decorated is
+            one test, or a class of them.
+    """
+
+    def decorate(target: Any) -> Any:
+        if isinstance(target, type):
+            for name, function in list(vars(target).items()):
+                if name.startswith("test_"):
+                    setattr(target, name, decorate(function))
+            return target
+
+        @wraps(target)
+        def test(self: SuiteBase, *args: Any, **fixtures: Any) -> None:
+            if not getattr(self.able, capability):
+                pytest.skip(f"the provider has no {capability}, and says so")
+            target(self, *args, **fixtures)
+
+        return test
+
+    return decorate
+
+
 class SuiteBase:
     """Fixtures and helpers; the fixtures ``provider`` and ``unwritable`` are the subclass's."""
 
     patience: ClassVar[float] = 5.0
     """Seconds after which a message that somebody sent or gave back is seen by everybody."""
 
+    able: Capabilities
+    """What the provider under test is able to do."""
     delivery_mode: int
-    """The one that the provider takes: persistent, unless it is not reliable."""
+    """The one that it takes: persistent, unless it is not reliable."""
 
     @pytest.fixture
     def provider(self) -> Provider:
@@ -58,7 +91,8 @@ class SuiteBase:
         return provider.capabilities
 
     @pytest.fixture(autouse=True)
-    def _delivery_mode(self, capabilities: Capabilities) -> None:
+    def _look_at_the_provider(self, capabilities: Capabilities) -> None:
+        self.able = capabilities
         self.delivery_mode = PERSISTENT if capabilities.reliable else NON_PERSISTENT
 
     @pytest.fixture
@@ -67,7 +101,9 @@ class SuiteBase:
         opened: list[Connection] = []
 
         def open_connection(application: str = "suite", instance: str = "", **options: str) -> Connection:
-            connection = provider.connect(application, instance or f"instance-{len(opened)}", **options)
+            if application and not instance:
+                instance = f"instance-{len(opened)}"
+            connection = provider.connect(application, instance, **options)
             opened.append(connection)
             return connection
 
@@ -79,6 +115,11 @@ class SuiteBase:
     def connection(self, connect: Connect) -> Connection:
         """One connection."""
         return connect()
+
+    @pytest.fixture
+    def client(self, connect: Connect) -> Callable[..., Connection]:
+        """Opens connections of programs that are no adapter, each a client of its own."""
+        return partial(connect, "")
 
     def message(self, body: bytes = b"", message_class: str = "T", **headers: Any) -> Message:
         """A message that the provider takes."""
@@ -120,13 +161,25 @@ class SuiteBase:
     def load(self, connection: Connection, claim: Claim) -> Message:
         return self.access(connection).load(claim.reference, NO_LIMIT)
 
-    def drain(self, connection: Connection, destination: Any) -> list[str]:
+    def drain(self, connection: Connection, source: Destination | TopicSubscription) -> list[str]:
         """The bodies of all that waits, taken and settled, in the order of taking."""
-        poller = connection.poller(destination)
+        return self.rest(connection, connection.poller(source))
+
+    def rest(self, connection: Connection, poller: Poller) -> list[str]:
+        """The bodies of all that waits for a poller, taken and settled, in the order of taking."""
         found: list[str] = []
         while (claim := poller.take(1, len(found))) is not None:
             found.append(self.load(connection, claim).body.decode())
             connection.settle([Settlement(claim)])
+        return found
+
+    def rest_soon(self, connection: Connection, poller: Poller, count: int) -> list[str]:
+        """As :meth:`rest`, but waits until ``count`` messages have come."""
+        deadline = time.monotonic() + self.patience
+        found = self.rest(connection, poller)
+        while len(found) < count and time.monotonic() < deadline:
+            time.sleep(0.01)
+            found += self.rest(connection, poller)
         return found
 
     @staticmethod

@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 
 from connector.errors import (
-    CapabilityError,
     ProviderError,
 )
-from connector.messaging.destination import parse_destination
 from connector.messaging.message import MESSAGE_CLASSES, NON_PERSISTENT, Message, PropertyValue
-from connector.messaging.provider import Connection, Provider
+from connector.messaging.provider import Connection
 from connector.testing.provider_suite.base import (
     ORDERS,
     Connect,
@@ -131,15 +129,3 @@ class Sending(SuiteBase):
             with pytest.raises(ProviderError) as refused:
                 connection.send(unwritable, [self.text(str(n)) for n in range(count)])
             assert unwritable.name in str(refused.value)
-
-    def test_topics_are_refused_by_a_provider_without_them(
-        self, provider: Provider, connection: Connection
-    ) -> None:
-        prices = parse_destination("topic://prices")
-        if provider.capabilities.topics:
-            connection.send(prices, [self.text("nobody listens")])
-            return
-        with pytest.raises(CapabilityError):
-            connection.send(prices, [self.text("1")])
-        with pytest.raises(CapabilityError):
-            connection.poller(prices)

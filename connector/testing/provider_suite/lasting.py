@@ -1,0 +1,110 @@
+"""Connections end and begin again, and close while they are in use; nothing is lost over it."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from connector.errors import ConnectorError
+from connector.messaging.provider import Connection, Settlement
+from connector.testing.provider_suite.base import NOTES, ORDERS, Connect, SuiteBase
+
+
+class Lasting(SuiteBase):
+    """See the module."""
+
+    def test_a_new_connection_finds_what_an_earlier_one_sent_and_left(self, connect: Connect) -> None:
+        first = connect()
+        self.send(first, ORDERS, "1", "2", "3")
+        claim = self.take(first.poller(ORDERS))
+        first.settle([Settlement(claim)])
+        first.close()
+        second = connect()
+        assert self.drain(second, ORDERS) == ["2", "3"]
+
+    def test_one_client_reconnects_any_number_of_times(self, connect: Connect) -> None:
+        sender = connect()
+        self.send(sender, ORDERS, *map(str, range(10)))
+        ids = set()
+        for number in range(10):
+            connection = connect("suite", "the-same")
+            ids.add(connection.client_id)
+            claim = self.take_soon(connection.poller(ORDERS), sequence=number)
+            assert self.load(connection, claim).body == str(number).encode()
+            connection.settle([Settlement(claim)])
+            connection.close()
+        assert len(ids) == 10
+
+    def test_closing_again_is_nothing(self, connect: Connect) -> None:
+        connection = connect()
+        connection.poller(ORDERS).close()
+        connection.close()
+        connection.close()
+
+    def test_a_poller_that_stopped_leaves_its_messages_to_the_next(self, connection: Connection) -> None:
+        self.send(connection, ORDERS, "1", "2", "3")
+        poller = connection.poller(ORDERS)
+        claim = self.take(poller)
+        poller.close()
+        poller.close()
+        again = connection.poller(ORDERS)
+        assert self.rest(connection, again) == ["2", "3"]
+        connection.settle([Settlement(claim, give_back=True, delivery_count=1)])
+        assert self.take_soon(again, sequence=9).delivery_count == 1
+
+    def test_closing_from_another_thread_loses_nothing_and_takes_nothing_twice(
+        self, connect: Connect
+    ) -> None:
+        """The one method that may be called from any thread, at any moment of a poll."""
+        sender = connect()
+        sent = [identity for n in range(4) for identity in self.send(sender, ORDERS, *map(str, range(50)))]
+        settled: list[str] = []
+
+        def consume(connection: Connection) -> None:
+            poller = connection.poller(ORDERS)
+            for sequence in range(len(sent)):
+                try:
+                    claim = poller.take(1, sequence)
+                    if claim is None:
+                        return
+                    connection.settle([Settlement(claim)])
+                except ConnectorError:
+                    return  # closed under its hands, and says so
+                settled.append(claim.message_id)
+
+        for pause in (0.0, 0.001, 0.003, 0.01):
+            connection = connect()
+            thread = threading.Thread(target=consume, args=(connection,))
+            thread.start()
+            time.sleep(pause)
+            connection.close()
+            thread.join(10)
+            assert not thread.is_alive()
+        last = connect()
+        for leftover in last.leftovers(None, at_start=True):
+            last.settle(
+                [Settlement(c, give_back=True, delivery_count=c.delivery_count) for c in leftover.claims]
+            )
+            leftover.forget()
+        rest = [message.message_id or "" for message in last.browse(ORDERS)]
+        assert len(settled) == len(set(settled))
+        assert set(sent) - set(settled) - set(rest) == set()
+        # the one that was being settled when its connection closed may be gone without having been noted
+        assert len(set(rest) & set(settled)) == 0
+
+    def test_waiting_ends_when_a_message_comes_and_when_the_time_is_up(self, connect: Connect) -> None:
+        sender, connection = connect(), connect()
+        poller = connection.poller(ORDERS)
+        self.send(sender, NOTES, "elsewhere")
+        begun = time.monotonic()
+        assert poller.take(1, 0) is None
+        connection.wait(0.2)
+        assert time.monotonic() - begun < 2.0
+        timer = threading.Timer(0.1, self.send, (sender, ORDERS, "1"))
+        timer.start()
+        begun = time.monotonic()
+        while (claim := poller.take(1, 0)) is None:
+            connection.wait(self.patience)
+        timer.join()
+        assert time.monotonic() - begun < self.patience
+        assert self.load(connection, claim).body == b"1"

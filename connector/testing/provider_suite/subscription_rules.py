@@ -1,0 +1,193 @@
+"""The rules of seed 003: who may make, share, change and remove which subscription."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from connector.errors import SubscriptionError
+from connector.messaging.provider import Settlement, TopicSubscription
+from connector.testing.provider_suite.base import PRICES, SuiteBase, needs
+from connector.testing.provider_suite.subscriptions import PASSING, SHARED, UNSHARED, Client
+from connector.testing.provider_suite.topics import RATES
+
+
+@needs("topics")
+class SubscriptionRules(SuiteBase):
+    """See the module."""
+
+    def test_an_unshared_durable_subscription_needs_a_client_id(self, client: Client) -> None:
+        with pytest.raises(SubscriptionError, match="client id"):
+            client().poller(replace(UNSHARED, client_id=""))
+
+    def test_an_unshared_durable_subscription_has_one_consumer(self, client: Client) -> None:
+        first, second = client(), client()
+        poller = first.poller(UNSHARED)
+        for connection in (first, second):
+            with pytest.raises(SubscriptionError, match="own"):
+                connection.poller(UNSHARED)
+        poller.close()
+        second.poller(UNSHARED)
+
+    @pytest.mark.parametrize("active", [True, False], ids=["active", "inactive"])
+    def test_an_unshared_one_is_refused_where_a_shared_one_has_its_name(
+        self, client: Client, active: bool
+    ) -> None:
+        connection = client()
+        poller = connection.poller(SHARED)
+        if not active:
+            poller.close()
+        with pytest.raises(SubscriptionError, match="own"):
+            client().poller(UNSHARED)
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            replace(UNSHARED, topic=RATES),
+            replace(UNSHARED, selector="a = 1"),
+            replace(UNSHARED, no_local=True),
+        ],
+        ids=["topic", "selector", "no-local"],
+    )
+    def test_other_details_make_an_inactive_unshared_subscription_anew(
+        self, client: Client, other: TopicSubscription
+    ) -> None:
+        connection = client()
+        connection.poller(UNSHARED).close()
+        self.send(connection, PRICES, "old")
+        poller = connection.poller(other)
+        assert poller.take(1, 0) is None
+        assert [info.subscription for info in connection.subscriptions()] == [other]
+        message = self.text("new")
+        message.set_property("a", 1)
+        client().send(other.topic, [message])
+        assert self.rest_soon(connection, poller, 1) == ["new"]
+
+    def test_other_details_of_an_active_unshared_subscription_are_refused(self, client: Client) -> None:
+        first, second = client(), client()
+        poller = first.poller(UNSHARED)
+        with pytest.raises(SubscriptionError):
+            second.poller(replace(UNSHARED, topic=RATES))
+        self.send(second, PRICES, "1")
+        assert self.rest_soon(first, poller, 1) == ["1"]
+
+    @pytest.mark.parametrize("active", [True, False], ids=["active", "inactive"])
+    def test_a_shared_one_is_refused_where_an_unshared_one_has_its_name(
+        self, client: Client, active: bool
+    ) -> None:
+        connection = client()
+        poller = connection.poller(UNSHARED)
+        if not active:
+            poller.close()
+        with pytest.raises(SubscriptionError, match="own"):
+            client().poller(SHARED)
+
+    @pytest.mark.parametrize("wanted", [SHARED, PASSING], ids=["durable", "non-durable"])
+    @pytest.mark.parametrize("change", ["topic", "selector"])
+    def test_other_details_of_an_active_shared_subscription_are_refused(
+        self, client: Client, wanted: TopicSubscription, change: str
+    ) -> None:
+        first, second = client(), client()
+        poller = first.poller(wanted)
+        other = replace(wanted, topic=RATES) if change == "topic" else replace(wanted, selector="a = 1")
+        with pytest.raises(SubscriptionError, match="own"):
+            second.poller(other)
+        self.send(second, PRICES, "1")
+        assert self.rest_soon(first, poller, 1) == ["1"]
+
+    @pytest.mark.parametrize("change", ["topic", "selector"])
+    def test_other_details_make_an_inactive_shared_subscription_anew(
+        self, client: Client, change: str
+    ) -> None:
+        connection = client()
+        connection.poller(SHARED).close()
+        self.send(connection, PRICES, "old")
+        other = replace(SHARED, topic=RATES) if change == "topic" else replace(SHARED, selector="a = 1")
+        poller = connection.poller(other)
+        assert poller.take(1, 0) is None
+        assert [info.subscription for info in connection.subscriptions()] == [other]
+
+    def test_a_shared_subscription_needs_no_client_id_and_each_client_id_has_its_own(
+        self, client: Client
+    ) -> None:
+        connection = client()
+        pollers = [connection.poller(replace(SHARED, client_id=client_id)) for client_id in ("", "a", "b")]
+        self.send(connection, PRICES, "1")
+        assert [self.rest_soon(connection, poller, 1) for poller in pollers] == [["1"]] * 3
+
+    @pytest.mark.parametrize("durable", [UNSHARED, SHARED], ids=["unshared", "shared"])
+    def test_a_durable_and_a_non_durable_subscription_of_one_name_are_unrelated(
+        self, client: Client, durable: TopicSubscription
+    ) -> None:
+        connection = client()
+        lasting, passing = connection.poller(durable), connection.poller(PASSING)
+        self.send(connection, PRICES, "1")
+        assert self.rest_soon(connection, passing, 1) == ["1"]
+        passing.close()
+        assert self.rest_soon(connection, lasting, 1) == ["1"]
+
+    @pytest.mark.parametrize("wanted", [UNSHARED, SHARED], ids=["unshared", "shared"])
+    def test_unsubscribing_removes_a_durable_subscription_with_its_messages(
+        self, client: Client, wanted: TopicSubscription
+    ) -> None:
+        connection = client()
+        connection.poller(wanted).close()
+        self.send(connection, PRICES, "old")
+        connection.unsubscribe("own", "billing")
+        assert connection.subscriptions() == []
+        assert connection.poller(wanted).take(1, 0) is None
+
+    @pytest.mark.parametrize("wanted", [UNSHARED, SHARED], ids=["unshared", "shared"])
+    def test_a_subscription_with_a_consumer_cannot_be_removed(
+        self, client: Client, wanted: TopicSubscription
+    ) -> None:
+        first, second = client(), client()
+        poller = first.poller(wanted)
+        for connection in (first, second):
+            with pytest.raises(SubscriptionError, match="own"):
+                connection.unsubscribe("own", "billing")
+        self.send(second, PRICES, "1")
+        assert self.rest_soon(first, poller, 1) == ["1"]
+
+    def test_a_subscription_with_an_unacknowledged_message_cannot_be_removed(self, client: Client) -> None:
+        connection = client()
+        poller = connection.poller(UNSHARED)
+        self.send(connection, PRICES, "1")
+        claim = self.take_soon(poller)
+        poller.close()
+        for other in (connection, client()):
+            with pytest.raises(SubscriptionError, match="own"):
+                other.unsubscribe("own", "billing")
+        connection.settle([Settlement(claim)])
+        connection.unsubscribe("own", "billing")
+        assert connection.subscriptions() == []
+
+    @pytest.mark.parametrize(("name", "client_id"), [("no-such", "billing"), ("own", "another"), ("own", "")])
+    def test_an_unknown_subscription_cannot_be_removed(
+        self, client: Client, name: str, client_id: str
+    ) -> None:
+        connection = client()
+        connection.poller(UNSHARED).close()
+        with pytest.raises(SubscriptionError, match=name):
+            connection.unsubscribe(name, client_id)
+        assert len(connection.subscriptions()) == 1
+
+    def test_a_non_durable_subscription_cannot_be_unsubscribed(self, client: Client) -> None:
+        connection = client()
+        connection.poller(PASSING)
+        with pytest.raises(SubscriptionError):
+            connection.unsubscribe("own", "billing")
+
+    def test_a_claim_outlives_its_consumer(self, client: Client) -> None:
+        """Closing a consumer takes no message away from who is still at work on it."""
+        connection = client()
+        poller = connection.poller(SHARED)
+        self.send(connection, PRICES, "1", "2")
+        claims = [self.take_soon(poller, sequence=number) for number in range(2)]
+        poller.close()
+        assert self.load(connection, claims[0]).body == b"1"
+        connection.settle([Settlement(claims[0]), Settlement(claims[1], give_back=True, delivery_count=1)])
+        again = connection.poller(SHARED)
+        assert self.take_soon(again, sequence=2).delivery_count == 1
+        assert again.take(1, 3) is None

@@ -1,0 +1,111 @@
+"""Temporary destinations: anybody may send to one, its own connection consumes it, and it ends with that."""
+
+from __future__ import annotations
+
+import pytest
+
+from connector.errors import CapabilityError, DestinationError, UnknownDestination
+from connector.messaging.destination import parse_destination
+from connector.messaging.provider import Capabilities, Connection, TopicSubscription
+from connector.testing.provider_suite.base import ORDERS, Connect, SuiteBase, needs
+
+
+class TemporaryRefused(SuiteBase):
+    """A provider without temporary destinations says so."""
+
+    @pytest.mark.parametrize("kind", ["queue", "topic"])
+    def test_temporary_destinations_are_refused_by_a_provider_without_them(
+        self, capabilities: Capabilities, connection: Connection, kind: str
+    ) -> None:
+        able = capabilities.temporary_destinations and (kind == "queue" or capabilities.topics)
+        if able:
+            assert connection.temporary(kind).kind == kind
+            return
+        with pytest.raises(CapabilityError):
+            connection.temporary(kind)
+
+
+@needs("temporary_destinations")
+class Temporary(SuiteBase):
+    """See the module."""
+
+    def test_anybody_may_send_to_a_temporary_queue_and_its_own_connection_takes(
+        self, connect: Connect
+    ) -> None:
+        own, other = connect(), connect()
+        queue = own.temporary("queue")
+        poller = own.poller(queue)
+        self.send(other, queue, "1", "2")
+        self.send(own, queue, "3")
+        assert self.rest_soon(own, poller, 3) == ["1", "2", "3"]
+
+    def test_a_temporary_queue_is_found_by_its_name_in_a_header(self, connect: Connect) -> None:
+        """That is what a reply needs."""
+        own, other = connect(), connect()
+        queue = own.temporary("queue")
+        own.send(ORDERS, [self.text("request", reply_to=str(queue))])
+        request = self.load(other, self.take(other.poller(ORDERS)))
+        self.send(other, parse_destination(request.reply_to or ""), "reply")
+        assert self.rest_soon(own, own.poller(queue), 1) == ["reply"]
+
+    def test_nobody_else_consumes_a_temporary_queue(self, connect: Connect) -> None:
+        own, other = connect(), connect()
+        queue = own.temporary("queue")
+        with pytest.raises(DestinationError, match=queue.name):
+            other.poller(queue)
+
+    def test_temporary_destinations_have_names_of_their_own(self, connect: Connect) -> None:
+        connections = [connect(), connect()] * 3
+        assert len({connection.temporary("queue") for connection in connections}) == 6
+
+    def test_what_ended_takes_nothing_and_is_not_made_anew(self, connect: Connect) -> None:
+        own, other = connect(), connect()
+        deleted, closed = own.temporary("queue"), own.temporary("queue")
+        self.send(other, deleted, "lost")
+        own.delete_temporary(deleted)
+        with pytest.raises(UnknownDestination, match=deleted.name):
+            self.send(other, deleted, "late")
+        own.close()
+        with pytest.raises(UnknownDestination, match=closed.name):
+            self.send(other, closed, "late")
+        for queue in (deleted, closed):
+            with pytest.raises(UnknownDestination):
+                self.bodies(other, queue)
+        assert other.destinations() == []
+
+    def test_only_its_own_connection_ends_a_temporary_destination(self, connect: Connect) -> None:
+        own, other = connect(), connect()
+        queue = own.temporary("queue")
+        self.send(own, ORDERS, "1")
+        for connection, destination in ((other, queue), (own, ORDERS)):
+            with pytest.raises(DestinationError, match=destination.name):
+                connection.delete_temporary(destination)
+        self.send(other, queue, "1")
+        assert self.rest_soon(own, own.poller(queue), 1) == ["1"]
+
+    def test_the_temporary_destinations_of_the_dead_end(self, connect: Connect) -> None:
+        own, other = connect(""), connect("")
+        queue = own.temporary("queue")
+        self.send(own, queue, "1")
+        own.abandon()
+        self.end_all(other.leftovers(None, at_start=True), expected=1)
+        with pytest.raises(UnknownDestination, match=queue.name):
+            self.send(other, queue, "late")
+        assert other.destinations() == []
+
+    @needs("topics")
+    def test_a_temporary_topic_reaches_the_consumers_of_its_connection(self, connect: Connect) -> None:
+        own, other = connect(), connect()
+        topic = own.temporary("topic")
+        pollers = [own.poller(TopicSubscription(topic)) for _ in range(2)]
+        self.send(other, topic, "1")
+        assert [self.rest_soon(own, poller, 1) for poller in pollers] == [["1"], ["1"]]
+        with pytest.raises(DestinationError, match=topic.name):
+            other.poller(TopicSubscription(topic))
+
+    def test_temporary_destinations_are_listed_for_their_own_connection_only(self, connect: Connect) -> None:
+        own, other = connect(), connect()
+        queue = own.temporary("queue")
+        self.send(other, queue, "1")
+        assert [(info.destination, info.waiting) for info in own.destinations()] == [(queue, 1)]
+        assert other.destinations() == []

@@ -1,0 +1,86 @@
+"""Virtual destinations: parts of a queue under names of their own, ``orders~EXPIRED`` and the like."""
+
+from __future__ import annotations
+
+import pytest
+
+from connector.errors import CapabilityError, ConnectorError
+from connector.messaging.destination import VIEWS, parse_destination
+from connector.messaging.provider import Capabilities, Connection, Settlement
+from connector.testing.provider_suite.base import NOTES, ORDERS, SuiteBase, needs
+
+PROCESSING = parse_destination("queue://orders~PROCESSING")
+EXPIRED = parse_destination("queue://orders~EXPIRED")
+
+
+class VirtualRefused(SuiteBase):
+    """A provider without virtual destinations says so."""
+
+    def test_virtual_destinations_are_refused_by_a_provider_without_them(
+        self, capabilities: Capabilities, connection: Connection
+    ) -> None:
+        self.send(connection, ORDERS, "1")
+        if capabilities.virtual_destinations:
+            assert connection.poller(EXPIRED).take(1, 0) is None
+            return
+        for view in sorted(VIEWS):
+            with pytest.raises(CapabilityError):
+                connection.poller(parse_destination(f"orders~{view}"))
+
+
+@needs("virtual_destinations")
+class Virtual(SuiteBase):
+    """See the module."""
+
+    @pytest.mark.parametrize("view", sorted(VIEWS))
+    def test_nothing_is_sent_to_a_virtual_destination(self, connection: Connection, view: str) -> None:
+        self.send(connection, ORDERS, "1")
+        with pytest.raises(ConnectorError, match=view):
+            self.send(connection, parse_destination(f"orders~{view}"), "2")
+        assert self.bodies(connection, ORDERS) == ["1"]
+
+    def test_messages_in_processing_can_be_browsed_but_not_taken(self, connection: Connection) -> None:
+        self.send(connection, ORDERS, "1", "2")
+        claim = self.take(connection.poller(ORDERS))
+        assert self.bodies(connection, PROCESSING) == ["1"]
+        with pytest.raises(ConnectorError, match="PROCESSING"):
+            connection.poller(PROCESSING)
+        connection.settle([Settlement(claim)])
+        assert self.bodies(connection, PROCESSING) == []
+
+    def test_expired_messages_can_be_browsed_taken_and_settled(self, connection: Connection) -> None:
+        connection.send(ORDERS, [self.text("old", expiration=1, type="T"), self.text("good")])
+        assert self.drain(connection, ORDERS) == ["good"]
+        (seen,) = connection.browse(EXPIRED)
+        assert (seen.body, seen.type, seen.expiration) == (b"old", "T", 1)
+        poller = connection.poller(EXPIRED)
+        claim = self.take(poller)
+        assert self.load(connection, claim).body == b"old"
+        assert poller.expired == 0
+        connection.settle([Settlement(claim)])
+        assert self.bodies(connection, EXPIRED) == self.bodies(connection, ORDERS) == []
+
+    def test_what_is_given_back_to_a_virtual_destination_is_there_again(self, connection: Connection) -> None:
+        connection.send(ORDERS, [self.text("old", expiration=1)])
+        assert self.drain(connection, ORDERS) == []
+        poller = connection.poller(EXPIRED)
+        claim = self.take(poller)
+        connection.settle([Settlement(claim, give_back=True, delivery_count=1)])
+        assert self.take_soon(poller, sequence=1).delivery_count == 1
+        assert self.drain(connection, ORDERS) == []
+
+    def test_an_expired_message_may_be_copied_elsewhere(self, connection: Connection) -> None:
+        connection.send(ORDERS, [self.text("old", expiration=1)])
+        assert self.drain(connection, ORDERS) == []
+        claim = self.take(connection.poller(EXPIRED))
+        connection.settle([Settlement(claim, copy_to=NOTES)])
+        assert self.bodies(connection, EXPIRED) == []
+        (copy,) = connection.browse(NOTES)
+        assert copy.body == b"old"
+
+    @pytest.mark.parametrize("view", ["EXPIRED", "RECOVER-ERROR", "REJECT-ERROR", "PROCESSING"])
+    def test_a_virtual_destination_that_holds_nothing_is_empty(
+        self, connection: Connection, view: str
+    ) -> None:
+        self.send(connection, ORDERS, "1")
+        assert self.bodies(connection, parse_destination(f"orders~{view}")) == []
