@@ -16,7 +16,7 @@ from connector.events.cycle import CycleReport
 from connector.events.job import CHECK, Workers
 from connector.events.polling import RECOVERY_INTERVAL, Polling
 from connector.events.summary import Summary
-from connector.parts import make_plan, make_provider, make_settings
+from connector.parts import AdapterProvider, make_plan, make_provider, make_settings
 from connector.spark.pipeline import SparkPipeline
 from connector.spark.probe import REPORT, lacks, probe_plan
 from connector.state.instances import InstanceLock
@@ -40,7 +40,7 @@ class Adapter:
         self.configuration = configuration
         settings = configuration.connector
         self.summary = Summary([str(entry.destination) for entry in settings.inputs])
-        self._provider = make_provider(configuration)
+        self._provider = self._make_provider()
         self._pipeline = self._make_pipeline(output)
         self._output = output
         self._instance: InstanceLock | None = None
@@ -74,6 +74,9 @@ class Adapter:
         Raises:
             PipelineError: Spark cannot be started, or a worker lacks something; names both.
             ProviderError: the provider cannot be used.
+            CapabilityError: the provider cannot do what the configuration asks for.
+            ClientIdError, SubscriptionError: a subscription of an input is somebody else's, or is used
+                otherwise by another instance.
             InDoubtAtStartup: InDoubtEvents is FailOnStartup and something is in doubt.
         """
         settings = self.configuration.connector
@@ -270,9 +273,11 @@ class Adapter:
 
     def _connect(self) -> None:
         application = self._settings.application
-        connection = self._provider.connect(application, self._settings.instance)
+        client_id = self._settings.client_id
+        held = {"client_id": client_id} if client_id else {}
+        connection = self._provider.connect(application, self._settings.instance, **held)
         try:
-            plan = make_plan(self.configuration, connection.access())
+            plan = make_plan(self.configuration, self._provider, connection.access())
             self._polling = Polling(connection, plan, self._pipeline, self._settings, self.summary)
         except BaseException:
             connection.close()
@@ -294,6 +299,9 @@ class Adapter:
         ]
         if wrong:
             raise PipelineError("a worker cannot process events:\n  " + "\n  ".join(wrong))
+
+    def _make_provider(self) -> AdapterProvider:
+        return make_provider(self.configuration)
 
     def _make_pipeline(self, output: Callable[[str], None] | None) -> Workers:
         return SparkPipeline(

@@ -2,32 +2,66 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from connector.broker.subscriptions import Subscription
 from connector.businessobjects.catalogue import discover, spec_for_class
 from connector.businessobjects.handlers import HandlerSpec, normal_mime_type
 from connector.config.loading import Configuration
+from connector.config.model import InputEntry
+from connector.config.provider_model import Dropbox, Memory
 from connector.events.cycle import PollSettings
 from connector.events.plan import EventPlan
-from connector.events.polling import EventSettings
+from connector.events.polling import EventSettings, Input
 from connector.events.recovery import InDoubtPolicy
 from connector.events.settling import CopyDestinations
-from connector.messaging.provider import AccessSpec
+from connector.messaging.provider import AccessSpec, Connection, Provider, TopicSubscription
 from connector.providers.dropbox.connection import DropboxProvider
+from connector.state.instances import InstanceLock
 
 
-def make_provider(configuration: Configuration) -> DropboxProvider:
+class AdapterProvider(Provider, Protocol):
+    """What an adapter and its commands need of a provider beside messages."""
+
+    def instance(self, application: str, wanted: str | None) -> InstanceLock:
+        """The name of this instance of an adapter, held until closed.
+
+        Raises:
+            ProviderError: the configured name is taken, or it cannot be held.
+        """
+
+    def existing(self) -> Connection:
+        """A connection that only looks: it makes nothing.
+
+        Raises:
+            ProviderError: there is nothing to look at.
+        """
+
+
+def make_provider(configuration: Configuration) -> AdapterProvider:
     """The provider of a deployment."""
     settings = configuration.provider
+    if isinstance(settings, Memory):
+        from connector.providers.memory.connection import MemoryProvider
+
+        return MemoryProvider(
+            max_bytes=settings.max_bytes,
+            send_timeout=settings.send_timeout,
+            accept_persistent=settings.accept_persistent,
+            redelivery_limit=settings.redelivery_limit,
+        )
+    assert isinstance(settings, Dropbox)
     return DropboxProvider(
         settings.root,
         incoming=settings.incoming_directory,
         durable=settings.durability != "none",
         keep_processed=settings.keep_processed,
         redelivery_limit=settings.redelivery_limit,
+        **({"lease": settings.lease} if settings.lease is not None else {}),
     )
 
 
-def make_plan(configuration: Configuration, access: AccessSpec) -> EventPlan:
+def make_plan(configuration: Configuration, provider: Provider, access: AccessSpec) -> EventPlan:
     """What the tasks of a deployment need to know.
 
     Raises:
@@ -68,6 +102,8 @@ def make_plan(configuration: Configuration, access: AccessSpec) -> EventPlan:
         access=access,
         rerun=in_progress is None or settings.in_doubt_events == InDoubtPolicy.REPROCESS.value,
         stop_timeout=settings.stop_timeout,
+        persistent=provider.capabilities.reliable,
+        managed=settings.container_managed_events,
     )
 
 
@@ -106,7 +142,7 @@ def make_settings(configuration: Configuration, instance: str) -> EventSettings:
     return EventSettings(
         application=settings.application_name,
         instance=instance,
-        inputs=tuple(entry.destination for entry in settings.inputs),
+        inputs=tuple(_input(entry, settings.application_name) for entry in settings.inputs),
         copies=CopyDestinations(
             settings.archive_destination, settings.error_destination, settings.unsubscribed_destination
         ),
@@ -115,4 +151,20 @@ def make_settings(configuration: Configuration, instance: str) -> EventSettings:
         duplicate_window=settings.duplicate_window if settings.duplicate_event_elimination else 0,
         poll=PollSettings(settings.poll_quantity, settings.order, settings.max_attempts),
         stop_timeout=settings.stop_timeout,
+    )
+
+
+def _input(entry: InputEntry, application: str) -> Input:
+    if entry.subscription is None:
+        return Input(entry.destination, entry.selector or "")
+    return Input(
+        TopicSubscription(
+            entry.destination,
+            entry.subscription,
+            client_id=application,
+            durable=True,
+            shared=entry.shared,
+            selector=entry.selector or "",
+            no_local=entry.no_local,
+        )
     )

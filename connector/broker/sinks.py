@@ -15,7 +15,7 @@ import tenacity
 from connector.businessobjects.datahandler import message_body
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import MalformedData, TemporaryFailure
-from connector.messaging.message import Message
+from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
 
 
 @dataclass(slots=True)
@@ -115,15 +115,19 @@ class DestinationSink:
     Args:
         to_body: writes an object in the format of the sink.
         format_of: JMSType of the message, by object and verb.
+        persistent: whether the message is to survive a crash of the provider.
     """
 
     def __init__(
         self,
         to_body: Callable[[BusinessObject], bytes | str],
         format_of: Callable[[str, str], str | None],
+        *,
+        persistent: bool = True,
     ) -> None:
         self._to_body = to_body
         self._format_of = format_of
+        self._delivery_mode = PERSISTENT if persistent else NON_PERSISTENT
 
     def prepare(self, bo: BusinessObject, event: Event) -> Message:
         try:
@@ -137,6 +141,7 @@ class DestinationSink:
             message_class=message_class,
             type=self._format_of(bo.type, bo.verb or ""),
             correlation_id=event.message.correlation_id,
+            delivery_mode=self._delivery_mode,
             priority=event.message.priority,
         )
         for name in ("JMSXGroupID", "JMSXGroupSeq"):  # what belongs together stays together

@@ -16,11 +16,8 @@ from typing import Annotated, Any, Final
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from connector.config.later import not_yet
 from connector.config.problems import nearest, shown
 from connector.config.tree import Leaf, kind_of
-from connector.errors import DestinationError
-from connector.messaging.destination import Destination, parse_destination
 
 _REFERENCE: Final[dict[str, Any]] = {"type": "string", "pattern": r"\$\{"}
 """A value that comes from the environment, as an editor sees it."""
@@ -52,10 +49,10 @@ class Kind:
         return core_schema.plain_serializer_function_ser_schema(self.write)
 
 
-def refuse(found: str, expected: str, near: str | None = None, kind: str = "refused") -> PydanticCustomError:
-    """The error that becomes a :class:`connector.errors.Problem`."""
+def refuse(found: str, expected: str, near: str | None = None, *, offset: int = 0) -> PydanticCustomError:
+    """The error that becomes a :class:`connector.errors.Problem`; ``offset`` is its place within the text."""
     return PydanticCustomError(
-        "refused", "{found}", {"found": found, "expected": expected, "nearest": near, "kind": kind}
+        "refused", "{found}", {"found": found, "expected": expected, "nearest": near, "offset": offset}
     )
 
 
@@ -299,45 +296,6 @@ TimeOfDay = Annotated[
 
 # --- places ----------------------------------------------------------------------------------
 
-_A_DESTINATION: Final = "a destination such as queue://orders"
-
-
-def read_destination(value: object, role: str = "") -> Destination:
-    """Reads a destination of this version: a queue.
-
-    Raises:
-        PydanticCustomError: it is none, or a topic.
-    """
-    written = leaf(value, _A_DESTINATION)
-    try:
-        destination = parse_destination(written)
-    except DestinationError as error:
-        found = as_found(written)
-        if not written.from_environment:
-            found = str(error).replace(repr(str(written)), shown(written), 1)
-        near = None
-        kind, separator, rest = written.partition("://")
-        if separator and (close := nearest(kind, ("queue", "topic"))):
-            near = None if written.from_environment else f"{close}://{rest}"
-        raise refuse(found, _A_DESTINATION, near) from None
-    if not destination.is_queue:
-        if role == "InProgressDestination":
-            raise refuse(
-                f"{as_found(written)} is a topic", "a queue: work in progress cannot be kept on a topic"
-            )
-        raise refuse(f"{as_found(written)} is a topic; {not_yet('topics')}", "a queue")
-    return destination
-
-
-def queue(role: str = "") -> Kind:
-    """A queue; ``role`` is the key it stands under."""
-    return Kind(
-        lambda value: read_destination(value, role),
-        lambda value: None if value is None else str(value),
-        {"type": "string"},
-        "destination",
-    )
-
 
 def resolve(text: str, directory: Path) -> Path:
     """The path that ``text`` means in a file of ``directory``."""
@@ -359,18 +317,6 @@ class PathKind(Kind):
 PathName = Annotated[Path, PathKind(_read_text, str, {"type": "string"}, "path")]
 
 
-def _read_any_destination(value: object) -> str:
-    written = leaf(value, _A_DESTINATION)
-    try:
-        parse_destination(written)
-    except DestinationError:
-        read_destination(written)
-    return str(written)
-
-
-ANY_DESTINATION: Final = Kind(_read_any_destination, str, {"type": "string"}, "destination")
-"""The text of a queue or topic."""
-
 AS_WRITTEN: Final = Kind(
     lambda value: leaf(value, "a single value"),
     lambda value: "" if value is None else str(value),
@@ -388,11 +334,9 @@ def split_list(value: object) -> Any:
     for piece in value.split(";"):
         text = piece.strip()
         if text:
-            column = value.mark.column + offset + len(piece) - len(piece.lstrip())
-            # Behind a quote or a filled-in variable the columns of the file are other ones.
-            exact = value.plain and not value.from_environment
-            mark = value.mark._replace(column=column) if exact else value.mark
-            pieces.append(Leaf.of(text, mark, raw=value.raw if value.from_environment else None))
+            mark = value.place(offset + len(piece) - len(piece.lstrip()))
+            raw = value.raw if value.from_environment else None
+            pieces.append(Leaf.of(text, mark, raw=raw, quote=None))
         offset += len(piece) + 1
     return pieces
 

@@ -11,7 +11,6 @@ def not_yet(what: str) -> str:
 
 
 _REQUESTS = "requests"
-_TOPICS = "topics and subscriptions to them"
 
 _KEYS: Final = {
     "http": "the HTTP server",
@@ -21,18 +20,18 @@ _KEYS: Final = {
     "connector.SessionPoolSizeForRequests": _REQUESTS,
     "connector.late_replies": _REQUESTS,
     "connector.response_selector_quoting": _REQUESTS,
-    "InputDestination.selector": "message selectors",
-    "InputDestination.subscription": _TOPICS,
-    "InputDestination.shared": _TOPICS,
-    "InputDestination.client_id": _TOPICS,
-    "InputDestination.no_local": _TOPICS,
     "subscriptions.reply": "requests that a process serves",
     "subscriptions.http": "HTTP sinks",
     "subscriptions.table": "table sinks",
 }
 
+REFUSED: Final = {
+    "InputDestination.client_id": ("the client id of an input is the ApplicationName", "it left out"),
+}
+"""Keys that one might look for and that will never be: what is found, and what is expected."""
+
 LATER: Final = {key: (not_yet(what), "it left out") for key, what in _KEYS.items()}
 """Key, named with its section -> what is found and what is expected, as a problem says it."""
 
-PROVIDERS: Final = ("sql", "memory", "amqp", "jms")
+PROVIDERS: Final = ("sql", "amqp", "jms")
 """Provider types of later versions."""

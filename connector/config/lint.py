@@ -10,15 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connector.businessobjects.catalogue import Catalogue
+from connector.config.destination_lint import check_destinations
 from connector.config.metaobject_lint import check_config_mo, check_handler_class, check_mime_type
 from connector.config.metaobjects import Collected, MetaObjects
-from connector.config.model import AdapterFile, Connector, Provider, Spark, Subscription
+from connector.config.model import AdapterFile, Connector, Spark, Subscription
+from connector.config.places import Places
 from connector.config.problems import Mark, Problems, nearest, shown
+from connector.config.provider_model import Dropbox, Memory, Provider
 from connector.config.python_names import LookupProblem, check_process
-from connector.config.reading import Reading, find
+from connector.config.reading import Location, Reading, find
 from connector.config.spark_owned import owner_reason
 from connector.config.tree import Leaf, Table
-from connector.messaging.destination import Destination
 
 _FIXED = {"spark.task.maxFailures": "1", "spark.speculation": "false"}
 """Owned settings that may be written down with the value that they have anyway (design, section 4)."""
@@ -32,6 +34,7 @@ class Lint:
         tree: ``adapter.yaml`` as it stands.
         reading, file: what could be read of it.
         directory: of ``adapter.yaml``.
+        in_process: whether the deployment runs in one process, without Spark.
     """
 
     tree: Table
@@ -42,14 +45,13 @@ class Lint:
     catalogue: Catalogue | None
     directory: Path
     problems: Problems
+    in_process: bool = False
 
     def run(self) -> None:
         connector = self.file.connector
         self._provider(self.file.provider)
         self._window(connector)
-        self._inputs(connector)
-        self._roles(connector)
-        self._exclusions(connector)
+        check_destinations(self.file, self.reading, Places(self.tree, self.problems))
         self._meta_objects(connector)
         names: dict[str, int] = {}
         for index, subscription in self._subscriptions():
@@ -62,7 +64,7 @@ class Lint:
 
     def _add(
         self,
-        location: tuple[int | str, ...],
+        location: Location,
         found: str,
         expected: str,
         near: str | None = None,
@@ -70,15 +72,10 @@ class Lint:
         mark: Mark | None = None,
         warning: bool = False,
     ) -> None:
-        _, place, _ = find(self.tree, location)
-        path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
-        self.problems.add(mark or place, path.lstrip("."), found, expected, near, warning=warning)
+        Places(self.tree, self.problems).add(location, found, expected, near, mark=mark, warning=warning)
 
     def _leaf(self, *location: int | str) -> Leaf | None:
-        """The single value that stands exactly there."""
-        node, _, _ = find(self.tree, location[:-1])
-        value = node.entries.get(str(location[-1])) if isinstance(node, Table) else None
-        return value if isinstance(value, Leaf) and not value.is_absent else None
+        return Places(self.tree, self.problems).leaf(*location)
 
     def _subscriptions(self) -> Iterator[tuple[int, Subscription]]:
         """The subscriptions that could be read, each with its position in the file."""
@@ -87,6 +84,14 @@ class Lint:
     # --- provider and polling ----------------------------------------------------------------
 
     def _provider(self, provider: Provider) -> None:
+        if isinstance(provider, Memory) and not self.in_process:
+            self._add(
+                ("provider", "type"),
+                "memory is that of one process, and the adapter, its workers and every command are several",
+                "dropbox; memory is for tests without Spark (connector.testing.deployment)",
+            )
+        if not isinstance(provider, Dropbox):
+            return
         if provider.root.exists() and not provider.root.is_dir():
             self._add(("provider", "root"), f"{provider.root} is not a directory", "a directory")
         name = provider.incoming_directory
@@ -105,98 +110,6 @@ class Lint:
             self._add(("connector", given[0]), f"{given[0]} without {other}", "both or none")
         elif start is not None and start == end:
             self._add(("connector", "PollEndTime"), "an empty window: it ends when it starts", "another time")
-
-    def _inputs(self, connector: Connector) -> None:
-        node = self.tree.entries.get("connector")
-        if not connector.inputs and isinstance(node, Table) and node.mark.line:
-            written = node.entries.get("InputDestination")
-            if written is None or (isinstance(written, Leaf) and not written):
-                self._add(
-                    ("connector", "InputDestination"),
-                    "no InputDestination: nothing is polled, this adapter serves requests only",
-                    "at least one destination",
-                    mark=self.tree.keys["connector"].mark,
-                    warning=True,
-                )
-        if self._leaf("connector", "InDoubtEvents") and not self._leaf("connector", "InProgressDestination"):
-            self._add(
-                ("connector", "InDoubtEvents"),
-                "InDoubtEvents without InProgressDestination",
-                "an InProgressDestination, or no InDoubtEvents",
-            )
-
-    # --- destinations ------------------------------------------------------------------------
-
-    def _roles(self, connector: Connector) -> None:
-        """One destination, one role: in two, the adapter would read what it has written."""
-        taken: dict[Destination, tuple[str, Mark]] = {}
-        inputs = ("connector", "InputDestination")
-        for index, entry in zip(self.reading.kept(*inputs), connector.inputs, strict=False):
-            _, mark, _ = find(self.tree, (*inputs, index))
-            first = taken.get(entry.destination)
-            if first is None:
-                taken[entry.destination] = ("InputDestination", mark)
-            else:
-                self._add((*inputs, index), f"{entry} stands twice, first in line {first[1].line}", "it once")
-        copies = {
-            "InProgressDestination": connector.in_progress_destination,
-            "ArchiveDestination": connector.archive_destination,
-            "ErrorDestination": connector.error_destination,
-            "UnsubscribedDestination": connector.unsubscribed_destination,
-        }
-        for role, destination in copies.items():
-            if destination is not None:
-                self._take(destination, role, ("connector", role), taken)
-        for index, subscription in self._subscriptions():
-            if subscription.destination is not None:
-                sink = ("subscriptions", index, "destination")
-                self._take(subscription.destination, "destination of a subscription", sink, taken)
-
-    def _take(
-        self,
-        destination: Destination,
-        role: str,
-        location: tuple[int | str, ...],
-        taken: dict[Destination, tuple[str, Mark]],
-    ) -> None:
-        _, mark, _ = find(self.tree, location)
-        other, place = taken.setdefault(destination, (role, mark))
-        if other == role:
-            return
-        reason = ""
-        if other == "InputDestination":
-            reason = ": what is sent there would be taken again, in an endless loop"
-        elif {role, other} == {"ErrorDestination", "UnsubscribedDestination"}:
-            self._add(
-                location,
-                f"{destination} is the {other} too (line {place.line}): only connector_outcome tells "
-                "failed from unsubscribed",
-                "a destination of its own",
-                warning=True,
-            )
-            return
-        self._add(
-            location,
-            f"{destination} is the {other} too (line {place.line}){reason}",
-            "a destination of its own",
-        )
-
-    def _exclusions(self, connector: Connector) -> None:
-        """Design, section 7: what ContainerManagedEvents excludes."""
-        if not connector.container_managed_events:
-            return
-        managed = ("connector", "ContainerManagedEvents")
-        if connector.duplicate_event_elimination:
-            self._add(managed, "ContainerManagedEvents with DuplicateEventElimination", "one of the two")
-        if connector.in_progress_destination is not None:
-            self._add(managed, "ContainerManagedEvents with InProgressDestination", "one of the two")
-        for index, subscription in self._subscriptions():
-            if subscription.process is not None:
-                self._add(
-                    ("subscriptions", index, "process"),
-                    "a process under ContainerManagedEvents",
-                    "a destination: only what is sent by the settling commit itself is managed",
-                )
 
     # --- meta-objects ------------------------------------------------------------------------
 
@@ -326,7 +239,7 @@ class Lint:
         self._master(spark.master)
         for key, value in spark.conf.items():
             location = ("spark", "conf", key)
-            mark = self._key_mark("spark", "conf", key)
+            mark = Places(self.tree, self.problems).key_mark("spark", "conf", key)
             reason = owner_reason(key)
             if reason is not None and _FIXED.get(key) != value.casefold():
                 expected = f"{_FIXED[key]}, or nothing" if key in _FIXED else "it left out"
@@ -342,12 +255,6 @@ class Lint:
             found = self.directory / python
             if not found.is_file() or not os.access(found, os.X_OK):
                 self._add(("spark", "python"), f"there is no program {shown(python)}", "a Python interpreter")
-
-    def _key_mark(self, *location: str) -> Mark:
-        node, mark, _ = find(self.tree, location[:-1])
-        if isinstance(node, Table) and location[-1] in node.keys:
-            return node.keys[location[-1]].mark
-        return mark
 
     def _master(self, master: str) -> None:
         local = re.fullmatch(r"local(?:\[(\*|[1-9][0-9]{0,3})(?:,\s*([0-9]+))?\])?", master)

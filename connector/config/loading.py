@@ -11,13 +11,14 @@ from typing import Final
 from connector.businessobjects.catalogue import Catalogue, discover
 from connector.config.environment import fill_in
 from connector.config.kinds import resolve
-from connector.config.later import LATER, PROVIDERS, not_yet
+from connector.config.later import LATER, PROVIDERS, REFUSED, not_yet
 from connector.config.lint import Lint, subscription_name
 from connector.config.metaobject_lint import check_metaobjects
 from connector.config.metaobjects import MetaObjects, collect
-from connector.config.model import AdapterFile, Connector, Logging, Provider, Spark, State, Subscription
+from connector.config.model import FILES, AdapterFile, Connector, Logging, Spark, State, Subscription
 from connector.config.problems import Mark, Problems, nearest
-from connector.config.reading import Location, find, read_section
+from connector.config.provider_model import Provider
+from connector.config.reading import find, read_section
 from connector.config.spark_owned import owner_reason
 from connector.config.tree import Items, Leaf, Table, kind_of, read_file
 from connector.errors import ConfigurationError, Problem
@@ -50,18 +51,24 @@ class Configuration:
     state: State
 
 
-def load(path: str | Path = "adapter.yaml", environment: Mapping[str, str] | None = None) -> Configuration:
+def load(
+    path: str | Path = "adapter.yaml",
+    environment: Mapping[str, str] | None = None,
+    *,
+    in_process: bool = False,
+) -> Configuration:
     """Reads a deployment. Runs no user code and makes no file.
 
     Args:
         path: of ``adapter.yaml``.
         environment: for ``${NAME}``; default: that of the process.
+        in_process: whether it will run in this process, without Spark; then the provider may be ``memory``.
 
     Raises:
         ConfigurationError: with every mistake. Warnings alone do not raise.
     """
     problems = Problems()
-    configuration = _read(path, environment, problems)
+    configuration = _read(path, environment, problems, in_process=in_process)
     if configuration is None or problems.errors:
         raise ConfigurationError(problems.sorted())
     return configuration
@@ -81,7 +88,11 @@ def check(path: str | Path = "adapter.yaml", environment: Mapping[str, str] | No
 
 
 def _read(
-    path: str | Path, environment: Mapping[str, str] | None, problems: Problems
+    path: str | Path,
+    environment: Mapping[str, str] | None,
+    problems: Problems,
+    *,
+    in_process: bool = False,
 ) -> Configuration | None:
     display = str(path)
     documents = read_file(Path(path), display, problems)
@@ -100,10 +111,16 @@ def _read(
     assert isinstance(filled, Table)
     file = Path(os.path.abspath(path))
     directory = file.parent
-    complete = _complete(filled, problems)
-    # A provider of a later version has keys of its own, which nobody knows yet.
+    kind = _provider_type(filled)
+    needed = {section: _NEEDED[section, kind] for section in ("provider", "connector")}
+    complete = _complete(filled, needed, problems)
     reading = read_section(
-        AdapterFile, complete, problems, directory=directory, refused=LATER, instead=_STAND_IN
+        FILES[kind],
+        complete,
+        problems,
+        directory=directory,
+        refused=LATER | REFUSED,
+        instead={(section, key): text for section, keys in needed.items() for key, text in keys.items()},
     )
     read = reading.section
     if read is None:
@@ -114,7 +131,7 @@ def _read(
     collected.incomplete |= misspelt
     catalogue = _catalogue(complete, read, directory, problems)
     metaobjects = check_metaobjects(collected, catalogue, directory, problems)
-    Lint(complete, reading, read, metaobjects, collected, catalogue, directory, problems).run()
+    Lint(complete, reading, read, metaobjects, collected, catalogue, directory, problems, in_process).run()
     subscriptions = tuple(
         subscription.model_copy(update={"name": subscription_name(subscription)})
         for subscription in read.subscriptions
@@ -134,19 +151,26 @@ def _read(
     )
 
 
-# What is needed and missing is noted and made up, so that all the rest is checked in the same go.
-_NEEDED = {"provider": {"root": "./data"}, "connector": {"ApplicationName": "unnamed"}}
-
-
-_STAND_IN: Final[dict[Location, str]] = {
-    (section, key): text for section, keys in _NEEDED.items() for key, text in keys.items()
+_NEEDED: Final = {
+    ("provider", "dropbox"): {"root": "./data"},
+    ("provider", "memory"): {"type": "memory"},
+    ("connector", "dropbox"): {"ApplicationName": "unnamed"},
+    ("connector", "memory"): {"ApplicationName": "unnamed"},
 }
+"""What a section needs, by the type of the provider, and what stands in for it where it is missing."""
 
 
-def _complete(root: Table, problems: Problems) -> Table:
+def _provider_type(root: Table) -> str:
+    """The type that decides how the file is read; ``dropbox`` where it is none that this version has."""
+    provider = root.entries.get("provider")
+    kind = provider.entries.get("type") if isinstance(provider, Table) else None
+    return str(kind) if isinstance(kind, Leaf) and kind in FILES else "dropbox"
+
+
+def _complete(root: Table, needed: Mapping[str, Mapping[str, str]], problems: Problems) -> Table:
     """The tree with what is missing made up, so that all the rest is checked in the same go."""
     complete = Table(root.mark, dict(root.entries), dict(root.keys))
-    for section, keys in _NEEDED.items():
+    for section, keys in needed.items():
         node = complete.entries.get(section)
         if node is None or (isinstance(node, Leaf) and node.is_absent):
             # Where a misspelt section stands, its unknown key says enough.
@@ -162,6 +186,7 @@ def _complete(root: Table, problems: Problems) -> Table:
             for key, value in keys.items():
                 node.put(Leaf.of(key, node.mark), Leaf.of(value, node.mark))
         elif section == "provider" and _is_later(node, problems):
+            # It has keys of its own, which nobody knows yet.
             node = Table(
                 node.mark, {"root": Leaf.of("./data", node.mark)}, {"root": Leaf.of("root", node.mark)}
             )

@@ -11,8 +11,8 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
+from connector.config.destinations import ANY_DESTINATION
 from connector.config.kinds import (
-    ANY_DESTINATION,
     AS_WRITTEN,
     Boolean,
     Kind,
@@ -24,7 +24,7 @@ from connector.config.kinds import (
     refuse,
     text_kind,
 )
-from connector.config.model import Section
+from connector.config.section import Section
 
 ALIASES: Final = {
     "Type": "type",

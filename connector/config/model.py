@@ -9,10 +9,11 @@ the source does not record is named as ours in the description.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
+from connector.config.destinations import COPIES, IN_PROGRESS, INPUT, SELECTOR, SINK
 from connector.config.kinds import (
     CONTAINER_MANAGED,
     Boolean,
@@ -29,17 +30,15 @@ from connector.config.kinds import (
     integer,
     leaf,
     one_or_list,
-    queue,
     refuse,
     split_list,
-    text_kind,
 )
+from connector.config.provider_model import Dropbox, Memory, Provider
+from connector.config.section import Section
 from connector.config.tree import Leaf
 from connector.messaging.destination import Destination
 
-Queue = Annotated[Destination, queue()]
-InputQueue = Annotated[Destination, queue("InputDestination")]
-InProgressQueue = Annotated[Destination, queue("InProgressDestination")]
+Copies = Annotated[Destination, COPIES]
 _AN_OBJECT = re.compile(r"[A-Za-z0-9_*?]+\Z")
 
 
@@ -54,44 +53,29 @@ def _read_object(value: object) -> str:
 ObjectPattern = Annotated[str, Kind(_read_object, str, {"type": "string"}, "name or pattern")]
 
 
-class Section(BaseModel):
-    """Base of all sections: unknown keys are mistakes, values do not change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
-
-
-class Provider(Section):
-    """Where messages live. ``dropbox``: a shared directory."""
-
-    type: Annotated[Literal["dropbox"], choice("dropbox")] = Field(
-        default="dropbox", description="The provider; this version has `dropbox`."
-    )
-    root: PathName = Field(
-        description="Directory that every adapter and every Spark worker sees under this path; made by "
-        "`run` and `send` when missing."
-    )
-    incoming_directory: Annotated[str, text_kind("name")] = Field(
-        default="incoming",
-        description="Name of the directory between a queue and its `working`, `target` ...",
-    )
-    durability: Annotated[Literal["none", "batch"], choice("none", "batch")] = Field(
-        default="batch",
-        description="`batch`: what is sent or settled is synced to disk before it is visible.",
-    )
-    keep_processed: Annotated[float | None, duration(none="forever", zero=True)] = Field(
-        default=7 * 86400.0, description="`processed/` and `expired/` are pruned after this."
-    )
-    redelivery_limit: Annotated[int | None, integer(0, "deliveries", none="none")] = Field(
-        default=None,
-        description="Deliveries of a message by any consumer before it goes to the provider's own `error/`; "
-        "the adapter's own limit is `max_attempts`.",
-    )
-
-
 class InputEntry(Section):
-    """One destination that is polled."""
+    """One destination that is polled. Written as its name alone, or as a mapping."""
 
-    destination: InputQueue = Field(description="The queue.")
+    destination: Annotated[Destination, INPUT] = Field(
+        description="A queue, a topic, or what a queue could not deliver: `orders~EXPIRED`, "
+        "`orders~REJECT-ERROR`."
+    )
+    selector: Annotated[str | None, SELECTOR] = Field(
+        default=None,
+        description="Only messages that match; those of a queue that do not stay there for others, those of "
+        "a topic never get into the subscription.",
+    )
+    subscription: Text | None = Field(
+        default=None,
+        description="Topics only, which need it: name of the durable subscription. Its client id is the "
+        "`ApplicationName`, and the instances of that name share it.",
+    )
+    shared: Boolean = Field(
+        default=False, description="Topics only: other consumers than this adapter's may share it."
+    )
+    no_local: Boolean = Field(
+        default=False, description="Topics only: not what this adapter has sent itself."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -99,7 +83,18 @@ class InputEntry(Section):
         return {"destination": value} if isinstance(value, Leaf) else value
 
     def __str__(self) -> str:
-        return str(self.destination)
+        """The destination, and what tells it from another input of that destination."""
+        text = str(self.destination)
+        if self.subscription is not None:
+            text += f" (subscription {self.subscription!r})"
+        elif self.selector is not None:
+            text += f" (selector {self.selector!r})"
+        return text
+
+    def written(self) -> str | dict[str, Any]:
+        """As it would be written in the file, as short as that goes."""
+        options = self.model_dump(exclude={"destination"}, exclude_defaults=True)
+        return {"destination": str(self.destination), **options} if options else str(self.destination)
 
 
 class Connector(Section):
@@ -112,7 +107,7 @@ class Connector(Section):
     inputs: Annotated[
         tuple[InputEntry, ...],
         BeforeValidator(split_list),
-        PlainSerializer(lambda value: [str(entry) for entry in value], return_type=list[str]),
+        PlainSerializer(lambda value: [entry.written() for entry in value]),
     ] = Field(
         default=(),
         alias="InputDestination",
@@ -145,7 +140,7 @@ class Connector(Section):
     max_attempts: Annotated[int, integer(1, "deliveries")] = Field(
         default=5, description="Deliveries begun for one event, then it has failed."
     )
-    in_progress_destination: InProgressQueue | None = Field(
+    in_progress_destination: Annotated[Destination, IN_PROGRESS] | None = Field(
         default=None,
         alias="InProgressDestination",
         description="Where a message is while it is worked on, so that in-doubt events can be told apart.",
@@ -158,17 +153,17 @@ class Connector(Section):
         alias="InDoubtEvents",
         description="What becomes of messages found in the `InProgressDestination`.",
     )
-    archive_destination: Queue | None = Field(
+    archive_destination: Copies | None = Field(
         default=None,
         alias="ArchiveDestination",
         description="Copies of published messages; none: no copy is kept.",
     )
-    error_destination: Queue | None = Field(
+    error_destination: Copies | None = Field(
         default=None,
         alias="ErrorDestination",
         description="Copies of failed messages; none: no copy is kept.",
     )
-    unsubscribed_destination: Queue | None = Field(
+    unsubscribed_destination: Copies | None = Field(
         default=None,
         alias="UnsubscribedDestination",
         description="Copies of messages that nobody wants; none: no copy is kept.",
@@ -184,7 +179,8 @@ class Connector(Section):
     container_managed_events: Annotated[bool, CONTAINER_MANAGED] = Field(
         default=False,
         alias="ContainerManagedEvents",
-        description="`JMS`: publishing and settling are one commit; every subscription is a destination.",
+        description="`JMS`: an event is taken, published and settled in one transaction, rolled back where "
+        "anything fails; every subscription is a destination, every input a queue.",
     )
     configuration_meta_object: Text | None = Field(
         default=None,
@@ -248,8 +244,8 @@ class Subscription(Section):
     process: Text | None = Field(
         default=None, description="A business process, `module:function`, beside `adapter.yaml` or installed."
     )
-    destination: Queue | None = Field(
-        default=None, description="A queue; sent in the same commit that settles the event."
+    destination: Annotated[Destination, SINK] | None = Field(
+        default=None, description="A queue or topic; sent in the same commit that settles the event."
     )
     name: Text = Field(default="", description="Default: the object and the process or destination.")
     timeout: Annotated[float | None, duration(none="none")] = Field(
@@ -322,3 +318,19 @@ class AdapterFile(Section):
     spark: Spark = Field(default=Spark(), description="Where the events are processed.")
     logging: Logging = Field(default=Logging(), description="Logs.")
     state: State = Field(default=State(), description="What the provider cannot keep.")
+
+
+class DropboxFile(AdapterFile):
+    """With the provider ``dropbox``."""
+
+    provider: Dropbox
+
+
+class MemoryFile(AdapterFile):
+    """With the provider ``memory``."""
+
+    provider: Memory
+
+
+FILES: Final[dict[str, type[AdapterFile]]] = {"dropbox": DropboxFile, "memory": MemoryFile}
+"""What ``adapter.yaml`` is, by the type of its provider."""

@@ -194,6 +194,8 @@ def _report(
             return  # a variable that is not set, which is noted already, or that says nothing
     if kind == "refused":
         context = detail["ctx"]
+        if isinstance(given, Leaf) and context["offset"]:
+            mark = given.place(context["offset"])
         problems.add(mark, join(path, inner), context["found"], context["expected"], context["nearest"])
     elif kind in ("model_type", "dict_type", "mapping_type"):
         problems.add(mark, join(path, inner), kind_of(given), "a mapping")

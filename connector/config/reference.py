@@ -30,15 +30,16 @@ from connector.config.model import (
     Connector,
     InputEntry,
     Logging,
-    Provider,
     Spark,
     State,
     Subscription,
 )
+from connector.config.provider_model import Dropbox, Memory
 from connector.config.spark_owned import OWNED_SETTINGS
 
 _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
-    ("provider", Provider),
+    ("provider` with `type: dropbox", Dropbox),
+    ("provider` with `type: memory", Memory),
     ("connector", Connector),
     ("connector.InputDestination[]", InputEntry),
     ("subscriptions[]", Subscription),
@@ -65,8 +66,9 @@ for a literal `${`. A value that becomes empty counts as not given. Relative pat
 directory of the file.
 
 A *duration* is a number with `ms`, `s`, `m`, `h` or `d`; a *size* is a number of bytes, or one with
-`KiB`, `MiB` or `GiB`. A *destination* is `queue://NAME`; a bare name is a queue. Names in CamelCase are
-those of the source, names with underscores are the connector's own.
+`KiB`, `MiB` or `GiB`. A *destination* is `queue://NAME` or `topic://NAME`; a bare name is a queue. A
+*message selector* is a condition on headers and properties ([selectors](selectors.md)). Names in CamelCase
+are those of the source, names with underscores are the connector's own.
 """
 
 

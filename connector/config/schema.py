@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from connector.config.model import AdapterFile
+from connector.config.model import FILES, AdapterFile
+from connector.config.provider_model import Provider
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
@@ -12,6 +13,7 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 def json_schema() -> dict[str, Any]:
     """The schema. It knows the keys and the form of values; ``connector check`` knows all the rest."""
     schema = AdapterFile.model_json_schema(by_alias=True)
+    schema["properties"]["provider"] = {"anyOf": _providers(schema["$defs"])}
     _tidy(schema)
     connector = schema["$defs"]["Connector"]["properties"]
     # Short forms that the model takes apart before it looks at the type.
@@ -31,6 +33,18 @@ def json_schema() -> dict[str, Any]:
         lists = field.pop("anyOf", None) or [{"type": field.pop("type"), "items": field.pop("items")}]
         field["anyOf"] = [*lists, {"type": "string"}]
     return {"$schema": DIALECT, "title": "adapter.yaml", **schema}
+
+
+def _providers(definitions: dict[str, Any]) -> list[dict[str, Any]]:
+    """The section of each type of provider, put among the definitions in place of their base."""
+    del definitions[Provider.__name__]
+    references = []
+    for model in FILES.values():
+        section = model.model_fields["provider"].annotation
+        assert section is not None
+        definitions[section.__name__] = section.model_json_schema(by_alias=True)
+        references.append({"$ref": f"#/$defs/{section.__name__}"})
+    return references
 
 
 def _tidy(node: Any) -> None:

@@ -37,21 +37,34 @@ class Leaf(str):
         mark: where it begins.
         plain: written without quotes and not as a block.
         raw: as written; differs from the text after the environment was filled in.
+        quote: the quote it is written in, empty where plain; None where the places of its characters
+            cannot be told: a block, several lines, escapes.
     """
 
-    __slots__ = ("mark", "plain", "raw")
+    __slots__ = ("mark", "plain", "quote", "raw")
 
     mark: Mark
     plain: bool
     raw: str
+    quote: str | None
 
     @classmethod
-    def of(cls, text: str, mark: Mark, *, plain: bool = True, raw: str | None = None) -> Leaf:
+    def of(
+        cls, text: str, mark: Mark, *, plain: bool = True, raw: str | None = None, quote: str | None = ""
+    ) -> Leaf:
         leaf = cls(text)
         leaf.mark = mark
         leaf.plain = plain
         leaf.raw = text if raw is None else raw
+        leaf.quote = quote
         return leaf
+
+    def place(self, offset: int) -> Mark:
+        """Where the character at ``offset`` stands; the beginning where that cannot be told."""
+        if self.quote is None or self.from_environment:
+            return self.mark
+        doubled = self.count("'", 0, offset) if self.quote == "'" else 0
+        return self.mark._replace(column=self.mark.column + len(self.quote) + offset + doubled)
 
     @property
     def from_environment(self) -> bool:
@@ -252,7 +265,7 @@ class _Builder:
                 mark, "", f"the tag {event.tag!r}", "no tag: the key decides the type of a value"
             )
         if isinstance(event, yaml.ScalarEvent):
-            leaf = Leaf.of(event.value, mark, plain=not event.style)
+            leaf = Leaf.of(event.value, mark, plain=not event.style, quote=_quote(event))
             if event.anchor:
                 self._anchors[event.anchor] = leaf
             return leaf
@@ -304,6 +317,16 @@ class _Builder:
             self._problems.add(node.mark, "", "the merge key '<<'", "the keys themselves")
             frame.skip = True
         frame.key = node
+
+
+def _quote(event: Any) -> str | None:
+    """The quote of a scalar whose characters stand in the file one after the other; None of any other."""
+    style = event.style or ""
+    if style not in ("", "'", '"') or event.start_mark.line != event.end_mark.line:
+        return None
+    length = event.end_mark.column - event.start_mark.column - 2 * len(style)
+    doubled = event.value.count("'") if style == "'" else 0
+    return style if length == len(event.value) + doubled else None
 
 
 def _count(node: Node) -> int:

@@ -31,6 +31,8 @@ class EventPlan:
         access: how to read claimed messages.
         rerun: whether an event whose worker was ended runs again; else it stays in doubt.
         stop_timeout: seconds a task may go on when its driver or its Spark worker is gone.
+        persistent: whether the messages of sinks are persistent: where the provider keeps such.
+        managed: ContainerManagedEvents: an event that fails is rolled back, and comes again.
     """
 
     application: str
@@ -47,6 +49,8 @@ class EventPlan:
     access: AccessSpec
     rerun: bool = True
     stop_timeout: float = 30.0
+    persistent: bool = True
+    managed: bool = False
 
 
 WorkItem = tuple[int, str, Any, int]

@@ -12,13 +12,44 @@ from connector.events.recovery import InDoubtPolicy, Recovered, Recovery, adopt
 from connector.events.settling import CopyDestinations, Settling, untouched
 from connector.events.summary import Summary
 from connector.messaging.destination import Destination
-from connector.messaging.provider import Connection
+from connector.messaging.provider import Connection, Poller, TopicSubscription
 from connector.state.duplicates import DuplicateWindow
 from connector.state.journal import JournalDirectory
 from connector.status import ReturnCode
 
 RECOVERY_INTERVAL = 10.0
 """Seconds between two looks for dead clients while running."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One entry of InputDestination.
+
+    Args:
+        source: the queue, or the subscription of a topic.
+        selector: of messages of a queue, as text; empty = all. A subscription has its own.
+    """
+
+    source: Destination | TopicSubscription
+    selector: str = ""
+
+    @property
+    def destination(self) -> Destination:
+        """The queue or topic that its events come from, as rules and summary know it."""
+        return self.source.topic if isinstance(self.source, TopicSubscription) else self.source
+
+    def poller(self, connection: Connection, in_progress: Destination | None) -> Poller:
+        """Takes its messages.
+
+        Raises:
+            CapabilityError, SelectorError, SubscriptionError, ProviderError: as ``Connection.poller``.
+        """
+        selector = None
+        if self.selector:
+            from connector.messaging.selector import compile_selector  # loads its grammar, which few need
+
+            selector = compile_selector(self.selector)
+        return connection.poller(self.source, in_progress, selector=selector)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +69,19 @@ class EventSettings:
 
     application: str
     instance: str
-    inputs: tuple[Destination, ...]
+    inputs: tuple[Input, ...]
     copies: CopyDestinations
     in_progress: Destination | None
     policy: InDoubtPolicy
     duplicate_window: int
     poll: PollSettings
     stop_timeout: float
+
+    @property
+    def client_id(self) -> str:
+        """That its subscriptions belong to; empty where it has none, so that it holds no client id."""
+        subscribes = any(isinstance(one.source, TopicSubscription) for one in self.inputs)
+        return self.application if subscribes else ""
 
 
 class Polling:
@@ -59,6 +96,8 @@ class Polling:
 
     Raises:
         ProviderError: a destination or the state directory cannot be used.
+        CapabilityError: the provider cannot poll an input.
+        SubscriptionError: a subscription of an input is in use otherwise.
     """
 
     def __init__(
@@ -90,7 +129,7 @@ class Polling:
         self.job = CycleJob(pipeline, plan, self.journals, settings.poll.order, settings.stop_timeout + 5.0)
         self.cycles = EventCycles(
             connection,
-            [connection.poller(destination, settings.in_progress) for destination in settings.inputs],
+            [one.poller(connection, settings.in_progress) for one in settings.inputs],
             self.job,
             self.journals,
             settling,

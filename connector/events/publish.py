@@ -77,7 +77,9 @@ class Publisher:
                 )
             elif subscription.destination is not None:
                 sink = DestinationSink(
-                    converter.handler(subscription.mime_type).to_body, self._format_of(subscription)
+                    converter.handler(subscription.mime_type).to_body,
+                    self._format_of(subscription),
+                    persistent=plan.persistent,
                 )
                 self._prepared[subscription.name] = (sink, subscription.destination)
 

@@ -18,13 +18,16 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from connector.adapter import Adapter
 from connector.config.loading import Configuration, load
+from connector.errors import ProviderError, UnknownDestination
 from connector.messaging.destination import Destination, parse_destination
-from connector.messaging.message import Message
-from connector.parts import make_provider
+from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
+from connector.parts import AdapterProvider, make_provider
 from connector.providers.dropbox.connection import DropboxProvider
 from connector.providers.dropbox.layout import QueueFolders
 from connector.testing.pipeline import InProcessPipeline
@@ -35,13 +38,26 @@ class InProcessAdapter(Adapter):
 
     Args:
         configuration: of the deployment.
-        isolated, parallelism: as :class:`~connector.testing.pipeline.InProcessPipeline` has them.
+        provider: shared with others of this process; None = one of its own, made from the configuration.
+        isolated, parallelism: as :class:`~connector.testing.pipeline.InProcessPipeline` has them; with the
+            provider ``memory`` nothing can be isolated.
     """
 
-    def __init__(self, configuration: Configuration, *, isolated: bool = False, parallelism: int = 1) -> None:
+    def __init__(
+        self,
+        configuration: Configuration,
+        provider: AdapterProvider | None = None,
+        *,
+        isolated: bool = False,
+        parallelism: int = 1,
+    ) -> None:
+        self._given = provider
         self._isolated = isolated
         self._in_parallel = parallelism
         super().__init__(configuration)
+
+    def _make_provider(self) -> AdapterProvider:
+        return self._given or super()._make_provider()
 
     def _make_pipeline(self, output: Callable[[str], None] | None) -> InProcessPipeline:
         self.pipeline = InProcessPipeline(
@@ -73,7 +89,7 @@ class Deployment:
         self.directory = Path(directory)
         self._environment = environment
         self._numbers = itertools.count(1)
-        self._provider: DropboxProvider | None = None
+        self._provider: AdapterProvider | None = None
         texts = {
             "adapter.yaml": adapter,
             "metaobjects/objects.yaml": metaobjects,
@@ -88,7 +104,8 @@ class Deployment:
         path = self.directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
-        self._provider = None
+        if name == "adapter.yaml":
+            self._provider = None
         return path
 
     @property
@@ -98,24 +115,55 @@ class Deployment:
         Raises:
             ConfigurationError: with every mistake.
         """
-        return load(self.directory / "adapter.yaml", self._environment)
+        return load(self.directory / "adapter.yaml", self._environment, in_process=True)
 
     def running(self, *, isolated: bool = False, parallelism: int = 1) -> InProcessAdapter:
         """An adapter for ``with``: entering starts it, leaving stops it."""
-        return InProcessAdapter(self.configuration, isolated=isolated, parallelism=parallelism)
+        return InProcessAdapter(self.configuration, self.provider, isolated=isolated, parallelism=parallelism)
 
     @property
-    def provider(self) -> DropboxProvider:
-        """Where its messages live; made from the configuration once, and anew after :meth:`write`."""
+    def provider(self) -> AdapterProvider:
+        """Where its messages live; made once, and anew when ``adapter.yaml`` is written."""
         if self._provider is None:
             self._provider = make_provider(self.configuration)
         return self._provider
 
+    @property
+    def dropbox(self) -> DropboxProvider:
+        """The provider, where it is a directory, as files are looked at and dropped."""
+        assert isinstance(self.provider, DropboxProvider), "only the provider dropbox has files"
+        return self.provider
+
     def folders(self, queue: str | Destination) -> QueueFolders:
-        """The folders of a queue, made when missing."""
+        """The folders of a queue of a dropbox, made when missing."""
         destination = parse_destination(queue) if isinstance(queue, str) else queue
-        self.provider.layout.prepare()
-        return self.provider.layout.ensure(destination)
+        self.dropbox.layout.prepare()
+        return self.dropbox.layout.ensure(destination)
+
+    def send(self, destination: str, body: str | bytes | Message, **headers: Any) -> str:
+        """Sends a message, as persistent as the provider takes it. Returns its id.
+
+        Args:
+            destination: a queue or topic.
+            body: of a text message, of a bytes message, or the message as it is.
+            headers: attributes of :class:`~connector.messaging.message.Message`; ``properties`` as a mapping
+                of names to values.
+        """
+        properties = headers.pop("properties", {})
+        if isinstance(body, Message):
+            message = replace(body, **headers)
+        else:
+            data, kind = (body.encode("utf-8"), "T") if isinstance(body, str) else (body, "B")
+            reliable = self.provider.capabilities.reliable
+            mode = PERSISTENT if reliable else NON_PERSISTENT
+            message = Message(data, kind, **{"delivery_mode": mode, **headers})
+        for name, value in properties.items():
+            message.set_property(name, value)
+        connection = self.provider.connect()
+        try:
+            return connection.send(parse_destination(destination), [message])[0]
+        finally:
+            connection.close()
 
     def drop(self, queue: str, body: str | bytes, name: str | None = None) -> str:
         """Puts a message into a queue as foreign programs do: written in ``working/``, moved to ``target/``.
@@ -138,16 +186,18 @@ class Deployment:
 
     def messages(self, queue: str) -> list[Message]:
         """The messages of a queue in the order in which they would be taken; none where there is no queue."""
-        destination = parse_destination(queue)
-        if not self.provider.layout.exists(destination):
-            return []
-        connection = self.provider.existing()
         try:
-            return list(connection.browse(destination))
+            connection = self.provider.existing()
+        except ProviderError:
+            return []  # nobody has made the root yet
+        try:
+            return list(connection.browse(parse_destination(queue)))
+        except UnknownDestination:
+            return []
         finally:
             connection.close()
 
     def names(self, queue: str, folder: str = "target") -> list[str]:
-        """The names of the files in a folder of a queue: ``target``, ``processing``, ``processed`` ..."""
+        """The names of the files in a folder of a queue of a dropbox: ``target``, ``processing`` ..."""
         path: str = getattr(self.folders(queue), folder)
         return sorted(os.listdir(path))

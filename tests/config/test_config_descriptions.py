@@ -27,11 +27,14 @@ provider:
   durability: none
   keep_processed: 7d
   redelivery_limit: none
+  lease: none
 connector:
   ApplicationName: demo
   InputDestination:
     - queue://orders
     - {destination: queue://customers}
+    - {destination: queue://notes, selector: "urgent = TRUE"}
+    - {destination: topic://prices, subscription: prices, shared: true, no_local: true}
   PollFrequency: no
   PollQuantity: 25
   PollStartTime: 22:00
@@ -39,8 +42,6 @@ connector:
   order: group
   max_body: 16MiB
   max_attempts: 5
-  InProgressDestination: queue://in-progress
-  InDoubtEvents: LogError
   ArchiveDestination: queue://archive
   ErrorDestination: queue://error
   UnsubscribedDestination: queue://unsubscribed
@@ -78,6 +79,20 @@ spark:
   conf: {spark.executor.memory: 2g}
 logging: {level: info, format: json}
 state: {directory: ./state}
+"""
+
+IN_PROGRESS = """\
+  InProgressDestination: queue://in-progress
+  InDoubtEvents: LogError
+"""
+
+MEMORY = """\
+provider:
+  type: memory
+  max_bytes: 1MiB
+  send_timeout: 500ms
+  accept_persistent: true
+  redelivery_limit: 3
 """
 
 
@@ -144,11 +159,23 @@ def test_the_schema_accepts_a_configuration_with_every_key() -> None:
     assert list(violations(yaml.safe_load(EVERY_KEY), schema, schema)) == []
 
 
+def test_a_configuration_with_every_key_of_the_memory_provider_has_no_other_mistake(
+    deployment: Deployment,
+) -> None:
+    """That check refuses memory as such is a mistake of its own; see the table of mistakes."""
+    text = deployment.files["adapter.yaml"].partition("connector:")
+    deployment.files["adapter.yaml"] = f"{MEMORY}connector:{text[2]}"
+    schema = json_schema()
+    assert list(violations(yaml.safe_load(deployment.files["adapter.yaml"]), schema, schema)) == []
+    assert [problem.path for problem in deployment.check()] == ["provider.type"]
+
+
 def test_the_test_of_the_schema_uses_every_key_there_is() -> None:
     schema = json_schema()
-    for section in (schema, *(schema["$defs"][name] for name in ("Provider", "Connector", "Spark", "State"))):
+    sections = ("Dropbox", "Memory", "Connector", "InputEntry", "Spark", "State")
+    for section in (schema, *(schema["$defs"][name] for name in sections)):
         for key in section["properties"]:
-            assert re.search(rf"\b{key}:", EVERY_KEY), key
+            assert re.search(rf"\b{key}:", EVERY_KEY + IN_PROGRESS + MEMORY), key
 
 
 def test_the_schema_and_the_check_accept_every_configuration_of_the_project() -> None:
@@ -168,6 +195,8 @@ def test_the_schema_and_the_check_accept_every_configuration_of_the_project() ->
         ("ApplicationName: demo", "instances: 1"),
         ("UseDefaults: false", "UseDefaults: perhaps"),
         ("- object: Order", "- objects: Order"),
+        ("selector:", "selektor:"),
+        ("lease: none", "max_bytes: 1MiB"),
     ],
 )
 def test_the_schema_refuses_what_the_check_refuses(right: str, wrong: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from connector.config.loading import load
 from connector.config.masking import MASK
+from connector.config.provider_model import Dropbox, Memory
 from connector.config.resolved import as_yaml, resolved
 from connector.errors import ConfigurationError
 from connector.messaging.destination import Destination
@@ -30,11 +31,10 @@ def test_what_is_not_written_has_the_default_of_the_surface(deployment: Deployme
     assert (connector.max_body, connector.max_attempts, connector.stop_timeout) == (16 << 20, 5, 30.0)
     assert (connector.duplicate_window, connector.in_doubt_events) == (100_000, "Reprocess")
     assert (connector.message_format_property, connector.restart_retry_count) == ("JMSType", 3)
-    assert (configuration.provider.keep_processed, configuration.provider.redelivery_limit) == (
-        604800.0,
-        None,
-    )
-    assert configuration.provider.durability == "batch"
+    provider = configuration.provider
+    assert isinstance(provider, Dropbox)
+    assert (provider.keep_processed, provider.redelivery_limit) == (604800.0, None)
+    assert (provider.durability, provider.lease) == ("batch", None)
     assert configuration.spark.master == "local[*]"
     assert configuration.logging.format == "console"
 
@@ -46,6 +46,7 @@ def test_paths_count_from_the_directory_of_the_file(
     monkeypatch.chdir("/")
     configuration = load(file, {})
     assert configuration.directory == deployment.directory
+    assert isinstance(configuration.provider, Dropbox)
     assert configuration.provider.root == deployment.directory / "data"
     assert not configuration.provider.root.exists()
 
@@ -118,6 +119,55 @@ def test_inputs_are_a_list_or_one_text_in_the_order_written(deployment: Deployme
     assert inputs == [Destination("queue", name) for name in ("orders", "customers", "notes")]
 
 
+TWO_INPUTS = "    - queue://orders\n    - queue://customers\n"
+
+
+def test_an_input_is_told_from_another_by_its_selector_or_subscription(deployment: Deployment) -> None:
+    deployment.replace(
+        A,
+        TWO_INPUTS,
+        "    - {destination: orders, selector: \"region = 'EU'\"}\n"
+        "    - {destination: orders, selector: \"region <> 'EU'\"}\n"
+        "    - {destination: topic://prices, subscription: all}\n"
+        "    - {destination: topic://prices, subscription: dear, selector: price > 100, shared: true}\n"
+        "    - {destination: topic://news, subscription: a.b|c, no_local: true}\n"
+        "    - customers\n    - customers~EXPIRED\n    - customers~REJECT-ERROR\n",
+    )
+    inputs = deployment.load().connector.inputs
+    assert [(str(i.destination), i.selector, i.subscription, i.shared, i.no_local) for i in inputs] == [
+        ("queue://orders", "region = 'EU'", None, False, False),
+        ("queue://orders", "region <> 'EU'", None, False, False),
+        ("topic://prices", None, "all", False, False),
+        ("topic://prices", "price > 100", "dear", True, False),
+        ("topic://news", None, "a.b|c", False, True),
+        ("queue://customers", None, None, False, False),
+        ("queue://customers~EXPIRED", None, None, False, False),
+        ("queue://customers~REJECT-ERROR", None, None, False, False),
+    ]
+
+
+def test_a_topic_may_be_the_destination_of_a_subscription(deployment: Deployment) -> None:
+    deployment.replace(A, "destination: queue://erp-orders", "destination: topic://orders-done")
+    assert deployment.load().subscriptions[1].destination == Destination("topic", "orders-done")
+
+
+def test_only_a_deployment_in_one_process_has_its_messages_in_memory(deployment: Deployment) -> None:
+    deployment.replace(A, "  type: dropbox\n  root: ./data\n", "  type: memory\n  send_timeout: 2s\n")
+    file = deployment.write()
+    provider = load(file, {}, in_process=True).provider
+    assert isinstance(provider, Memory)
+    assert (provider.max_bytes, provider.send_timeout, provider.accept_persistent) == (64 << 20, 2.0, False)
+    with pytest.raises(ConfigurationError, match="tests without Spark"):
+        load(file, {})
+
+
+def test_a_client_without_a_sign_of_life_counts_as_dead_after_the_lease(deployment: Deployment) -> None:
+    deployment.replace(A, "root: ./data", "root: ./data\n  lease: 30s")
+    provider = deployment.load().provider
+    assert isinstance(provider, Dropbox)
+    assert provider.lease == 30.0
+
+
 def test_environment_variables_are_filled_in_inside_values(deployment: Deployment) -> None:
     deployment.replace(A, Q, "PollQuantity: ${QUANTITY}\n  MessageFormatProperty: ${A:a}-$${B}-${C}")
     connector = deployment.load(QUANTITY="7", C="x: [y", B="unused").connector
@@ -171,6 +221,23 @@ def test_managed_events_with_destinations_only_are_accepted(deployment: Deployme
     deployment.replace(A, Q, "ContainerManagedEvents: JMS")
     deployment.replace(A, "process: processes:store_customer", "destination: queue://crm")
     assert deployment.load().connector.container_managed_events is True
+
+
+def test_managed_events_come_from_queues_only(deployment: Deployment) -> None:
+    deployment.replace(A, Q, "ContainerManagedEvents: JMS")
+    deployment.replace(A, "process: processes:store_customer", "destination: queue://crm")
+    deployment.replace(A, "- queue://orders", "- {destination: topic://orders, subscription: s}")
+    problems = deployment.check()
+    assert [problem.path for problem in problems if not problem.warning] == ["connector.InputDestination[0]"]
+    assert "DuplicateEventElimination" in problems[0].expected
+
+
+def test_a_topic_that_is_input_and_sink_is_an_endless_loop(deployment: Deployment) -> None:
+    deployment.replace(A, "- queue://customers", "- {destination: topic://t, subscription: s}")
+    deployment.replace(A, "destination: queue://erp-orders", "destination: topic://t")
+    problems = deployment.check()
+    assert [problem.path for problem in problems] == ["subscriptions[1].destination"]
+    assert "endless loop" in problems[0].found
 
 
 @pytest.mark.parametrize("other", ["DuplicateEventElimination: true", "InProgressDestination: queue://p"])
@@ -229,6 +296,10 @@ def test_a_configuration_can_be_pickled(deployment: Deployment) -> None:
 
 def test_the_resolved_configuration_is_itself_the_same_configuration(deployment: Deployment) -> None:
     deployment.replace(A, Q, "PollStartTime: 06:00\n  PollEndTime: 22:00\n  MessageFormatProperty: $${x}")
+    deployment.replace(A, "- queue://orders", "- {destination: queue://orders, selector: x = '$${y}'}")
+    deployment.replace(
+        A, "- queue://customers", "- customers\n    - {destination: topic://t, subscription: s}"
+    )
     first = deployment.load()
     deployment.files[A] = as_yaml(resolved(first))
     second = deployment.load()

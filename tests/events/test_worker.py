@@ -156,7 +156,7 @@ def test_an_assignment_runs_once_however_often_it_is_handed_out(bench: Bench) ->
     journals.mkdir(parents=True)
     (poller,) = [connection.poller(deployment.configuration.connector.inputs[0].destination)]
     claim = poller.take(1, 0)
-    plan = pickle.dumps(make_plan(deployment.configuration, connection.access()))
+    plan = pickle.dumps(make_plan(deployment.configuration, deployment.provider, connection.access()))
     item = (0, str(claim.destination), claim.reference, claim.delivery_count)
     payload = pickle.dumps(Assignment(str(journals / "1.0.0"), [[item]]))
     pipeline = InProcessPipeline(deployment.directory)

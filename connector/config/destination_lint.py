@@ -1,0 +1,179 @@
+"""Checking the destinations of ``adapter.yaml`` against one another."""
+
+from __future__ import annotations
+
+from connector.config.model import AdapterFile, InputEntry, Subscription
+from connector.config.places import Places
+from connector.config.problems import Mark
+from connector.config.reading import Location, Reading
+from connector.config.tree import Leaf, Table
+from connector.messaging.destination import Destination
+
+_INPUTS = ("connector", "InputDestination")
+_OF_TOPICS = ("subscription", "shared", "no_local")
+
+
+def check_destinations(file: AdapterFile, reading: Reading[AdapterFile], places: Places) -> None:
+    """Notes what is wrong with the inputs, and with destinations that have two roles."""
+    inputs = list(zip(reading.kept(*_INPUTS), file.connector.inputs, strict=False))
+    subscriptions = list(zip(reading.kept("subscriptions"), file.subscriptions, strict=False))
+    if not file.connector.inputs:
+        _warn_of_none(places)
+    if places.leaf("connector", "InDoubtEvents") and not places.leaf("connector", "InProgressDestination"):
+        places.add(
+            ("connector", "InDoubtEvents"),
+            "InDoubtEvents without InProgressDestination",
+            "an InProgressDestination, or no InDoubtEvents",
+        )
+    for index, entry in inputs:
+        _check_options(index, entry, places)
+    _check_twice(inputs, places)
+    _check_roles(file, inputs, subscriptions, places)
+    _check_in_progress(file, inputs, places)
+    _check_managed(file, inputs, subscriptions, places)
+
+
+def _warn_of_none(places: Places) -> None:
+    node = places.tree.entries.get("connector")
+    if not isinstance(node, Table) or not node.mark.line:
+        return
+    written = node.entries.get("InputDestination")
+    if written is None or (isinstance(written, Leaf) and not written):
+        places.add(
+            _INPUTS,
+            "no InputDestination: nothing is polled, this adapter serves requests only",
+            "at least one destination",
+            mark=places.tree.keys["connector"].mark,
+            warning=True,
+        )
+
+
+def _check_options(index: int, entry: InputEntry, places: Places) -> None:
+    """A topic is polled through a subscription, a queue has none."""
+    if entry.destination.is_queue:
+        for key in _OF_TOPICS:
+            if places.leaf(*_INPUTS, index, key) is not None:
+                mark = places.key_mark(*_INPUTS, index, key)
+                places.add((*_INPUTS, index, key), f"{key} of a queue", "it with a topic only", mark=mark)
+    elif places.leaf(*_INPUTS, index, "subscription") is None:
+        places.add(
+            (*_INPUTS, index),
+            f"{entry.destination} without a subscription: what is sent while the adapter does not run would "
+            "be lost",
+            f"{{destination: {entry.destination}, subscription: NAME}}",
+        )
+
+
+def _check_twice(inputs: list[tuple[int, InputEntry]], places: Places) -> None:
+    """Several inputs of one queue have different selectors; a subscription is one input."""
+    seen: dict[tuple[Destination, str | None], Mark] = {}
+    names: dict[str, Mark] = {}
+    for index, entry in inputs:
+        location = (*_INPUTS, index)
+        mark = places.mark(*location)
+        if entry.subscription is None:
+            first = seen.setdefault((entry.destination, entry.selector), mark)
+            if first is not mark:
+                places.add(location, f"{entry} stands twice, first in line {first.line}", "it once")
+            continue
+        first = names.setdefault(entry.subscription, mark)
+        if first is not mark:
+            places.add(
+                (*location, "subscription"),
+                f"a second input with the subscription {entry.subscription!r}, first in line {first.line}",
+                "a name of its own: an adapter has one subscription of a name",
+            )
+
+
+def _check_roles(
+    file: AdapterFile,
+    inputs: list[tuple[int, InputEntry]],
+    subscriptions: list[tuple[int, Subscription]],
+    places: Places,
+) -> None:
+    """One destination, one role: in two, the adapter would read what it has written."""
+    taken: dict[Destination, tuple[str, Mark]] = {}
+    for index, entry in inputs:
+        taken.setdefault(entry.destination, ("InputDestination", places.mark(*_INPUTS, index)))
+    connector = file.connector
+    roles: list[tuple[str, Location, Destination | None]] = [
+        (role, ("connector", role), destination)
+        for role, destination in (
+            ("InProgressDestination", connector.in_progress_destination),
+            ("ArchiveDestination", connector.archive_destination),
+            ("ErrorDestination", connector.error_destination),
+            ("UnsubscribedDestination", connector.unsubscribed_destination),
+        )
+    ]
+    roles.extend(
+        ("destination of a subscription", ("subscriptions", index, "destination"), subscription.destination)
+        for index, subscription in subscriptions
+    )
+    for role, location, destination in roles:
+        if destination is not None:
+            _take(destination, role, location, taken, places)
+
+
+def _take(
+    destination: Destination,
+    role: str,
+    location: Location,
+    taken: dict[Destination, tuple[str, Mark]],
+    places: Places,
+) -> None:
+    other, place = taken.setdefault(destination, (role, places.mark(*location)))
+    if other == role:
+        return
+    found = f"{destination} is the {other} too (line {place.line})"
+    if {role, other} == {"ErrorDestination", "UnsubscribedDestination"}:
+        found += ": only connector_outcome tells failed from unsubscribed"
+        places.add(location, found, "a destination of its own", warning=True)
+        return
+    if other == "InputDestination":
+        found += ": what is sent there would be taken again, in an endless loop"
+    places.add(location, found, "a destination of its own")
+
+
+def _check_in_progress(file: AdapterFile, inputs: list[tuple[int, InputEntry]], places: Places) -> None:
+    """Seed 004, "Recovery with an in-progress destination": not with topics; taking moves the message."""
+    if file.connector.in_progress_destination is None:
+        return
+    for index, entry in inputs:
+        if not entry.destination.is_queue or entry.destination.view:
+            what = "a view of a queue" if entry.destination.is_queue else "a topic"
+            places.add(
+                (*_INPUTS, index),
+                f"{entry.destination} is {what}, and there is an InProgressDestination",
+                "a queue, or no InProgressDestination: only messages of queues are moved there and back",
+            )
+
+
+def _check_managed(
+    file: AdapterFile,
+    inputs: list[tuple[int, InputEntry]],
+    subscriptions: list[tuple[int, Subscription]],
+    places: Places,
+) -> None:
+    """Design, section 7: what ContainerManagedEvents excludes."""
+    connector = file.connector
+    if not connector.container_managed_events:
+        return
+    managed = ("connector", "ContainerManagedEvents")
+    if connector.duplicate_event_elimination:
+        places.add(managed, "ContainerManagedEvents with DuplicateEventElimination", "one of the two")
+    if connector.in_progress_destination is not None:
+        places.add(managed, "ContainerManagedEvents with InProgressDestination", "one of the two")
+    for index, entry in inputs:
+        if not entry.destination.is_queue:
+            places.add(
+                (*_INPUTS, index),
+                f"{entry.destination}, a topic, under ContainerManagedEvents",
+                "a queue: for topics there is DuplicateEventElimination",
+            )
+    for index, subscription in subscriptions:
+        if subscription.process is not None:
+            places.add(
+                ("subscriptions", index, "process"),
+                "a process under ContainerManagedEvents",
+                "a destination: only what is sent by the settling commit itself is managed",
+            )

@@ -1,0 +1,109 @@
+"""The kinds of values that name destinations, by what they are used for, and message selectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from connector.config.kinds import Kind, as_found, leaf, refuse
+from connector.config.problems import nearest, shown
+from connector.config.tree import Leaf
+from connector.errors import DestinationError, SelectorError
+from connector.messaging.destination import Destination, parse_destination
+
+_A_DESTINATION: Final = "a destination such as queue://orders"
+
+
+def _parse(written: Leaf) -> Destination:
+    try:
+        return parse_destination(written)
+    except DestinationError as error:
+        found = as_found(written)
+        if not written.from_environment:
+            found = str(error).replace(repr(str(written)), shown(written), 1)
+        near = None
+        kind, separator, rest = written.partition("://")
+        if separator and (close := nearest(kind, ("queue", "topic"))):
+            near = None if written.from_environment else f"{close}://{rest}"
+        raise refuse(found, _A_DESTINATION, near) from None
+
+
+def destination_kind(check: Callable[[Destination, str], None]) -> Kind:
+    """A queue or topic; ``check`` gets it with its text for errors, and refuses what its use forbids."""
+
+    def read(value: object) -> Destination:
+        written = leaf(value, _A_DESTINATION)
+        destination = _parse(written)
+        check(destination, as_found(written))
+        return destination
+
+    return Kind(read, lambda value: None if value is None else str(value), {"type": "string"}, "destination")
+
+
+def _sent_to(destination: Destination, found: str) -> None:
+    if destination.view:
+        raise refuse(f"{found} is a view of a queue: nothing can be sent there", "the queue itself")
+
+
+def _copied_to(destination: Destination, found: str) -> None:
+    if not destination.is_queue:
+        raise refuse(f"{found} is a topic: a copy that nobody subscribes to is lost", "a queue")
+    _sent_to(destination, found)
+
+
+def _worked_on_in(destination: Destination, found: str) -> None:
+    if not destination.is_queue:
+        raise refuse(f"{found} is a topic", "a queue: work in progress cannot be kept on a topic")
+    _sent_to(destination, found)
+
+
+_NO_INPUTS: Final = {
+    "PROCESSING": "what others have taken can only be browsed",
+    "RECOVER-ERROR": "what is acknowledged there goes back to its queue, so no copy of it could be kept",
+}
+
+
+def _taken_from(destination: Destination, found: str) -> None:
+    if reason := _NO_INPUTS.get(destination.view):
+        raise refuse(f"{found} is no input: {reason}", "the queue itself, its ~EXPIRED or its ~REJECT-ERROR")
+
+
+SINK: Final = destination_kind(_sent_to)
+"""Where messages are sent: a queue or topic."""
+COPIES: Final = destination_kind(_copied_to)
+"""Where the adapter keeps copies: a queue."""
+IN_PROGRESS: Final = destination_kind(_worked_on_in)
+"""Where the adapter keeps what it works on: a queue."""
+INPUT: Final = destination_kind(_taken_from)
+"""What is polled: a queue, a topic, or a view of what a queue could not deliver."""
+
+
+def _read_selector(value: object) -> str:
+    expected = "a message selector such as region = 'EU' AND size > 10"
+    written = leaf(value, expected)
+    if not written.strip():
+        raise refuse("an empty text", expected)
+    from connector.messaging.selector import compile_selector  # loads its grammar, which few need
+
+    try:
+        compile_selector(str(written))
+    except SelectorError as error:
+        found = f"{as_found(written)} is no message selector"
+        if not written.from_environment:
+            found = f"no message selector: {error}"
+        raise refuse(found, expected, offset=error.position - 1) from None
+    return str(written)
+
+
+SELECTOR: Final = Kind(_read_selector, str, {"type": "string"}, "message selector")
+"""The text of a message selector that is valid."""
+
+
+def _read_any_destination(value: object) -> str:
+    written = leaf(value, _A_DESTINATION)
+    _parse(written)
+    return str(written)
+
+
+ANY_DESTINATION: Final = Kind(_read_any_destination, str, {"type": "string"}, "destination")
+"""The text of a queue or topic."""

@@ -1,0 +1,84 @@
+"""The section ``provider``: one class a type, since each type has keys of its own."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
+
+from connector.config.kinds import Boolean, Kind, PathName, Size, choice, duration, integer, text_kind
+from connector.config.section import Section
+
+TYPES: Final = ("dropbox", "memory")
+"""The providers of this version."""
+
+
+def _type(own: str) -> Kind:
+    """The type that a section is of; what is none is answered with all there are."""
+    schema: dict[str, Any] = choice(own).schema
+    return Kind(choice(*TYPES).read, str, schema, own)
+
+
+_Redeliveries = Annotated[int | None, integer(0, "deliveries", none="none")]
+
+
+class Provider(Section):
+    """Where messages live."""
+
+    type: str
+
+
+class Dropbox(Provider):
+    """A shared directory: every process that sees it takes part, on one machine or many."""
+
+    type: Annotated[Literal["dropbox"], _type("dropbox")] = Field(
+        default="dropbox", description="The provider: `dropbox` or `memory`."
+    )
+    root: PathName = Field(
+        description="Directory that every adapter and every Spark worker sees under this path; made by "
+        "`run` and `send` when missing."
+    )
+    incoming_directory: Annotated[str, text_kind("name")] = Field(
+        default="incoming",
+        description="Name of the directory between a queue and its `working`, `target` ...",
+    )
+    durability: Annotated[Literal["none", "batch"], choice("none", "batch")] = Field(
+        default="batch",
+        description="`batch`: what is sent or settled is synced to disk before it is visible.",
+    )
+    keep_processed: Annotated[float | None, duration(none="forever", zero=True)] = Field(
+        default=7 * 86400.0, description="`processed/` and `expired/` are pruned after this."
+    )
+    redelivery_limit: _Redeliveries = Field(
+        default=None,
+        description="Deliveries of a message by any consumer before it goes to the provider's own `error/`; "
+        "the adapter's own limit is `max_attempts`.",
+    )
+    lease: Annotated[float | None, duration(none="none")] = Field(
+        default=None,
+        description="A client without a sign of life for so long counts as dead although it holds its lock, "
+        "adapters excepted; for file systems whose locks cannot be trusted.",
+    )
+
+
+class Memory(Provider):
+    """Messages in the memory of one process, lost with it: for tests that run without Spark.
+
+    `check` and every command refuse it, since they are processes of their own;
+    `connector.testing.deployment` takes it.
+    """
+
+    type: Annotated[Literal["memory"], _type("memory")] = Field(description="`memory`.")
+    max_bytes: Size = Field(
+        default=64 << 20, description="Bytes of messages that it holds; a sender waits for room."
+    )
+    send_timeout: Annotated[float, duration(zero=True)] = Field(
+        default=30.0, description="How long a sender waits for room; then the send has failed."
+    )
+    accept_persistent: Boolean = Field(
+        default=False,
+        description="`true`: takes persistent messages too, although it cannot keep what they promise.",
+    )
+    redelivery_limit: _Redeliveries = Field(
+        default=None, description="Deliveries of a message by any consumer before it counts as undeliverable."
+    )
