@@ -1,0 +1,140 @@
+"""Channels: which message is in which state (seed 001, section 5).
+
+A queue, like a subscription of a topic, is three of them: what waits or is claimed, what has expired,
+and what was delivered too often.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Final, Protocol
+
+from connector.core.state import MessageState, Transition
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+from connector.messaging.provider import TopicSubscription
+from connector.messaging.selector import Selector
+from connector.providers.memory.clients import Client
+from connector.providers.memory.entries import Entry, Waiting
+from connector.providers.memory.store import MessageStore
+
+_tickets: Final = itertools.count(1)
+
+
+class Consumer(Protocol):
+    """Who takes from a channel."""
+
+    def offer(self, entry: Entry) -> None:
+        """It waits from now on."""
+
+
+class Channel:
+    """Messages that are NEW or DELIVERED.
+
+    Args:
+        store: where its messages are.
+        destination: that its messages are taken from.
+        text: names it in duplicate keys.
+    """
+
+    def __init__(self, store: MessageStore, destination: Destination, text: str = "") -> None:
+        self.store = store
+        self.destination = destination
+        self.text = text or str(destination)
+        self.waiting = Waiting()
+        self.count = 0
+        """Messages that wait."""
+        self.delivered: dict[int, Entry] = {}
+        self.consumers: dict[Consumer, None] = {}
+        self.ended = False
+
+    def enter(self, entry: Entry) -> None:
+        """A message that is NEW comes in, or comes back."""
+        entry.channel = self
+        entry.ticket = next(_tickets)
+        self.count += 1
+        self.waiting.push(entry, self.count)
+        for consumer in self.consumers:
+            consumer.offer(entry)
+
+    def leave(self, entry: Entry, transition: Transition) -> None:
+        """A message that waits does so no longer."""
+        entry.move(transition)
+        self.count -= 1
+
+    def drop(self, entry: Entry) -> None:
+        """A message goes, in whatever state it is."""
+        if entry.state is MessageState.NEW:
+            self.count -= 1
+        else:
+            self.delivered.pop(entry.number, None)
+        entry.state = MessageState.REMOVED
+        self.store.remove(entry)
+
+    def end(self) -> None:
+        """Drops what waits. What is claimed stays so, and is dropped where it is given back."""
+        self.ended = True
+        for entry in list(self.waiting):
+            self.drop(entry)
+
+    def in_order(self) -> list[Entry]:
+        """All messages, in the order in which they would be taken."""
+        found = [*self.waiting, *self.delivered.values()]
+        found.sort(key=lambda entry: entry.order)
+        return found
+
+
+class Inbox(Channel):
+    """A channel that messages are delivered from; what cannot be delivered is kept beside it."""
+
+    def __init__(self, store: MessageStore, destination: Destination, text: str = "") -> None:
+        super().__init__(store, destination, text)
+        self.expired = Channel(store, destination, self.text)
+        self.error = Channel(store, destination, self.text)
+        """Delivered too often."""
+
+    def end(self) -> None:
+        for part in (self.expired, self.error):
+            part.end()
+        super().end()
+
+
+class Queue(Inbox):
+    """A queue."""
+
+    def part(self, view: str) -> Channel:
+        """What a virtual destination shows; itself for the empty view and ``PROCESSING``."""
+        if view == "EXPIRED":
+            return self.expired
+        return self.error if view in ("RECOVER-ERROR", "REJECT-ERROR") else self
+
+
+class Subscription(Inbox):
+    """What one subscription of a topic holds.
+
+    Args:
+        details: what it was made for.
+        selector: its compiled selector; None = all messages.
+        origin: whose messages are local for ``no_local``.
+    """
+
+    def __init__(
+        self,
+        store: MessageStore,
+        details: TopicSubscription,
+        selector: Selector | None,
+        origin: str,
+    ) -> None:
+        name = f"{details.client_id}|{details.name}".replace("\n", "%0A")
+        super().__init__(store, details.topic, f"{details.topic} {name}")
+        self.details = details
+        self.origin = origin
+        self.members: list[Client] = []
+        """The client of each of its consumers."""
+        self._selector = selector
+
+    def wants(self, message: Message, origin: str) -> bool:
+        """Whether a message sent to the topic is for it."""
+        if self.details.no_local and origin == self.origin:
+            return False
+        return self._selector is None or self._selector.matches(message)

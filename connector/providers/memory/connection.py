@@ -1,0 +1,362 @@
+"""The connection of the ``memory`` provider (see :class:`connector.messaging.provider.Connection`)."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from connector.core.state import MessageState, Transition
+from connector.errors import CapabilityError, DestinationError, ProviderError, UnknownDestination
+from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.message import Message
+from connector.messaging.provider import (
+    Claim,
+    DestinationInfo,
+    Prepared,
+    Settlement,
+    SubscriptionInfo,
+    TopicSubscription,
+)
+from connector.messaging.selector import Selector
+from connector.providers.memory import subscriptions
+from connector.providers.memory.access import MemoryAccessSpec
+from connector.providers.memory.channel import Channel, Queue, Subscription
+from connector.providers.memory.claims import MemoryClaim, MemoryPoller
+from connector.providers.memory.clients import Client
+from connector.providers.memory.entries import copy_message, weigh
+from connector.providers.memory.memory import Memory, folder_name
+from connector.providers.memory.recovery import (
+    ORIGIN,
+    MemoryLeftover,
+    adopt,
+    drop_prepared,
+    find_leftovers,
+    unowned_claims,
+)
+from connector.providers.memory.settlement import Settler
+
+_WINDOW: Final = "published"
+
+
+class MemoryConnection:
+    """One client of one memory provider."""
+
+    def __init__(self, memory: Memory, client: Client) -> None:
+        self.memory = memory
+        self.client = client
+        self.client_id = client.client_id
+        self._settler = Settler(memory, client)
+        self._arrived = threading.Condition(memory.lock)
+        self._pollers: list[MemoryPoller] = []
+        self._temporary_numbers = itertools.count(1)
+
+    # -- what an adapter keeps beside its messages -------------------------------------------------
+
+    @property
+    def state_directory(self) -> str:
+        """State that the instances of one ApplicationName share; gone with the provider."""
+        return self.memory.application_directory(self.client.application)
+
+    @property
+    def window_directory(self) -> str:
+        """The published ids of settlements, one file each: the duplicate window."""
+        return os.path.join(self.state_directory, _WINDOW)
+
+    @staticmethod
+    def published_keys(record: bytes) -> list[str]:
+        """The duplicate keys in such a file, in their order."""
+        return record.decode("utf-8", "surrogateescape").split("\n")
+
+    def journal_directory(self, client_id: str, instance: str) -> str:
+        """Where the tasks of one client keep their outcome journals."""
+        return os.path.join(self.state_directory, folder_name(instance), client_id)
+
+    # -- taking ------------------------------------------------------------------------------------
+
+    def poller(
+        self,
+        source: Destination | TopicSubscription,
+        in_progress: Destination | None = None,
+        *,
+        selector: Selector | None = None,
+    ) -> MemoryPoller:
+        """See :meth:`connector.messaging.provider.Connection.poller`.
+
+        Raises:
+            CapabilityError: ``~PROCESSING``, a topic without a subscription, a subscription with a
+                selector or an in-progress destination beside it.
+            DestinationError: a temporary destination of another connection.
+            UnknownDestination: a temporary destination that has ended.
+        """
+        with self.memory:
+            self.check_open()
+            if isinstance(source, TopicSubscription):
+                if in_progress is not None or selector is not None:
+                    raise CapabilityError(
+                        f"{source.topic}: a subscription has a selector of its own, and no in-progress "
+                        "destination"
+                    )
+                self._check_may_consume(source.topic)
+                subscription = subscriptions.attach(self.memory, source, self.client)
+                poller = MemoryPoller(self, subscription, source.topic)
+            else:
+                poller = self._queue_poller(source, in_progress, selector)
+            self._pollers.append(poller)
+            return poller
+
+    def _queue_poller(
+        self, source: Destination, in_progress: Destination | None, selector: Selector | None
+    ) -> MemoryPoller:
+        if not source.is_queue:
+            raise CapabilityError(f"{source}: a topic is polled through a subscription")
+        if source.view == "PROCESSING":
+            raise CapabilityError(f"{source}: what is claimed can be browsed, not taken")
+        if in_progress is not None and (not in_progress.is_queue or in_progress.view or source.view):
+            raise CapabilityError(f"{source} in progress in {in_progress}: that is for queues only")
+        self._check_may_consume(source)
+        queue = self.memory.queue(source.base)
+        return MemoryPoller(
+            self,
+            queue.part(source.view),
+            source,
+            selector=selector,
+            in_progress=self.memory.queue(in_progress) if in_progress is not None else None,
+            requeue=queue if source.view == "RECOVER-ERROR" else None,
+            is_view=bool(source.view),
+        )
+
+    def _check_may_consume(self, destination: Destination) -> None:
+        owner = self.memory.temporary.get(destination.base)
+        if owner is not None and owner.origin != self.client.origin:
+            raise DestinationError(
+                f"{destination} is temporary: only the connection that made it takes from it"
+            )
+
+    def forget_poller(self, poller: MemoryPoller) -> None:
+        """A poller was closed."""
+        if poller in self._pollers:
+            self._pollers.remove(poller)
+        if isinstance(poller.channel, Subscription):
+            subscriptions.leave(self.memory, poller.channel, self.client)
+
+    def wait(self, seconds: float) -> None:
+        """See :meth:`connector.messaging.provider.Connection.wait`; returns at once where it is closed."""
+        with self.memory:
+            self._arrived.wait_for(self._something_may_have_come, seconds)
+
+    def _something_may_have_come(self) -> bool:
+        return not self.client.alive or any(poller.pending for poller in self._pollers)
+
+    def wake(self) -> None:
+        """Something has come for a poller of this connection; the caller holds the lock."""
+        self._arrived.notify_all()
+
+    def check(self) -> None:
+        """See :meth:`connector.messaging.provider.Connection.check`."""
+        with self.memory:
+            self.check_open()
+
+    def check_open(self) -> None:
+        """Whether this is still open.
+
+        Raises:
+            ProviderError: it is not.
+        """
+        if not self.client.alive:
+            raise ProviderError(f"the connection {self.client_id} of the memory provider is closed")
+
+    # -- subscriptions and destinations ------------------------------------------------------------
+
+    def unsubscribe(self, name: str, client_id: str = "") -> None:
+        """See :meth:`connector.messaging.provider.Connection.unsubscribe`."""
+        with self.memory:
+            self.check_open()
+            subscriptions.unsubscribe(self.memory, name, client_id)
+
+    def subscriptions(self) -> list[SubscriptionInfo]:
+        """See :meth:`connector.messaging.provider.Connection.subscriptions`."""
+        with self.memory:
+            return subscriptions.information(self.memory)
+
+    def destinations(self) -> list[DestinationInfo]:
+        """See :meth:`connector.messaging.provider.Connection.destinations`; a topic counts what its
+        subscriptions have put aside."""
+        with self.memory:
+            everything = subscriptions.information(self.memory)
+            found = [
+                DestinationInfo(
+                    destination,
+                    waiting=queue.count,
+                    in_progress=len(queue.delivered),
+                    expired=queue.expired.count,
+                    error=queue.error.count,
+                )
+                for destination, queue in self.memory.queues.items()
+            ]
+            found += [
+                DestinationInfo(
+                    destination,
+                    expired=sum(one.expired.count for one in members),
+                    error=sum(one.error.count for one in members),
+                    subscriptions=tuple(one for one in everything if one.subscription.topic == destination),
+                )
+                for destination, members in self.memory.topics.items()
+            ]
+            temporary = self.memory.temporary
+            found = [one for one in found if temporary.get(one.destination, self.client) is self.client]
+        found.sort(key=lambda one: one.destination)
+        return found
+
+    def temporary(self, kind: str) -> Destination:
+        """See :meth:`connector.messaging.provider.Connection.temporary`."""
+        with self.memory:
+            self.check_open()
+            name = f"temporary-{self.client_id}-{next(self._temporary_numbers)}"
+            destination = parse_destination(f"{kind}://{name}")
+            self.memory.temporary[destination] = self.client
+            if destination.is_queue:
+                self.memory.queues[destination] = Queue(self.memory.store, destination)
+            else:
+                self.memory.topics[destination] = {}
+            return destination
+
+    def delete_temporary(self, destination: Destination) -> None:
+        """See :meth:`connector.messaging.provider.Connection.delete_temporary`."""
+        with self.memory:
+            if self.memory.temporary.get(destination) is not self.client:
+                raise DestinationError(f"{destination} is no temporary destination of this connection")
+            self._end_temporary(destination)
+
+    def _end_temporary(self, destination: Destination) -> None:
+        memory = self.memory
+        del memory.temporary[destination]
+        queue = memory.queues.pop(destination, None)
+        ended: list[Channel] = [queue] if queue is not None else list(memory.topics.pop(destination, ()))
+        for channel in ended:
+            channel.end()
+
+    # -- settling ----------------------------------------------------------------------------------
+
+    def settle(
+        self,
+        settlements: Sequence[Settlement],
+        sends: Sequence[Prepared] = (),
+        discards: Sequence[Prepared] = (),
+        *,
+        fenced: bool = False,
+    ) -> None:
+        """See :meth:`connector.messaging.provider.Connection.settle`."""
+        with self.memory:
+            self.check_open()
+            self._settler.settle(settlements, sends, discards, fenced=fenced, window=self.window_directory)
+
+    def access(self) -> MemoryAccessSpec:
+        return MemoryAccessSpec(self.memory.key, self.memory.pid, self.client_id)
+
+    # -- recovery ----------------------------------------------------------------------------------
+
+    def leftovers(self, in_progress: Destination | None, *, at_start: bool) -> Iterator[MemoryLeftover]:
+        """See :meth:`connector.messaging.provider.Connection.leftovers`; the dead are connections that
+        were abandoned, or closed with claims open."""
+        return find_leftovers(self.memory, self.client, in_progress)
+
+    def unowned(self, in_progress: Destination) -> list[MemoryClaim]:
+        """See :meth:`connector.messaging.provider.Connection.unowned`."""
+        with self.memory:
+            return unowned_claims(self.memory, in_progress)
+
+    def adopt(self, claim: Claim, cycle: int, sequence: int) -> MemoryClaim | None:
+        """See :meth:`connector.messaging.provider.Connection.adopt`."""
+        assert isinstance(claim, MemoryClaim)
+        with self.memory:
+            self.check_open()
+            return adopt(self.memory, claim, self.client, cycle, sequence)
+
+    def prune(self) -> int:
+        """Nothing: what is settled is not kept."""
+        return 0
+
+    # -- sending and looking -----------------------------------------------------------------------
+
+    def send(self, destination: Destination, messages: Iterable[Message]) -> list[str]:
+        """See :meth:`connector.messaging.provider.Connection.send`. Waits while there is no room.
+
+        Raises:
+            CapabilityError: one is persistent, and that is not accepted.
+            DestinationError: a virtual destination.
+            UnknownDestination: a temporary destination that has ended.
+        """
+        made = list(messages)
+        memory = self.memory
+        with memory:
+            self.check_open()
+            memory.check_target(destination)
+            for message in made:
+                memory.check_delivery_mode(message)
+            if destination.is_queue or memory.topic(destination):
+                size = sum(weigh(message) + len(message.body) for message in made)
+                memory.wait_for_room(size, destination, self.client)
+                memory.check_target(destination)  # it may have ended meanwhile
+            entries = [memory.new_entry(message, self.client) for message in made]
+            for entry in entries:
+                memory.store.add(entry)
+                memory.deliver(entry, destination, Transition.SEND)
+            return [entry.headers.message_id or "" for entry in entries]
+
+    def browse(self, destination: Destination) -> Iterator[Message]:
+        """See :meth:`connector.messaging.provider.Connection.browse`; of a topic there is nothing to see."""
+        memory = self.memory
+        with memory:
+            if destination in memory.topics:
+                return iter(())
+            queue = memory.queues.get(destination.base)
+            if queue is None:
+                known = ", ".join(str(one) for one in sorted([*memory.queues, *memory.topics]))
+                raise UnknownDestination(
+                    f"there is no {destination} in memory" + (f"; there are {known}" if known else "")
+                )
+            entries = queue.part(destination.view).in_order()
+            if destination.view == "PROCESSING":
+                entries = [entry for entry in entries if entry.state is MessageState.DELIVERED]
+            found = []
+            for entry in entries:
+                message = copy_message(entry.headers, entry.body.data)
+                message.destination = str(destination)
+                if entry.claim is not None and entry.claim.home is not entry.channel:
+                    message.set_property(ORIGIN, str(entry.claim.destination))
+                found.append(message)
+        return iter(found)
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """See :meth:`connector.messaging.provider.Connection.close`. Claims that are open all the same are
+        left to whoever recovers."""
+        with self.memory:
+            self._end(abandoned=False)
+
+    def abandon(self) -> None:
+        """See :meth:`connector.messaging.provider.Connection.abandon`."""
+        with self.memory:
+            self._end(abandoned=True)
+
+    def _end(self, *, abandoned: bool) -> None:
+        client, memory = self.client, self.memory
+        if not client.alive:
+            return
+        client.alive = False
+        for poller in list(self._pollers):
+            poller.close()
+        for destination in [one for one, owner in memory.temporary.items() if owner is client]:
+            self._end_temporary(destination)
+        for dead in memory.clients.taken_over_by(client):
+            dead.taken_by = None
+        if not abandoned:
+            drop_prepared(memory, client)
+            if not client.claims:
+                memory.clients.remove(client)
+        self.wake()
+        memory.store.wake_senders()

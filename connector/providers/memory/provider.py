@@ -1,0 +1,110 @@
+"""The ``memory`` provider (see :mod:`connector.messaging.provider`): for tests of those who build on us."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Final
+
+from connector.errors import ProviderError
+from connector.messaging.destination import Destination
+from connector.messaging.provider import Capabilities
+from connector.providers.memory.clients import Client
+from connector.providers.memory.connection import MemoryConnection
+from connector.providers.memory.memory import Memory, folder_name, lock_file
+from connector.state.instances import InstanceLock
+
+MAX_BYTES: Final = 64 << 20
+SEND_TIMEOUT: Final = 30.0
+
+
+class MemoryProvider:
+    """Queues and topics in the memory of one process, shared by all connections of one provider object.
+
+    Unreliable, and says so: everything ends with the process. Settled messages are not kept. Expired ones
+    are, until their room is needed; those delivered too often are until somebody takes them from
+    ``~RECOVER-ERROR`` or ``~REJECT-ERROR``. Journals and the duplicate window lie in a temporary directory
+    that goes with the provider.
+
+    Args:
+        max_bytes: what messages may take, bodies and headers. A sender waits for room; what it has claimed
+            itself does not count, so that who passes messages on never waits for itself. Copies that a
+            settlement makes do not wait.
+        send_timeout: seconds that a sender waits; then ProviderError.
+        accept_persistent: take persistent messages too, though they are lost with the process.
+        redelivery_limit: deliveries of one message by anybody, then it is put aside; None = no limit.
+    """
+
+    capabilities = Capabilities(
+        topics=True,
+        selectors=True,
+        temporary_destinations=True,
+        reliable=False,
+        distributed=False,
+        virtual_destinations=True,
+    )
+
+    def __init__(
+        self,
+        *,
+        max_bytes: int = MAX_BYTES,
+        send_timeout: float = SEND_TIMEOUT,
+        accept_persistent: bool = False,
+        redelivery_limit: int | None = None,
+    ) -> None:
+        self._memory = Memory(
+            max_bytes=max_bytes,
+            send_timeout=send_timeout,
+            accept_persistent=accept_persistent,
+            redelivery_limit=redelivery_limit,
+        )
+        self._connections: weakref.WeakSet[MemoryConnection] = weakref.WeakSet()
+        self._closed = False
+
+    def instance(self, application: str, wanted: str | None) -> InstanceLock:
+        """The name of this instance of an adapter, held until closed.
+
+        Raises:
+            ProviderError: the configured name is taken.
+        """
+        with self._memory:
+            directory = self._memory.application_directory(application)
+        return InstanceLock(directory, wanted, folder_name, lock_file)
+
+    def connect(
+        self, application: str = "", instance: str = "", *, client_id: str = "", origin: str = ""
+    ) -> MemoryConnection:
+        """See :meth:`connector.messaging.provider.Provider.connect`.
+
+        Raises:
+            CapabilityError: in a process that was forked off.
+        """
+        with self._memory:
+            if self._closed:
+                raise ProviderError("the memory provider is closed, and its messages are gone")
+            client = Client(application, instance, client_id, origin)
+            self._memory.clients.add(client)
+            connection = MemoryConnection(self._memory, client)
+            self._connections.add(connection)
+            return connection
+
+    def existing(self) -> MemoryConnection:
+        """A connection that only looks; here as good as any."""
+        return self.connect()
+
+    def refuse(self, destination: Destination, reason: str = "refused by a test") -> None:
+        """Lets nothing be sent to a destination: shows a test what its code does then."""
+        with self._memory:
+            self._memory.refused[destination] = reason
+
+    def accept(self, destination: Destination) -> None:
+        """Ends :meth:`refuse`."""
+        with self._memory:
+            self._memory.refused.pop(destination, None)
+
+    def close(self) -> None:
+        """Ends all connections, and with them every message. Repeatable."""
+        with self._memory:
+            self._closed = True
+            for connection in list(self._connections):
+                connection.close()
+            self._memory.remove_directory()

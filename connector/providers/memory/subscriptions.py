@@ -1,0 +1,117 @@
+"""Subscriptions of topics: attached to, left and removed by the rules of seed 003."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from connector.core.subscriptions import Attach, Existing, check, decide
+from connector.errors import SubscriptionError
+from connector.messaging.provider import SubscriptionInfo, TopicSubscription
+from connector.messaging.selector import Selector
+from connector.providers.memory.channel import Subscription
+from connector.providers.memory.clients import Client
+from connector.providers.memory.memory import Memory
+
+_log: Final = logging.getLogger("connector.memory")
+
+
+def attach(memory: Memory, wanted: TopicSubscription, client: Client) -> Subscription:
+    """The subscription that a new consumer of ``client`` gets; it is a member from now on.
+
+    Raises:
+        DestinationError, SelectorError, SubscriptionError: see :mod:`connector.core.subscriptions`.
+        UnknownDestination: a temporary topic that has ended.
+    """
+    check(wanted)
+    found = _find(memory, wanted.client_id, wanted.name, durable=wanted.durable) if wanted.name else None
+    existing = _existing(found, client) if found is not None else None
+    todo = decide(wanted, existing if wanted.durable else None, None if wanted.durable else existing)
+    if found is not None and todo is Attach.REPLACE:
+        _refuse_unacknowledged(found)
+        if found.count:
+            _log.warning(
+                "the subscription %r of %s is made anew with other details: its %d waiting messages are lost",
+                found.details.name,
+                found.details.topic,
+                found.count,
+            )
+        remove(memory, found)
+        found = None
+    if found is None:
+        topic = memory.topic(wanted.topic)
+        found = Subscription(memory.store, wanted, _compile(wanted.selector), client.origin)
+        topic[found] = None
+    elif not found.members:
+        found.origin = client.origin
+    found.members.append(client)
+    return found
+
+
+def leave(memory: Memory, subscription: Subscription, client: Client) -> None:
+    """A consumer goes; a subscription that is not durable ends with its last."""
+    subscription.members.remove(client)
+    if not subscription.members and not subscription.details.durable:
+        remove(memory, subscription)
+
+
+def unsubscribe(memory: Memory, name: str, client_id: str) -> None:
+    """See :meth:`connector.messaging.provider.Connection.unsubscribe`."""
+    found = _find(memory, client_id, name, durable=True)
+    whose = f" of client {client_id!r}" if client_id else ""
+    if found is None:
+        raise SubscriptionError(f"there is no durable subscription {name!r}{whose}")
+    if found.members:
+        raise SubscriptionError(
+            f"the subscription {name!r}{whose} of {found.details.topic} has {len(found.members)} "
+            "consumers; close them first"
+        )
+    _refuse_unacknowledged(found)
+    remove(memory, found)
+
+
+def remove(memory: Memory, subscription: Subscription) -> None:
+    """Ends a subscription, with what waits in it."""
+    memory.topics.get(subscription.details.topic, {}).pop(subscription, None)
+    subscription.end()
+
+
+def information(memory: Memory) -> list[SubscriptionInfo]:
+    """All subscriptions, by topic and name."""
+    found = [
+        SubscriptionInfo(one.details, len(one.members), one.count, len(one.delivered))
+        for topic in memory.topics.values()
+        for one in topic
+    ]
+    found.sort(key=lambda one: (one.subscription.topic, one.subscription.name, one.subscription.client_id))
+    return found
+
+
+def _find(memory: Memory, client_id: str, name: str, *, durable: bool) -> Subscription | None:
+    for topic in memory.topics.values():
+        for subscription in topic:
+            details = subscription.details
+            if (details.client_id, details.name, details.durable) == (client_id, name, durable):
+                return subscription
+    return None
+
+
+def _existing(found: Subscription, client: Client) -> Existing:
+    own = [m for m in found.members if m.application and m.application == client.application]
+    return Existing(found.details, len(found.members) - len(own), len(own))
+
+
+def _refuse_unacknowledged(found: Subscription) -> None:
+    if found.delivered:
+        raise SubscriptionError(
+            f"{len(found.delivered)} messages of the subscription {found.details.name!r} of "
+            f"{found.details.topic} are not acknowledged, or in an open transaction; end that first"
+        )
+
+
+def _compile(selector: str) -> Selector | None:
+    if not selector:
+        return None
+    from connector.messaging.selector import compile_selector  # its grammar is loaded only when needed
+
+    return compile_selector(selector)

@@ -1,0 +1,29 @@
+"""The memory provider passes the shipped suite, as it comes and with persistent messages accepted."""
+
+from __future__ import annotations
+
+import pytest
+
+from connector.messaging.destination import Destination, parse_destination
+from connector.providers.memory.provider import MemoryProvider
+from connector.testing.provider import ProviderSuite
+
+
+class MemorySuite(ProviderSuite):
+    @pytest.fixture
+    def unwritable(self, provider: MemoryProvider) -> Destination:
+        destination = parse_destination("queue://blocked")
+        provider.refuse(destination)
+        return destination
+
+
+class TestMemory(MemorySuite):
+    @pytest.fixture
+    def provider(self) -> MemoryProvider:
+        return MemoryProvider()
+
+
+class TestMemoryThatAcceptsPersistentMessages(MemorySuite):
+    @pytest.fixture
+    def provider(self) -> MemoryProvider:
+        return MemoryProvider(accept_persistent=True)
