@@ -1,135 +1,491 @@
-"""The transacted session: messages received and sent, all together or not at all (seed 002; seed 001, 6.2).
-
-What is received is claimed, what is sent is prepared (NOT_COMMITTED); :meth:`TransactedSession.commit`
-acknowledges the one and sends the other in one commit record of the provider. A rollback gives
-back what was received, its delivery count one more, and drops what was sent. The next transaction
-begins by itself.
+"""Sessions: one order of sends, receives and acknowledgements (JMS 2.0, 6.2; seed 002).
 
 It needs nothing of a provider but the contract in :mod:`connector.messaging.provider`, so every local
-provider has it.
+provider has it. What acknowledges when stands in :mod:`connector.core.acknowledgement`, what is open in
+:mod:`connector.core.ledger`, transactions in :mod:`connector.core.transaction`.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
+from typing import Any, Final, Protocol
 
-from connector.errors import ProviderError
-from connector.messaging.destination import Destination
+from connector.core.acknowledgement import POLICIES
+from connector.core.consumer import Listener, SessionConsumer
+from connector.core.dispatch import Dispatcher
+from connector.core.ledger import Delivery, Ledger
+from connector.core.producer import SessionProducer, as_destination
+from connector.core.subscriptions import check
+from connector.core.takeover import take_over
+from connector.core.transacted import TransactedSession as TransactedSession
+from connector.core.transaction import Transaction
+from connector.core.turn import Turn
+from connector.errors import CapabilityError, ClaimLost, ProviderError, SessionStateError
+from connector.messaging.bodies import Body
+from connector.messaging.client import AcknowledgeMode, ReceivedMessage
+from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Claim, Connection, Poller, Prepared, Settlement
+from connector.messaging.provider import Capabilities, Connection, Poller, TopicSubscription
+from connector.messaging.selector import Selector
 
-_MAX_BODY = 1 << 40
+_MAX_BODY: Final = 1 << 40
+_SLICE: Final = 0.05
+"""Seconds that one wait lasts at most: so soon does ``close`` in another thread get its turn."""
 
 
-class TransactedSession:
-    """One transaction after the other over one connection. For one thread.
+class Owner(Protocol):
+    """The connection that a session belongs to."""
 
-    A context manager: leaving it commits, or rolls back when an exception is on its way.
+    client_id: str
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Of the provider."""
+
+    @property
+    def started(self) -> bool:
+        """Whether messages are delivered now."""
+
+    def report(self, error: Exception) -> None:
+        """Tells the exception listener."""
+
+    def is_takeover_due(self) -> bool:
+        """Whether this session is to look after dead clients, now."""
+
+    def ended(self, session: Any, connection: Connection, *, keep: bool, broken: bool) -> None:
+        """The session has ended, and with it the use of its provider connection.
+
+        Args:
+            keep: until the owner closes: it has temporary destinations.
+            broken: something of it is not settled: whoever takes over does that.
+        """
+
+
+class Session:
+    """See :class:`connector.messaging.client.Session`.
 
     Args:
-        connection: of the provider; stays the caller's to close.
+        connection: of the provider, this session's alone.
+        mode: of acknowledgement.
+        owner: the connection of JMS.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, mode: AcknowledgeMode, owner: Owner) -> None:
+        self.mode = mode
         self._connection = connection
+        self._owner = owner
         self._access = connection.access().open()
-        self._pollers: dict[Destination, Poller] = {}
-        self._transaction = 1
-        self._received: list[Claim] = []
-        self._prepared: list[Prepared] = []
-        self._sent = 0
+        self._ledger = Ledger(connection)
+        self._policy = POLICIES[mode](self._ledger)
+        self._transaction = Transaction(connection, self._access, self._ledger) if self.transacted else None
+        self._consumers: list[SessionConsumer] = []
+        self._retired: list[Poller] = []
+        self._temporaries: set[Destination] = set()
+        self._turn = Turn()
+        self._dispatcher: Dispatcher | None = None
+        self._closing = False
         self._closed = False
 
-    def send(self, destination: Destination, message: Message) -> str:
-        """Adds a message to the transaction; nobody sees it before the commit. Returns its id.
+    @property
+    def transacted(self) -> bool:
+        """See :meth:`connector.messaging.client.Session.transacted`."""
+        return self.mode is AcknowledgeMode.TRANSACTED
 
-        Raises:
-            ProviderError: it cannot be written, or the session is closed.
-        """
+    @property
+    def reliable(self) -> bool:
+        """Whether the provider keeps persistent messages."""
+        return self._owner.capabilities.reliable
+
+    # -- destinations ------------------------------------------------------------------------------
+
+    def queue(self, name: str) -> Destination:
+        """See :meth:`connector.messaging.client.Session.queue`."""
+        return parse_destination(f"queue://{name}")
+
+    def topic(self, name: str) -> Destination:
+        """See :meth:`connector.messaging.client.Session.topic`."""
+        return parse_destination(f"topic://{name}")
+
+    def temporary_queue(self) -> Destination:
+        """See :meth:`connector.messaging.client.Session.temporary_queue`."""
+        return self._temporary("queue")
+
+    def temporary_topic(self) -> Destination:
+        """See :meth:`connector.messaging.client.Session.temporary_topic`."""
+        return self._temporary("topic")
+
+    def delete_temporary(self, destination: Destination) -> None:
+        """See :meth:`connector.messaging.client.Session.delete_temporary`."""
+        with self._turn:
+            self._check_open()
+            self._connection.delete_temporary(destination)
+            self._temporaries.discard(destination)
+
+    def _temporary(self, kind: str) -> Destination:
+        self._require(self._owner.capabilities.temporary_destinations, f"temporary {kind}s")
+        with self._turn:
+            self._check_open()
+            made = self._connection.temporary(kind)
+            self._temporaries.add(made)
+            return made
+
+    # -- sending -----------------------------------------------------------------------------------
+
+    def producer(
+        self,
+        destination: Destination | str | None = None,
+        *,
+        delivery_mode: int | None = None,
+        priority: int | None = None,
+        time_to_live: int | None = None,
+    ) -> SessionProducer:
+        """See :meth:`connector.messaging.client.Session.producer`."""
         self._check_open()
-        self._sent += 1
-        key = f"{self._connection.client_id}|{self._transaction}|{self._sent}"
-        self._prepared.append(self._access.prepare(destination, message, key))
-        assert message.message_id is not None  # prepare() gives one
-        return message.message_id
+        return SessionProducer(
+            self, destination, delivery_mode=delivery_mode, priority=priority, time_to_live=time_to_live
+        )
 
-    def receive(self, destination: Destination) -> Message | None:
-        """Takes the next message into the transaction; None where nothing waits. Never blocks.
+    def send(self, destination: Destination | str, body: Body) -> str:
+        """See :meth:`connector.messaging.client.Session.send`."""
+        return SessionProducer(self, destination).send(body)
 
-        Raises:
-            MalformedData: its headers or its body cannot be read; it is part of the transaction all the
-                same, so that a commit removes it and a rollback brings it again.
-            ProviderError: the destination or the message cannot be read now, or the session is closed.
-        """
+    def send_many(self, destination: Destination | str, bodies: Iterable[Body]) -> list[str]:
+        """See :meth:`connector.messaging.client.Session.send_many`."""
+        return SessionProducer(self, destination).send_many(bodies)
+
+    def dispatch(self, destination: Destination, messages: list[Message]) -> list[str]:
+        """Sends what a producer has made: into the transaction, or at once and all together."""
+        with self._turn:
+            self._check_open()
+            if self._transaction is not None:
+                return self._transaction.send(destination, messages)
+            return list(self._connection.send(destination, messages))
+
+    # -- consumers ---------------------------------------------------------------------------------
+
+    def consumer(
+        self, destination: Destination | str, selector: str = "", *, no_local: bool = False
+    ) -> SessionConsumer:
+        """See :meth:`connector.messaging.client.Session.consumer`."""
+        source = as_destination(destination)
+        if not source.is_queue:
+            wanted = TopicSubscription(
+                source, client_id=self._owner.client_id, selector=selector, no_local=no_local
+            )
+            return self._subscribe(wanted)
+        if no_local:
+            raise CapabilityError(
+                f"{source} is a queue: only topics leave out what a connection sends itself"
+            )
+        compiled = self._compile(selector)
+        return self._consume(lambda: self._connection.poller(source, selector=compiled))
+
+    def durable_consumer(
+        self, topic: Destination | str, name: str, selector: str = "", *, no_local: bool = False
+    ) -> SessionConsumer:
+        """See :meth:`connector.messaging.client.Session.durable_consumer`."""
+        return self._subscribe(
+            TopicSubscription(
+                as_destination(topic),
+                name,
+                self._owner.client_id,
+                durable=True,
+                selector=selector,
+                no_local=no_local,
+            )
+        )
+
+    def shared_durable_consumer(
+        self, topic: Destination | str, name: str, selector: str = ""
+    ) -> SessionConsumer:
+        """See :meth:`connector.messaging.client.Session.shared_durable_consumer`."""
+        return self._subscribe(
+            TopicSubscription(
+                as_destination(topic),
+                name,
+                self._owner.client_id,
+                durable=True,
+                shared=True,
+                selector=selector,
+            )
+        )
+
+    def shared_consumer(self, topic: Destination | str, name: str, selector: str = "") -> SessionConsumer:
+        """See :meth:`connector.messaging.client.Session.shared_consumer`."""
+        return self._subscribe(
+            TopicSubscription(
+                as_destination(topic), name, self._owner.client_id, shared=True, selector=selector
+            )
+        )
+
+    def unsubscribe(self, name: str) -> None:
+        """See :meth:`connector.messaging.client.Session.unsubscribe`."""
+        self._require(self._owner.capabilities.topics, "topics")
+        with self._turn:
+            self._check_open()
+            self._connection.unsubscribe(name, self._owner.client_id)
+
+    def browser(self, queue: Destination | str, selector: str = "") -> Iterator[Message]:
+        """See :meth:`connector.messaging.client.Session.browser`."""
         self._check_open()
-        poller = self._pollers.get(destination)
-        if poller is None:
-            poller = self._pollers[destination] = self._connection.poller(destination)
+        wanted = self._compile(selector)
+        found = self._connection.browse(as_destination(queue))
+        return found if wanted is None else filter(wanted.matches, found)
+
+    def _subscribe(self, wanted: TopicSubscription) -> SessionConsumer:
+        self._require(self._owner.capabilities.topics, "topics")
+        check(wanted)
+        return self._consume(lambda: self._connection.poller(wanted), ends_with_it=not wanted.durable)
+
+    def _consume(self, make: Callable[[], Poller], *, ends_with_it: bool = False) -> SessionConsumer:
+        with self._turn:
+            self._check_open()
+            consumer = SessionConsumer(self, make(), ends_with_it=ends_with_it)
+            self._consumers.append(consumer)
+            return consumer
+
+    def _compile(self, selector: str) -> Selector | None:
+        if not selector:
+            return None
+        self._require(self._owner.capabilities.selectors, "selectors")
+        from connector.messaging.selector import compile_selector  # its grammar is loaded only when needed
+
+        return compile_selector(selector)
+
+    # -- receiving ---------------------------------------------------------------------------------
+
+    def receive(self, consumer: SessionConsumer, timeout: float | None) -> ReceivedMessage | None:
+        """See :meth:`connector.messaging.client.Consumer.receive`."""
+        self._check_open()
+        if consumer.closed or consumer.listener is not None:
+            state = "has a listener, which gets its messages" if consumer.listener else "is closed"
+            raise SessionStateError(f"the consumer of {consumer.poller.destination} {state}")
+        deadline = None if timeout is None else time.monotonic() + timeout
         while True:
-            claim = poller.take(self._transaction, len(self._received))
-            if claim is None:
-                return None
-            self._received.append(claim)  # whatever comes of reading it, it is ours to settle
+            with self._turn:
+                if self._closing or consumer.closed:
+                    return None
+                message = self._receive(consumer)
+                if message is not None:
+                    return message
+                left = _SLICE if deadline is None else deadline - time.monotonic()
+                if left <= 0:
+                    return None
+                self.idle(min(left, _SLICE))
+            self._turn.give_way()
+
+    def _receive(self, consumer: SessionConsumer) -> ReceivedMessage | None:
+        """One message, acknowledged where the mode does that before it is returned."""
+        while (taken := self.take(consumer)) is not None:
+            delivery, message = taken
             try:
-                message = self._access.load(claim.reference, _MAX_BODY)
-            except LookupError:
-                self._received.pop()  # removed by hand between claim and read: there is nothing to deliver
-                continue
-            message.destination = str(destination)
+                self._policy.delivered(delivery)
+            except ClaimLost:
+                continue  # somebody has taken it over: it is not ours to deliver
+            except ProviderError:
+                self._ledger.put_off(delivery, delivered=False)
+                raise
             return message
+        return None
+
+    def take(self, consumer: SessionConsumer) -> tuple[Delivery, ReceivedMessage] | None:
+        """The next message of a consumer, open and not yet acknowledged; None where there is none now.
+
+        Raises:
+            MalformedData: it cannot be read; it is open.
+            ProviderError: the provider failed; the message is not delivered and comes again.
+        """
+        if not self._owner.started:
+            return None
+        self._look_after()
+        while (delivery := self._ledger.take(consumer.poller)) is not None:
+            try:
+                message = self._access.load(delivery.claim.reference, _MAX_BODY)
+            except LookupError:  # removed by hand between claim and read: there is nothing to deliver
+                self._ledger.forget(delivery)
+                continue
+            except ProviderError:
+                self._ledger.put_off(delivery, delivered=False)
+                raise
+            message.destination = str(delivery.claim.destination)
+            return delivery, ReceivedMessage.of(message, lambda: self._acknowledge(delivery))
+        return None
+
+    def idle(self, seconds: float) -> None:
+        """Waits for messages, ``seconds`` at most. Raises ProviderError where the provider is gone."""
+        if not self._owner.started:
+            time.sleep(seconds)
+            return
+        self._policy.idle()
+        self._connection.check()
+        self._connection.wait(seconds)
+
+    def _look_after(self) -> None:
+        self._policy.idle()
+        self._ledger.give_back_overdue()
+        if self._owner.is_takeover_due():
+            take_over(self._connection, at_start=False)
+
+    def _acknowledge(self, delivery: Delivery) -> None:
+        with self._turn:
+            if self._closed:
+                raise SessionStateError("the session is closed; what was not acknowledged comes again")
+            self._policy.acknowledge(delivery)
+            self._close_retired()
+
+    # -- listeners ---------------------------------------------------------------------------------
+
+    def listen(self, consumer: SessionConsumer, listener: Listener | None) -> None:
+        """See :meth:`connector.messaging.client.Consumer.listen`."""
+        with self._turn:
+            self._check_open()
+            if consumer.closed:
+                raise SessionStateError(f"the consumer of {consumer.poller.destination} is closed")
+            consumer.listener = listener
+            if self._dispatcher is None and listener is not None:
+                self._dispatcher = Dispatcher(self, self._turn)
+                self._dispatcher.start()
+
+    def listening(self) -> list[SessionConsumer]:
+        """The consumers that have listeners."""
+        return [consumer for consumer in self._consumers if consumer.listener is not None]
+
+    def listened(self, delivery: Delivery) -> None:
+        """Its listener has returned. Raises ProviderError: it was not acknowledged and comes again."""
+        try:
+            self._policy.delivered(delivery)
+        except ProviderError as error:
+            if not isinstance(error, ClaimLost):
+                self._ledger.put_off(delivery, delivered=True)
+            raise
+        self._close_retired()
+
+    def refused(self, delivery: Delivery) -> None:
+        """Its listener has raised: it comes again, now. Raises ProviderError: as soon as possible."""
+        if self._transaction is not None:
+            self._transaction.rollback()
+            return
+        try:
+            self._ledger.give_back([delivery])
+        except ProviderError:
+            self._ledger.put_off(delivery, delivered=True)
+            raise
+
+    def report(self, error: Exception) -> None:
+        """Tells the connection's exception listener."""
+        self._owner.report(error)
+
+    @property
+    def closing(self) -> bool:
+        """Whether the listeners get no more."""
+        return self._closing
+
+    # -- acknowledging -----------------------------------------------------------------------------
 
     def commit(self) -> None:
-        """Acknowledges what was received and sends what was sent, both or neither.
-
-        Raises:
-            ProviderError: it could not be; before the commit point the transaction goes on as it was.
-        """
-        self._check_open()
-        if self._prepared:
-            self._access.sync()
-        self._connection.settle([Settlement(claim) for claim in self._received], sends=self._prepared)
-        self._begin()
+        """See :meth:`connector.messaging.client.Session.commit`."""
+        with self._turn:
+            self._transacted("commit").commit()
+            self._close_retired()
 
     def rollback(self) -> None:
-        """Gives back what was received, redelivered from now on, and drops what was sent.
+        """See :meth:`connector.messaging.client.Session.rollback`."""
+        with self._turn:
+            self._transacted("rollback").rollback()
+            self._close_retired()
 
-        Raises:
-            ProviderError: it could not be; the transaction goes on as it was.
-        """
+    def recover(self) -> None:
+        """See :meth:`connector.messaging.client.Session.recover`."""
+        with self._turn:
+            self._check_open()
+            if self._transaction is not None:
+                raise SessionStateError("a transacted session has no recover(): call rollback()")
+            self._ledger.give_back(self._ledger.open())
+            self._close_retired()
+
+    def _transacted(self, what: str) -> Transaction:
         self._check_open()
-        self._roll_back()
+        if self._transaction is None:
+            raise SessionStateError(
+                f"{what}() is for transacted sessions, and this one is {self.mode.name}: make it with "
+                "AcknowledgeMode.TRANSACTED"
+            )
+        return self._transaction
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def retire(self, consumer: SessionConsumer) -> None:
+        """A consumer was closed: its poller too, at once, or when its last message is settled."""
+        with self._turn:
+            if consumer in self._consumers:
+                self._consumers.remove(consumer)
+                if consumer.ends_with_it and self._ledger.is_held(consumer.poller):
+                    self._retired.append(consumer.poller)
+                else:
+                    consumer.poller.close()
+
+    def _close_retired(self) -> None:
+        for poller in [poller for poller in self._retired if not self._ledger.is_held(poller)]:
+            self._retired.remove(poller)
+            poller.close()
 
     def close(self) -> None:
-        """Rolls back what is open. Repeatable."""
-        if not self._closed:
-            self._roll_back()
+        """See :meth:`connector.messaging.client.Session.close`."""
+        self.refuse_own_listener()
+        self._closing = True  # before anything that waits: it ends a receive in another thread
+        with self._turn:
+            if self._closed:
+                return
             self._closed = True
+            broken = True
+            try:
+                self._settle_rest()
+                broken = False
+            finally:
+                self._owner.ended(self, self._connection, keep=bool(self._temporaries), broken=broken)
+        if self._dispatcher is not None:
+            self._dispatcher.join()
 
-    def __enter__(self) -> TransactedSession:
+    def refuse_own_listener(self) -> None:
+        """Raises SessionStateError in a listener of this session."""
+        if self._dispatcher is not None and self._dispatcher.is_current():
+            raise SessionStateError("a listener cannot close its own session: it would wait for itself")
+
+    def wait_for_listener(self) -> None:
+        """Returns when no listener of this session runs; at once in a listener of it."""
+        with self._turn:
+            pass
+
+    def _settle_rest(self) -> None:
+        self._policy.closing()
+        if self._transaction is not None:
+            self._transaction.rollback()
+        self._ledger.give_back(self._ledger.open())
+        self._ledger.give_back_overdue()
+        for consumer in self._consumers:
+            consumer.closed = True
+            consumer.poller.close()
+        for poller in self._retired:
+            poller.close()
+
+    def __enter__(self) -> Session:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if kind is None:
+            if kind is None and self.transacted and not self._closing:
                 self.commit()
         finally:
             self.close()
 
-    def _roll_back(self) -> None:
-        returned = [
-            Settlement(claim, give_back=True, delivery_count=claim.delivery_count + 1)
-            for claim in self._received
-        ]
-        self._connection.settle(returned, discards=self._prepared)
-        self._begin()
-
-    def _begin(self) -> None:
-        self._transaction += 1
-        self._received = []
-        self._prepared = []
-
     def _check_open(self) -> None:
-        if self._closed:
-            raise ProviderError("the session is closed")
+        if self._closing:
+            raise SessionStateError("the session is closed: make another one")
+
+    def _require(self, able: bool, what: str) -> None:
+        if not able:
+            raise CapabilityError(f"this provider has no {what}")

@@ -1,1 +1,28 @@
-"""The language every provider speaks: message, destination, connection, claim."""
+"""The language every provider speaks: message, destination, connection, claim; and what programs use of it."""
+
+from connector.messaging.client import (
+    AcknowledgeMode,
+    Consumer,
+    MessagingConnection,
+    Producer,
+    ReceivedMessage,
+    Session,
+    connect,
+)
+from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
+
+__all__ = [
+    "NON_PERSISTENT",
+    "PERSISTENT",
+    "AcknowledgeMode",
+    "Consumer",
+    "Destination",
+    "Message",
+    "MessagingConnection",
+    "Producer",
+    "ReceivedMessage",
+    "Session",
+    "connect",
+    "parse_destination",
+]

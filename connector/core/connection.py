@@ -1,0 +1,156 @@
+"""Connections: a client of a provider, whose sessions have provider connections of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import secrets
+import threading
+from collections.abc import Callable
+from types import TracebackType
+
+from connector.core.session import Session
+from connector.core.takeover import Schedule, take_over
+from connector.errors import SessionStateError
+from connector.messaging.client import AcknowledgeMode
+from connector.messaging.provider import Capabilities, Connection, Provider
+
+_log = logging.getLogger("connector.core")
+
+
+class MessagingConnection:
+    """See :class:`connector.messaging.client.MessagingConnection`.
+
+    Args:
+        provider: where the messages live.
+        client_id: held until :meth:`close`; empty = none.
+        start: whether messages are delivered at once.
+
+    Raises:
+        ClientIdError: somebody else has the client id.
+        ProviderError: the provider is out of reach.
+    """
+
+    def __init__(self, provider: Provider, *, client_id: str = "", start: bool = True) -> None:
+        self.client_id = client_id
+        self.exception_listener: Callable[[Exception], object] | None = None
+        self._provider = provider
+        self._origin = client_id or secrets.token_hex(8)
+        self._started = start
+        self._lock = threading.Lock()
+        self._sessions: list[Session] = []
+        self._kept: list[Connection] = []
+        self._schedule = Schedule()
+        self._closed = False
+        self._own = provider.connect(client_id=client_id, origin=self._origin)  # holds the client id
+        try:
+            take_over(self._own, at_start=True)
+        except BaseException:
+            self._own.abandon()
+            raise
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """See :meth:`connector.messaging.client.MessagingConnection.capabilities`."""
+        return self._provider.capabilities
+
+    @property
+    def started(self) -> bool:
+        """Whether messages are delivered now."""
+        return self._started
+
+    def session(self, mode: AcknowledgeMode = AcknowledgeMode.AUTO) -> Session:
+        """See :meth:`connector.messaging.client.MessagingConnection.session`."""
+        self._check_open()
+        connection = self._provider.connect(origin=self._origin)
+        session = Session(connection, mode, self)
+        with self._lock:
+            if not self._closed:
+                self._sessions.append(session)
+                return session
+        connection.close()
+        raise SessionStateError("the connection was closed meanwhile")
+
+    def start(self) -> None:
+        """See :meth:`connector.messaging.client.MessagingConnection.start`."""
+        self._check_open()
+        self._started = True
+
+    def stop(self) -> None:
+        """See :meth:`connector.messaging.client.MessagingConnection.stop`."""
+        self._check_open()
+        self._started = False
+        for session in self._all():
+            session.wait_for_listener()
+
+    def close(self) -> None:
+        """See :meth:`connector.messaging.client.MessagingConnection.close`."""
+        sessions = self._all()
+        for session in sessions:
+            session.refuse_own_listener()
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        with contextlib.ExitStack() as rest:  # each is closed, whatever becomes of the others
+            rest.callback(self._own.close)
+            rest.callback(self._close_kept)
+            for session in sessions:
+                rest.callback(session.close)
+
+    def __enter__(self) -> MessagingConnection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- what its sessions need ----------------------------------------------------------------------
+
+    def report(self, error: Exception) -> None:
+        """Tells the exception listener, or the log."""
+        listener = self.exception_listener
+        if listener is None:
+            _log.error("%s: %s", type(error).__name__, error, exc_info=error)
+            return
+        try:
+            listener(error)
+        except Exception:
+            _log.exception("the exception listener raised")
+
+    def is_takeover_due(self) -> bool:
+        """Whether the session that asks is to look after dead clients, now."""
+        return self._schedule.is_due()
+
+    def ended(self, session: Session, connection: Connection, *, keep: bool, broken: bool) -> None:
+        """A session has ended.
+
+        Args:
+            connection: the provider connection that it had.
+            keep: until this connection closes: it has temporary destinations.
+            broken: something of it is not settled: whoever takes over does that.
+        """
+        with self._lock:
+            if session in self._sessions:
+                self._sessions.remove(session)
+            if keep and not broken and not self._closed:
+                self._kept.append(connection)
+                return
+        if broken:
+            connection.abandon()
+        else:
+            connection.close()
+
+    def _close_kept(self) -> None:
+        for connection in self._kept:
+            connection.close()
+        self._kept = []
+
+    def _all(self) -> list[Session]:
+        with self._lock:
+            return list(self._sessions)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise SessionStateError("the connection is closed: make another one")

@@ -1,0 +1,79 @@
+"""Consumers: one queue or subscription, taken from by hand or by a listener (JMS 2.0, 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Protocol
+
+from connector.messaging.client import ReceivedMessage
+from connector.messaging.provider import Poller
+
+Listener = Callable[[ReceivedMessage], object]
+
+
+class Receiving(Protocol):
+    """What a consumer needs of its session."""
+
+    def receive(self, consumer: SessionConsumer, timeout: float | None) -> ReceivedMessage | None:
+        """See :meth:`connector.messaging.client.Consumer.receive`."""
+
+    def listen(self, consumer: SessionConsumer, listener: Listener | None) -> None:
+        """See :meth:`connector.messaging.client.Consumer.listen`."""
+
+    def retire(self, consumer: SessionConsumer) -> None:
+        """The consumer was closed: its poller too, as soon as nothing of it needs it any more."""
+
+
+class SessionConsumer:
+    """See :class:`connector.messaging.client.Consumer`.
+
+    Args:
+        session: whose it is.
+        poller: what it takes from.
+        ends_with_it: its subscription ends with its consumer, and unsettled messages with that.
+    """
+
+    def __init__(self, session: Receiving, poller: Poller, *, ends_with_it: bool = False) -> None:
+        self._session = session
+        self.poller = poller
+        self.ends_with_it = ends_with_it
+        self.listener: Listener | None = None
+        self.closed = False
+
+    def receive(self, timeout: float | None = None) -> ReceivedMessage | None:
+        """See :meth:`connector.messaging.client.Consumer.receive`."""
+        return self._session.receive(self, timeout)
+
+    def receive_nowait(self) -> ReceivedMessage | None:
+        """See :meth:`connector.messaging.client.Consumer.receive_nowait`."""
+        return self._session.receive(self, 0.0)
+
+    def messages(self, timeout: float | None = None) -> Iterator[ReceivedMessage]:
+        """See :meth:`connector.messaging.client.Consumer.messages`."""
+        while not self.closed:
+            message = self._session.receive(self, timeout)
+            if message is None:
+                return
+            yield message
+
+    def __iter__(self) -> Iterator[ReceivedMessage]:
+        return self.messages()
+
+    def listen(self, listener: Listener | None) -> None:
+        """See :meth:`connector.messaging.client.Consumer.listen`."""
+        self._session.listen(self, listener)
+
+    def close(self) -> None:
+        """See :meth:`connector.messaging.client.Consumer.close`."""
+        if not self.closed:
+            self.closed = True  # before anything that waits: it ends a receive in another thread
+            self._session.retire(self)
+
+    def __enter__(self) -> SessionConsumer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

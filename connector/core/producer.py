@@ -1,0 +1,147 @@
+"""Producers: what is sent where, with which headers (JMS 2.0, 7)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Final, Protocol
+
+from connector.errors import DestinationError, SessionStateError
+from connector.messaging.bodies import Body, to_message
+from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.message import DEFAULT_PRIORITY, NON_PERSISTENT, PERSISTENT, Message, PropertyValue
+
+_HIGHEST_PRIORITY: Final = 9
+
+
+class Sending(Protocol):
+    """What a producer needs of its session."""
+
+    @property
+    def reliable(self) -> bool:
+        """Whether the provider keeps persistent messages."""
+
+    def dispatch(self, destination: Destination, messages: list[Message]) -> list[str]:
+        """Sends messages that are ready, all or none; returns their ids."""
+
+
+class SessionProducer:
+    """See :class:`connector.messaging.client.Producer`."""
+
+    def __init__(
+        self,
+        session: Sending,
+        destination: Destination | str | None = None,
+        *,
+        delivery_mode: int | None = None,
+        priority: int | None = None,
+        time_to_live: int | None = None,
+    ) -> None:
+        self._session = session
+        self._destination = None if destination is None else as_destination(destination)
+        self._delivery_mode = _check_mode(delivery_mode)
+        self._priority = _check_priority(priority)
+        self._time_to_live = _check_time(time_to_live)
+        self._closed = False
+
+    def send(
+        self,
+        body: Body,
+        *,
+        destination: Destination | str | None = None,
+        type: str | None = None,
+        correlation_id: str | None = None,
+        reply_to: Destination | str | None = None,
+        properties: Mapping[str, PropertyValue] | None = None,
+        delivery_mode: int | None = None,
+        priority: int | None = None,
+        time_to_live: int | None = None,
+    ) -> str:
+        """See :meth:`connector.messaging.client.Producer.send`."""
+        message = self._message(
+            body,
+            self._delivery_mode if delivery_mode is None else _check_mode(delivery_mode),
+            self._priority if priority is None else _check_priority(priority),
+            self._time_to_live if time_to_live is None else _check_time(time_to_live),
+        )
+        if type is not None:
+            message.type = type
+        if correlation_id is not None:
+            message.correlation_id = correlation_id
+        if reply_to is not None:
+            message.reply_to = str(as_destination(reply_to))
+        for name, value in (properties or {}).items():
+            message.set_property(name, value)
+        return self._session.dispatch(self._where(destination), [message])[0]
+
+    def send_many(self, bodies: Iterable[Body], *, destination: Destination | str | None = None) -> list[str]:
+        """See :meth:`connector.messaging.client.Producer.send_many`."""
+        where = self._where(destination)
+        messages = [
+            self._message(body, self._delivery_mode, self._priority, self._time_to_live) for body in bodies
+        ]
+        return self._session.dispatch(where, messages) if messages else []
+
+    def close(self) -> None:
+        """See :meth:`connector.messaging.client.Producer.close`."""
+        self._closed = True
+
+    def __enter__(self) -> SessionProducer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _where(self, destination: Destination | str | None) -> Destination:
+        if self._closed:
+            raise SessionStateError("the producer is closed: make another one")
+        if destination is None:
+            if self._destination is None:
+                raise DestinationError("the producer has no destination: say one with each message")
+            return self._destination
+        if self._destination is not None:
+            raise DestinationError(
+                f"the producer sends to {self._destination}: make one without a destination to send "
+                f"elsewhere ({destination})"
+            )
+        return as_destination(destination)
+
+    def _message(self, body: Body, mode: int | None, priority: int | None, ttl: int | None) -> Message:
+        message = to_message(body, persistent=self._session.reliable)
+        if mode is not None:
+            message.delivery_mode = mode
+        if priority is not None:
+            message.priority = priority
+        elif not isinstance(body, Message):
+            message.priority = DEFAULT_PRIORITY
+        if ttl:
+            message.expiration = time.time_ns() // 1_000_000 + ttl
+        elif ttl == 0:
+            message.expiration = 0
+        return message
+
+
+def as_destination(destination: Destination | str) -> Destination:
+    """A destination given as itself or as text; raises DestinationError."""
+    return parse_destination(destination) if isinstance(destination, str) else destination
+
+
+def _check_mode(mode: int | None) -> int | None:
+    if mode not in (None, PERSISTENT, NON_PERSISTENT):
+        raise ValueError(f"{mode!r} is no delivery mode; there are PERSISTENT and NON_PERSISTENT")
+    return mode
+
+
+def _check_priority(priority: int | None) -> int | None:
+    if priority is not None and not 0 <= priority <= _HIGHEST_PRIORITY:
+        raise ValueError(f"{priority} is no priority: those are 0 to {_HIGHEST_PRIORITY}")
+    return priority
+
+
+def _check_time(milliseconds: int | None) -> int | None:
+    if milliseconds is not None and milliseconds < 0:
+        raise ValueError(f"a time to live of {milliseconds} ms: say 0 for no end")
+    return milliseconds

@@ -1,0 +1,66 @@
+"""What dead clients have left comes again: any living client that is no adapter takes it over.
+
+Adapters do it for their own kind, with what their journals know (:mod:`connector.events.recovery`).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Final
+
+from connector.errors import ClaimLost
+from connector.messaging.provider import Connection, Settlement
+
+_log = logging.getLogger("connector.core")
+
+INTERVAL: Final = 10.0
+"""Seconds between two looks of one client."""
+
+
+def take_over(connection: Connection, *, at_start: bool) -> int:
+    """Gives back the claims of dead clients, their delivery counts one more; returns how many.
+
+    Raises:
+        ProviderError: it could not be finished; somebody tries again.
+    """
+    number = 0
+    for leftover in connection.leftovers(None, at_start=at_start):
+        claims = leftover.claims
+        try:
+            if claims:
+                _log.warning("%d messages of the dead client %s come again", len(claims), leftover.client_id)
+            for claim in claims:  # one by one: one that is gone must keep no other
+                try:
+                    connection.settle(
+                        [Settlement(claim, give_back=True, delivery_count=claim.delivery_count + 1)]
+                    )
+                    number += 1
+                except ClaimLost:
+                    pass  # settled by hand or by its owner, who was not dead after all
+        except BaseException:
+            leftover.release()
+            raise
+        leftover.forget()
+    return number
+
+
+class Schedule:
+    """Says when it is time to look again, to one of all the sessions that ask."""
+
+    def __init__(self, interval: float = INTERVAL) -> None:
+        self._interval = interval
+        self._lock = threading.Lock()
+        self._next = time.monotonic() + interval
+
+    def is_due(self) -> bool:
+        """True once an interval, to whoever asks first."""
+        now = time.monotonic()
+        if now < self._next:
+            return False
+        with self._lock:
+            if now < self._next:
+                return False
+            self._next = now + self._interval
+            return True
