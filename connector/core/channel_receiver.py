@@ -1,0 +1,136 @@
+"""Who takes messages from a channel, and the handle that messages are passed around by (seed 001, 3, 8)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from connector.core.state import order_key
+from connector.errors import ConnectorError
+from connector.messaging.message import PERSISTENT, Message
+from connector.messaging.selector import Selector
+
+_log = logging.getLogger("connector.channel")
+
+
+class NotAccepted(ConnectorError):
+    """Raised by :meth:`Receiver.handle`: the receiver does not want this message after all (seed 001, 8.1.2).
+
+    It may have changed its mind since :meth:`Receiver.accepts`; the message is as if never handed to it.
+    """
+
+
+class Reference:
+    """A message without its body: headers, properties, and the way to the body (seed 001, 3).
+
+    Sorts as messages are delivered: highest priority, then oldest (seed 001, 10).
+
+    Args:
+        headers: the message without body.
+        load: reads the whole message from its store.
+        delivery_count: deliveries begun, this one included; 1 at the first.
+    """
+
+    __slots__ = ("_load", "delivery_count", "headers")
+
+    def __init__(self, headers: Message, load: Callable[[], Message], delivery_count: int = 1) -> None:
+        self.headers = headers
+        self._load = load
+        self.delivery_count = delivery_count
+
+    @property
+    def message_id(self) -> str:
+        """JMSMessageID; empty where the message has none yet."""
+        return self.headers.message_id or ""
+
+    @property
+    def redelivered(self) -> bool:
+        """Whether a receiver may have seen it before."""
+        return self.delivery_count > 1
+
+    @property
+    def is_persistent(self) -> bool:
+        return self.headers.delivery_mode == PERSISTENT
+
+    def has_expired(self) -> bool:
+        return 0 < self.headers.expiration <= time.time_ns() // 1_000_000
+
+    def load(self) -> Message:
+        """The whole message, read now.
+
+        Raises:
+            MalformedData: it cannot be read as a message.
+            LookupError: it is gone: acknowledged, expired, or taken away by hand.
+            ProviderError: it cannot be read now.
+        """
+        message = self._load()
+        message.delivery_count = self.delivery_count
+        return message
+
+    def again(self) -> Reference:
+        """The same message at its next delivery."""
+        return Reference(self.headers, self._load, self.delivery_count + 1)
+
+    def __lt__(self, other: Reference) -> bool:
+        return self._key() < other._key()
+
+    def _key(self) -> tuple[int, int, str]:
+        return order_key(self.headers.priority, self.headers.timestamp, self.message_id)
+
+    def __repr__(self) -> str:
+        return f"Reference({self.message_id!r}, delivery {self.delivery_count})"
+
+
+class Filter(Protocol):
+    """Says which messages are wanted."""
+
+    def accepts(self, reference: Reference) -> bool:
+        """Whether the message is wanted. Quick, and without using a channel: it is asked for every message,
+        before it is taken, where :meth:`Reference.load` has no body to give yet.
+        """
+
+
+class Receiver(Filter, Protocol):
+    """Takes messages from a channel.
+
+    :meth:`Filter.accepts` says in advance whether it would take one. It need not keep its word: between the
+    two calls it may have changed, and then :meth:`handle` raises :class:`NotAccepted`.
+    """
+
+    @property
+    def receiver_id(self) -> str:
+        """Names it among the receivers of its channel; the same after a restart for one that is durable."""
+
+    def handle(self, reference: Reference, /) -> bool | None:
+        """Takes one message. The channel may be used from here, and from any other thread meanwhile.
+
+        Returns:
+            True: a positive acknowledgement, the message is done with. False: a negative one: the receiver
+            has it and will acknowledge later, or ask for it again. None: it takes no responsibility, as
+            :class:`NotAccepted`.
+
+        Raises:
+            NotAccepted: it does not want the message.
+            Exception: it is *broken*: the message counts as not delivered and is tried again later.
+        """
+
+
+class SelectorFilter:
+    """A filter that is a message selector."""
+
+    def __init__(self, selector: Selector) -> None:
+        self._selector = selector
+
+    def accepts(self, reference: Reference) -> bool:
+        return self._selector.matches(reference.headers)
+
+
+def wants(receiver: Filter, reference: Reference) -> bool:
+    """Whether a receiver accepts a message; one that cannot say does not."""
+    try:
+        return receiver.accepts(reference)
+    except Exception:
+        _log.warning("whether %r is accepted cannot be said", reference, exc_info=True)
+        return False

@@ -1,0 +1,233 @@
+"""Messages and their states at one provider: what the channels of a process stand on (seed 001, 2 to 4).
+
+The *channel state* of the source is the connection that takes and settles, its *message store* the access
+that prepares and loads; whether they are reliable is the provider's word. Two connections are used, so that a
+sender that waits for room never keeps a receiver from acknowledging, which is what makes room (3.1).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from connector.core.channel_receiver import Reference
+from connector.errors import SessionStateError
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+from connector.messaging.provider import (
+    Claim,
+    MessageAccess,
+    Poller,
+    Prepared,
+    Provider,
+    Settlement,
+    TopicSubscription,
+)
+from connector.messaging.selector import Selector
+
+_log = logging.getLogger("connector.channel")
+_MAX_BODY: Final = 1 << 40
+_TAKE_OVER_INTERVAL: Final = 10.0
+
+
+class ChannelStore:
+    """One process's view of the channels of a provider. Thread-safe.
+
+    Args:
+        provider: where the messages live.
+        client_id: of durable topic receivers; empty = there are none.
+
+    Raises:
+        ClientIdError: another connection holds the client id.
+        ProviderError: the provider is out of reach.
+    """
+
+    def __init__(self, provider: Provider, client_id: str = "") -> None:
+        self.capabilities = provider.capabilities
+        self.client_id = client_id
+        self.lock: Final = threading.RLock()
+        """Guards the taking connection and all that channels know of their deliveries. Never held while a
+        receiver handles a message, and never while a sender waits."""
+        self._sending: Final = threading.RLock()
+        self._taker = provider.connect(client_id=client_id) if client_id else provider.connect()
+        self._sender = provider.connect()
+        self._loader = self._taker.access().open()
+        self._taken = 0
+        self._transactions = 0
+        self._looked = 0.0
+        self._closed = False
+
+    # -- not in the channel -> NEW, NOT_COMMITTED ----------------------------------------------------
+
+    def send(self, destination: Destination, message: Message) -> None:
+        """A message is NEW, or not there.
+
+        Raises:
+            ProviderError: nothing was sent.
+        """
+        with self._sending:
+            self.check_open()
+            self._sender.send(destination, [message])
+
+    def begin(self) -> tuple[int, MessageAccess]:
+        """The number of a new transaction, and what makes its messages NOT_COMMITTED.
+
+        Each has one of its own, so that none waits while another waits for room.
+        """
+        with self.lock:
+            self.check_open()
+            self._transactions += 1
+            return self._transactions, self._taker.access().open()
+
+    def discard(self, prepared: Sequence[Prepared]) -> None:
+        """NOT_COMMITTED messages are no more."""
+        with self.lock:
+            self._taker.settle([], discards=prepared)
+
+    def commit(self, acknowledged: Iterable[Claim], prepared: Sequence[Prepared]) -> None:
+        """DELIVERED ones are gone and NOT_COMMITTED ones are NEW, all of them or none.
+
+        Raises:
+            ClaimLost: one of the claims is not ours any more; nothing has happened.
+            TransactionRolledBack: one of the messages has expired; all was undone.
+            ProviderError: nothing has happened, or recovery finishes it.
+        """
+        with self.lock:
+            settlements = [Settlement(claim) for claim in acknowledged]
+            self._taker.settle(settlements, sends=prepared, fenced=bool(settlements))
+
+    # -- NEW -> DELIVERED, and from there ------------------------------------------------------------
+
+    def poller(self, source: Destination | TopicSubscription, selector: Selector | None = None) -> Poller:
+        """Takes from a queue, or from a subscription, which is made.
+
+        Raises:
+            SubscriptionError: another subscription, or a consumer of it, is in the way.
+            ProviderError: it cannot be made.
+        """
+        with self.lock:
+            self.check_open()
+            return self._taker.poller(source, selector=selector)
+
+    def take(self, poller: Poller) -> Claim | None:
+        """The next NEW message is this process's; None where there is none.
+
+        Raises:
+            ProviderError: the provider cannot be read.
+        """
+        with self.lock:
+            claim = poller.take(1, self._taken)
+            if claim is not None:
+                self._taken += 1
+            return claim
+
+    def reference(self, claim: Claim) -> Reference:
+        """The handle of a claimed message that receivers get."""
+        return Reference(claim.headers(), lambda: self._load(claim), claim.delivery_count + 1)
+
+    def acknowledge(self, claim: Claim) -> None:
+        """A DELIVERED message is gone.
+
+        Raises:
+            ClaimLost: it is not ours any more; nothing has happened.
+            ProviderError: nothing has happened, or recovery finishes it.
+        """
+        with self.lock:
+            self._taker.settle([Settlement(claim)])
+
+    def give_back(self, claims: Iterable[tuple[Claim, int]]) -> None:
+        """DELIVERED messages are NEW again, each with the deliveries that have begun so far.
+
+        One that went to another process meanwhile is left to it.
+
+        Raises:
+            ProviderError: nothing has happened, or recovery finishes it.
+        """
+        settlements = [Settlement(claim, give_back=True, delivery_count=count) for claim, count in claims]
+        if settlements:
+            with self.lock:
+                self._taker.settle(settlements)
+
+    def _load(self, claim: Claim) -> Message:
+        with self.lock:
+            message = self._loader.load(claim.reference, _MAX_BODY)
+        message.destination = str(claim.destination)
+        return message
+
+    # -- looking, recovery, the end --------------------------------------------------------------------
+
+    def unsubscribe(self, name: str) -> None:
+        """Removes a durable subscription of the client id, with its messages.
+
+        Raises:
+            SubscriptionError: there is none, it has a consumer, or a message of it is not acknowledged yet.
+        """
+        with self.lock:
+            self._taker.unsubscribe(name, self.client_id)
+
+    def browse(self, destination: Destination) -> list[Message]:
+        """Messages that are NEW or DELIVERED, in the order of delivery.
+
+        Raises:
+            UnknownDestination: there is no such destination.
+        """
+        with self.lock:
+            self.check_open()
+            return list(self._taker.browse(destination))
+
+    def take_over(self, *, at_start: bool = False) -> int:
+        """What processes that died had been delivered is NEW again, flagged as redelivered; how many.
+
+        What an adapter left is its own affair: only its instances know its settings.
+
+        Raises:
+            ProviderError: a commit of the dead cannot be finished.
+        """
+        found = 0
+        with self.lock:
+            self._looked = time.monotonic()
+            for leftover in self._taker.leftovers(None, at_start=at_start):
+                if leftover.application:
+                    leftover.release()
+                    continue
+                claims = list(leftover.claims)
+                self.give_back((claim, claim.delivery_count + 1) for claim in claims)
+                leftover.forget()
+                found += len(claims)
+        if found:
+            _log.info("%d messages of processes that have died are delivered again", found)
+        return found
+
+    def take_over_now_and_then(self) -> None:
+        """:meth:`take_over`, every 10 seconds at most."""
+        with self.lock:
+            if time.monotonic() - self._looked >= _TAKE_OVER_INTERVAL:
+                self.take_over()
+
+    def close(self) -> None:
+        """Ends both connections. Repeatable."""
+        with self.lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._taker.close()
+            self._sender.close()
+
+    def abandon(self) -> None:
+        """Ends as a crash does: what is DELIVERED stays so until somebody takes it over. For tests."""
+        with self.lock:
+            self._closed = True
+            self._taker.abandon()
+            self._sender.abandon()
+
+    def check_open(self) -> None:
+        """Whether it can be used.
+
+        Raises:
+            SessionStateError: it is closed.
+        """
+        if self._closed:
+            raise SessionStateError("the channels of this process are closed; open them anew")
