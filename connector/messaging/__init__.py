@@ -1,4 +1,4 @@
-"""The language every provider speaks: message, destination, connection, claim; and what programs use of it."""
+"""The language every provider speaks: message, destination, connection, claim; and what programs use."""
 
 from connector.messaging.client import (
     AcknowledgeMode,

@@ -1,1 +1,28 @@
 """The ``dropbox`` provider: queues are directories, claims are renames (seed 000)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from connector.providers.dropbox.connection import DropboxProvider
+
+
+def open_provider(location: str, *, durability: str = "batch", **options: Any) -> DropboxProvider:
+    """The provider of the URL ``dropbox:<location>``.
+
+    Args:
+        location: the root directory; made when missing.
+        durability: ``batch`` or ``none``.
+        options: the others of :class:`~connector.providers.dropbox.connection.DropboxProvider`.
+
+    Raises:
+        TypeError, ValueError: there is no such option, or it has no such value.
+    """
+    from connector.providers.dropbox.connection import DropboxProvider
+
+    if not location:
+        raise ValueError("'dropbox:' needs a directory: dropbox:/var/mq, dropbox:./data")
+    if durability not in ("batch", "none"):
+        raise ValueError(f"{durability!r} is no durability; there are 'batch' and 'none'")
+    return DropboxProvider(location, durable=durability == "batch", **options)
