@@ -1,0 +1,1 @@
+"""How a message selector is read and becomes a function: syntax, identifiers, logic, translation."""

@@ -1,0 +1,88 @@
+"""Patterns of LIKE: ``%`` is any text, ``_`` any one character (JMS 2.0, 3.8.1.2)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_ANY_TEXT = object()
+_ANY_CHARACTER = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A pattern in the cheapest form that does what it says.
+
+    Args:
+        shape: ``equal``, ``prefix``, ``suffix`` or ``infix`` to ``text``; ``expression``.
+        text: for all shapes but ``expression``.
+        expression: has to match the whole value; None for all other shapes.
+    """
+
+    shape: str
+    text: str = ""
+    expression: re.Pattern[str] | None = None
+
+
+def like_pattern(text: str, escape: str | None = None) -> Pattern:
+    """Reads a pattern.
+
+    Args:
+        text: the pattern.
+        escape: the one character that takes the meaning from a ``%``, ``_`` or itself after it.
+
+    Raises:
+        ValueError: the escape character stands before another character, or at the end.
+    """
+    parts = _parts(text, escape)
+    if _ANY_CHARACTER not in parts:
+        inner = "".join(part for part in parts if isinstance(part, str))
+        wild = [index for index, part in enumerate(parts) if part is _ANY_TEXT]
+        if not wild:
+            return Pattern("equal", inner)
+        if wild == [len(parts) - 1]:
+            return Pattern("prefix", inner)
+        if wild == [0]:
+            return Pattern("suffix", inner)
+        if wild == [0, len(parts) - 1]:
+            return Pattern("infix", inner)
+    return Pattern("expression", expression=_expression(parts))
+
+
+def _parts(text: str, escape: str | None) -> list[object]:
+    """Single characters and wildcards; several ``%`` in a row are one."""
+    parts: list[object] = []
+    characters = iter(text)
+    for character in characters:
+        if character == escape:
+            escaped = next(characters, "")
+            if escaped == "" or escaped not in ("%", "_", escape):
+                where = f"before {escaped!r}" if escaped else "at the end"
+                raise ValueError(
+                    f"the escape character {escape!r} {where}, expected '%', '_' or itself after it"
+                )
+            parts.append(escaped)
+        elif character == "%":
+            if not parts or parts[-1] is not _ANY_TEXT:
+                parts.append(_ANY_TEXT)
+        else:
+            parts.append(_ANY_CHARACTER if character == "_" else character)
+    return parts
+
+
+def _expression(parts: list[object]) -> re.Pattern[str]:
+    """What stands between two ``%`` has a fixed length, so its first place is as good as any later one.
+
+    The atomic groups say so; without them a text that almost fits would be tried in every combination.
+    """
+    pieces = [""]
+    for part in parts:
+        if part is _ANY_TEXT:
+            pieces.append("")
+        else:
+            pieces[-1] += re.escape(part) if isinstance(part, str) else "."
+    head, *middle = pieces
+    if not middle:
+        return re.compile(head, re.DOTALL)
+    *middle, tail = middle
+    return re.compile(head + "".join(f"(?>.*?{piece})" for piece in middle) + ".*" + tail, re.DOTALL)

@@ -1,0 +1,152 @@
+"""What the operators mean: three-valued logic, comparison and arithmetic (JMS 2.0, 3.8.1.2 and 3.8.2).
+
+``None`` is NULL among values and *unknown* among conditions. Nothing here raises, whatever the types
+of properties turn out to be:
+
+* a comparison with NULL is unknown, one of unlike types false; ``<`` and its kin compare numbers only;
+* arithmetic with anything but numbers is unknown;
+* exact numbers are longs and wrap round as in Java; beside an approximate one they become doubles;
+* exact division truncates, and by zero it is unknown, where Java would raise; approximate division by
+  zero is infinite, or no number (NaN).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any, TypeGuard, cast
+
+Value = bool | int | float | str | None
+Truth = bool | None
+Number = int | float | None
+
+_SIGN_BIT = 1 << 63
+_LONG = 1 << 64
+
+
+def _long(number: int) -> int:
+    if -_SIGN_BIT <= number < _SIGN_BIT:
+        return number
+    return (number + _SIGN_BIT) % _LONG - _SIGN_BIT
+
+
+def _is_number(value: Value) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _arithmetic(
+    exact: Callable[[int, int], int | None], approximate: Callable[[float, float], float]
+) -> Callable[[Value, Value], Number]:
+    def calculate(left: Value, right: Value) -> Number:
+        if type(left) is int and type(right) is int:
+            number = exact(left, right)
+            return number if number is None else _long(number)
+        if not _is_number(left) or not _is_number(right):
+            return None
+        return approximate(float(left), float(right))
+
+    return calculate
+
+
+def _divide_exactly(left: int, right: int) -> int | None:
+    if right == 0:
+        return None
+    quotient = abs(left) // abs(right)
+    return quotient if (left < 0) == (right < 0) else -quotient
+
+
+def _divide(left: float, right: float) -> float:
+    if right != 0:
+        return left / right
+    if left == 0 or math.isnan(left):
+        return math.nan
+    return math.copysign(math.inf, left) * math.copysign(1.0, right)
+
+
+add = _arithmetic(operator.add, operator.add)
+subtract = _arithmetic(operator.sub, operator.sub)
+multiply = _arithmetic(operator.mul, operator.mul)
+divide = _arithmetic(_divide_exactly, _divide)
+
+
+def plus(value: Value) -> Number:
+    """``+value``."""
+    return value if _is_number(value) else None
+
+
+def minus(value: Value) -> Number:
+    """``-value``."""
+    if not _is_number(value):
+        return None
+    return -value if isinstance(value, float) else _long(-value)
+
+
+def chain(first: Value, *rest: Any) -> Number:
+    """A long chain of arithmetic: ``chain(a, add, b, subtract, c)``."""
+    result: Any = first
+    for calculate, value in zip(rest[::2], rest[1::2], strict=True):
+        result = calculate(result, value)
+    return cast("Number", result)
+
+
+def _comparison(
+    compare: Callable[[Any, Any], bool], *, numbers_only: bool
+) -> Callable[[Value, Value], Truth]:
+    def holds(left: Value, right: Value) -> Truth:
+        if left is None or right is None:
+            return None
+        if _is_number(left) and _is_number(right):
+            if isinstance(left, float) or isinstance(right, float):
+                return compare(float(left), float(right))
+            return compare(left, right)
+        if numbers_only:
+            return False
+        alike = (isinstance(left, str) and isinstance(right, str)) or (
+            isinstance(left, bool) and isinstance(right, bool)
+        )
+        return alike and compare(left, right)
+
+    return holds
+
+
+equal = _comparison(operator.eq, numbers_only=False)
+unequal = _comparison(operator.ne, numbers_only=False)
+less = _comparison(operator.lt, numbers_only=True)
+less_or_equal = _comparison(operator.le, numbers_only=True)
+greater = _comparison(operator.gt, numbers_only=True)
+greater_or_equal = _comparison(operator.ge, numbers_only=True)
+
+
+def truth(value: Value) -> Truth:
+    """A property where a condition is expected: what is neither true nor false is unknown."""
+    return value if isinstance(value, bool) else None
+
+
+def negation(condition: Truth) -> Truth:
+    """NOT."""
+    return None if condition is None else not condition
+
+
+def every(*conditions: Truth) -> Truth:
+    """AND."""
+    if False in conditions:
+        return False
+    return None if None in conditions else True
+
+
+def some(*conditions: Truth) -> Truth:
+    """OR."""
+    if True in conditions:
+        return True
+    return None if None in conditions else False
+
+
+def between(value: Value, low: Value, high: Value) -> Truth:
+    """BETWEEN."""
+    return every(greater_or_equal(value, low), less_or_equal(value, high))
+
+
+def not_between(value: Value, low: Value, high: Value) -> Truth:
+    """NOT BETWEEN."""
+    return some(less(value, low), greater(value, high))

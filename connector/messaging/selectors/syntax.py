@@ -1,0 +1,326 @@
+"""Reads the text of a selector into a tree of nodes (grammar of JMS 2.0, 3.8.1.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, Final, NoReturn
+
+from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedToken, v_args
+from lark.lark import PostLex
+
+from connector.errors import SelectorError
+from connector.messaging.selectors import logic
+from connector.messaging.selectors.identifiers import kind_of, wrong_character
+from connector.messaging.selectors.like import like_pattern
+from connector.messaging.selectors.literals import LONG_LIMIT, parse_number, parse_string
+from connector.messaging.selectors.nodes import (
+    Arithmetic,
+    Between,
+    Comparison,
+    Every,
+    Identifier,
+    Kind,
+    Like,
+    Literal,
+    Member,
+    Missing,
+    Node,
+    Not,
+    Signed,
+    Some,
+)
+
+MAX_NESTING: Final = 64
+"""Parentheses, NOTs and signs around a value; guards the stack of whoever walks the tree."""
+
+_KEYWORDS: Final = frozenset(
+    {"AND", "BETWEEN", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE"}
+)
+
+# Values and conditions share their rules; the builder tells them apart, with better words than a parser's.
+# NAME and NUMBER take in all that might be meant as one, so that a mistake in it is called by its name.
+_GRAMMAR: Final = r"""
+    ?start: some
+    ?some: every (OR every)*
+    ?every: negation (AND negation)*
+    ?negation: predicate
+        | NOT negation                                          -> denial
+    ?predicate: sum
+        | sum COMPARISON sum                                    -> comparison
+        | sum NOT? BETWEEN sum AND sum                          -> between
+        | sum NOT? IN "(" STRING ("," STRING)* ")"              -> member
+        | sum NOT? LIKE STRING (ESCAPE STRING)?                 -> like
+        | sum IS NOT? NULL                                      -> missing
+    ?sum: product (SIGN product)*
+    ?product: signed (FACTOR signed)*
+    ?signed: atom
+        | SIGN signed                                           -> sign
+    ?atom: "(" some ")"
+        | NUMBER                                                -> number
+        | STRING                                                -> string
+        | TRUE                                                  -> boolean
+        | FALSE                                                 -> boolean
+        | NAME                                                  -> identifier
+
+    COMPARISON: "<>" | "<=" | ">=" | "=" | "<" | ">"
+    SIGN: "+" | "-"
+    FACTOR: "*" | "/"
+    STRING: /'[^']*(?:''[^']*)*'?/
+    NUMBER: /0[xX](?:[pP][+-]|[\w.])*|\.?[0-9](?:[eE][+-]|[\w.])*/
+    NAME: /(?:[A-Za-z_$]|[^\x00-\x7f\s])(?:[\w$]|[^\x00-\x7f\s])*/
+    %declare AND BETWEEN ESCAPE FALSE IN IS LIKE NOT NULL OR TRUE
+    %ignore /[ \t\f\r\n]+/
+"""
+
+
+def parse(text: str) -> Node:
+    """Reads a selector.
+
+    Raises:
+        SelectorError: it is not one; says what was found, what was expected, and where.
+    """
+    try:
+        node: Node = _parser().parse(text)  # type: ignore[assignment]
+    except UnexpectedToken as error:
+        found = error.token
+        at_end = found.type == "$END"
+        accepted = _accepted(error)
+        _fail(
+            "the end" if at_end else _shown(found),
+            _expected(accepted) + _hint(found.type, accepted),
+            len(text) if at_end else _start(found),
+        )
+    except UnexpectedCharacters as error:
+        accepted = _accepted(error)
+        _fail(f"{error.char!r}", _expected(accepted) + _hint(error.char, accepted), error.pos_in_stream or 0)
+    _demand(node, Kind.CONDITION, "a condition")
+    return node
+
+
+def _accepted(error: UnexpectedToken | UnexpectedCharacters) -> set[str]:
+    """The terminals that could have stood where the parser stopped."""
+    parser: Any = error.interactive_parser  # lark's annotations stop here
+    return set(parser.accepts())
+
+
+def _fail(found: str, expected: str, index: int) -> NoReturn:
+    position = index + 1
+    raise SelectorError(f"found {found}, expected {expected}, at character {position}", position) from None
+
+
+def _start(token: Token) -> int:
+    return token.start_pos or 0
+
+
+def _shown(token: str) -> str:
+    """A piece of the selector as an error shows it: short, on one line, in quotes."""
+    text = str(token) if len(token) <= 40 else token[:37] + "..."
+    if not text.isprintable():
+        text = ascii(text)[1:-1]
+    return text if text.startswith("'") else f"'{text}'"
+
+
+def _expected(accepted: set[str]) -> str:
+    """The tokens that would have been right, in the words of a human."""
+    words = []
+    if "NAME" in accepted:
+        words.append("a value")
+        accepted = accepted - {"NOT", "LPAR", "STRING"}
+    if "STRING" in accepted:
+        words.append("a string")
+    if "OR" in accepted:
+        words.append("an operator")
+    elif "AND" in accepted:
+        words.append("AND")
+    else:
+        words += [word for word in ("NOT", "BETWEEN", "IN", "LIKE", "NULL") if word in accepted]
+    words += [
+        word
+        for terminal, word in {
+            "ESCAPE": "ESCAPE", "COMMA": "','", "LPAR": "'('", "RPAR": "')'", "$END": "the end",
+        }.items()
+        if terminal in accepted
+    ]  # fmt: skip
+    return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
+
+
+def _hint(found: str, accepted: set[str]) -> str:
+    """For the mistakes of those who know another language better."""
+    if found == "NULL" and "NAME" in accepted:
+        return " (a missing value is asked for with IS NULL)"
+    return {'"': " (strings stand in single quotes)", "!": " (unequal is written <>)"}.get(found, "")
+
+
+def _name(token: Token) -> Token:
+    """Tells keywords from names."""
+    if token.isascii():
+        word = token.upper()
+        if word in _KEYWORDS:
+            return Token.new_borrow_pos(word, token, token)
+    wrong = wrong_character(token)
+    if wrong is not None:
+        _fail(
+            f"{token[wrong]!r}", "a letter, digit, '_' or '$'" if wrong else "a value", _start(token) + wrong
+        )
+    return token
+
+
+def _string(token: Token) -> Token:
+    if token.count("'") % 2:
+        _fail(_shown(token), "a closing quote", _start(token))
+    return token
+
+
+class _NestingGuard(PostLex):
+    """Refuses what is nested too deep, before anything is made of it."""
+
+    _OPERAND_ENDS = frozenset({"NAME", "NUMBER", "STRING", "TRUE", "FALSE", "RPAR"})
+
+    def process(self, stream: Iterator[Token]) -> Iterator[Token]:
+        opened = [0]
+        depth = 0
+        previous = ""
+        for token in stream:
+            if token.type == "LPAR":
+                depth += 1
+                opened.append(depth)
+            elif token.type in ("NOT", "SIGN") and previous not in self._OPERAND_ENDS:
+                depth += 1
+            else:
+                if token.type == "RPAR" and len(opened) > 1:
+                    opened.pop()
+                depth = opened[-1]
+            if depth > MAX_NESTING:
+                _fail(
+                    _shown(token),
+                    f"at most {MAX_NESTING} parentheses, NOTs and signs in one another",
+                    _start(token),
+                )
+            previous = token.type
+            yield token
+
+
+def _demand(node: Node, kind: Kind, what: str) -> None:
+    if node.kind is not kind and node.kind is not Kind.ANY:
+        _fail(node.kind.value, what, node.position)
+
+
+@v_args(inline=True)
+class _Builder(Transformer[Token, Node]):
+    """Makes nodes, innermost first, while the parser reads."""
+
+    def number(self, token: Token) -> Node:
+        try:
+            return Literal(_start(token), parse_number(token))
+        except ValueError as error:
+            _fail(_shown(token), str(error), _start(token))
+
+    def string(self, token: Token) -> Node:
+        return Literal(_start(token), parse_string(token))
+
+    def boolean(self, token: Token) -> Node:
+        return Literal(_start(token), token.type == "TRUE")
+
+    def identifier(self, token: Token) -> Node:
+        try:
+            return Identifier(_start(token), str(token), kind_of(token))
+        except ValueError as error:
+            _fail(_shown(token), str(error), _start(token))
+
+    def sign(self, token: Token, operand: Node) -> Node:
+        if isinstance(operand, Literal) and operand.kind is Kind.NUMBER:
+            value: Any = operand.value
+            if token == "-":
+                value = -LONG_LIMIT if value == LONG_LIMIT and type(value) is int else logic.minus(value)
+            return Literal(_start(token), value)
+        _demand(operand, Kind.NUMBER, f"a number after '{token}'")
+        return Signed(_start(token), str(token), operand)
+
+    def sum(self, first: Node, *rest: Any) -> Node:
+        pairs = tuple(zip(map(str, rest[::2]), rest[1::2], strict=True))
+        for operand in (first, *rest[1::2]):
+            _demand(operand, Kind.NUMBER, f"a number beside '{rest[0]}'")
+        return Arithmetic(first.position, first, pairs)
+
+    product = sum
+
+    def comparison(self, left: Node, operator: Token, right: Node) -> Node:
+        if operator not in ("=", "<>"):
+            for operand in (left, right):
+                _demand(
+                    operand,
+                    Kind.NUMBER,
+                    f"a number beside '{operator}' (strings and booleans have only = and <>)",
+                )
+        return Comparison(left.position, str(operator), left, right)
+
+    def between(self, operand: Node, *rest: Any) -> Node:
+        low, high = rest[-3], rest[-1]
+        for value in (operand, low, high):
+            _demand(value, Kind.NUMBER, "a number with BETWEEN")
+        return Between(operand.position, operand, low, high, negated=len(rest) == 5)
+
+    def member(self, operand: Node, *rest: Token) -> Node:
+        keywords = [token for token in rest if token.type != "STRING"]
+        strings = rest[len(keywords) :]
+        node = Member(
+            operand.position,
+            _identified(operand, "IN"),
+            frozenset(parse_string(string) for string in strings),
+        )
+        return Not(operand.position, node) if len(keywords) == 2 else node
+
+    def like(self, operand: Node, *rest: Token) -> Node:
+        negated = rest[0].type == "NOT"
+        pattern, *more = rest[2 if negated else 1 :]
+        escape = parse_string(more[1]) if more else None
+        if escape is not None and len(escape) != 1:
+            _fail(_shown(more[1]), "a string of one character after ESCAPE", _start(more[1]))
+        try:
+            node = Like(
+                operand.position, _identified(operand, "LIKE"), like_pattern(parse_string(pattern), escape)
+            )
+        except ValueError as error:
+            raise SelectorError(
+                f"found {error}, in the pattern at character {_start(pattern) + 1}", _start(pattern) + 1
+            ) from None
+        return Not(operand.position, node) if negated else node
+
+    def missing(self, operand: Node, *rest: Token) -> Node:
+        node = Missing(operand.position, _identified(operand, "IS NULL"))
+        return Not(operand.position, node) if len(rest) == 3 else node
+
+    def denial(self, token: Token, operand: Node) -> Node:
+        _demand(operand, Kind.CONDITION, "a condition after NOT")
+        return Not(_start(token), operand)
+
+    def every(self, first: Node, *rest: Any) -> Node:
+        return Every(first.position, _conditions("AND", first, *rest[1::2]))
+
+    def some(self, first: Node, *rest: Any) -> Node:
+        return Some(first.position, _conditions("OR", first, *rest[1::2]))
+
+
+def _identified(operand: Node, keyword: str) -> Identifier:
+    if not isinstance(operand, Identifier):
+        _fail(operand.kind.value, f"the name of a header or property before {keyword}", operand.position)
+    return operand
+
+
+def _conditions(keyword: str, *operands: Node) -> tuple[Node, ...]:
+    for operand in operands:
+        _demand(operand, Kind.CONDITION, f"a condition beside {keyword}")
+    return operands
+
+
+@cache
+def _parser() -> Lark:
+    return Lark(
+        _GRAMMAR,
+        parser="lalr",
+        lexer="basic",
+        transformer=_Builder(),
+        postlex=_NestingGuard(),
+        lexer_callbacks={"NAME": _name, "STRING": _string},
+    )
