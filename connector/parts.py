@@ -42,7 +42,7 @@ def make_provider(configuration: Configuration) -> AdapterProvider:
     """The provider of a deployment."""
     settings = configuration.provider
     if isinstance(settings, Memory):
-        from connector.providers.memory.connection import MemoryProvider
+        from connector.providers.memory.provider import MemoryProvider
 
         return MemoryProvider(
             max_bytes=settings.max_bytes,
