@@ -27,7 +27,7 @@ class ReturnCode(IntEnum):
 
 
 class OutcomeKind(str, Enum):
-    """What became of one event. Every claimed event has exactly one, unless it was given back."""
+    """What became of one event. Every claimed event has exactly one, unless it comes again."""
 
     PUBLISHED = "published"
     UNSUBSCRIBED = "unsubscribed"
@@ -36,6 +36,8 @@ class OutcomeKind(str, Enum):
     IN_DOUBT = "in_doubt"
     GIVEN_BACK = "given_back"
     """Not settled: the message is where it was, and comes again."""
+    ROLLED_BACK = "rolled_back"
+    """As given back, its delivery count one more (ContainerManagedEvents)."""
 
     def __str__(self) -> str:
         return self.value

@@ -31,6 +31,7 @@ _PUBLISHED: Final = OutcomeKind.PUBLISHED.value
 _DUPLICATE: Final = OutcomeKind.DUPLICATE.value
 _FAILED: Final = OutcomeKind.FAILED.value
 _GIVEN_BACK: Final = OutcomeKind.GIVEN_BACK.value
+_ROLLED_BACK: Final = OutcomeKind.ROLLED_BACK.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ class CycleReport:
     Args:
         code: SUCCEED, or APPRESPONSETIMEOUT where the poll has to end.
         claimed, settled: numbers of events; expired messages are in neither.
+        rolled_back: events whose transaction failed, and that come again, their delivery count one more.
         reason: why it is not SUCCEED.
         provider_failed: whether a new connection may help.
     """
@@ -64,6 +66,7 @@ class CycleReport:
     settled: int = 0
     reason: str = ""
     provider_failed: bool = False
+    rolled_back: int = 0
 
 
 @dataclass(slots=True)
@@ -155,6 +158,7 @@ class EventCycles:
         if self.stopping:
             return CycleReport(ReturnCode.SUCCEED)
         settled_at = time.monotonic()
+        rolled_back = 0
         running = self._begin()
         waiting = self._look_ahead(running)
         while running.batch.claims:
@@ -166,7 +170,9 @@ class EventCycles:
                 following = _Job(Batch(self._cycle))
             else:
                 self._admit(waiting, changed=self._after(batch, result, waiting.batch))
-                following = self._look_ahead(waiting, batch)
+                # What was rolled back comes first, so nothing behind it is claimed before it is back.
+                ahead = not any(one.kind == _ROLLED_BACK for one in result.outcomes.values())
+                following = self._look_ahead(waiting, batch) if ahead else _Job(Batch(self._cycle))
             try:
                 report = self._settle(batch, result)
             except ProviderError:
@@ -177,7 +183,9 @@ class EventCycles:
                 raise
             if after_cycle is not None:
                 after_cycle(report)
-            fruitless = not report.settled
+            # Rolled back is an event at most max_attempts times; those behind it may have gone back with it.
+            fruitless = not (report.settled or report.rolled_back or rolled_back)
+            rolled_back = report.rolled_back
             if report.settled:
                 settled_at = time.monotonic()
             elif batch.busy and time.monotonic() - settled_at < _NEIGHBOUR_SECONDS:
@@ -355,12 +363,16 @@ class EventCycles:
             return True
         if self._window is not None:
             self._resolve_waiting(following, self._window, final=False)
+        rolled_back = {number for number, one in result.outcomes.items() if one.kind == _ROLLED_BACK}
         stopped = {
             lane_key(self._settings.order, claim)
             for claim in batch.claims
-            if claim.sequence not in result.outcomes
-            and claim.sequence not in batch.decided
-            and claim.sequence not in batch.waiting
+            if (
+                claim.sequence not in result.outcomes
+                and claim.sequence not in batch.decided
+                and claim.sequence not in batch.waiting
+            )
+            or claim.sequence in rolled_back
         } - {None}
         if stopped:
             for claim in following.claims:
@@ -423,7 +435,10 @@ class EventCycles:
             settlement = self._settling.settlement(claim, outcome, key, now)
             if settlement is not None:
                 settlements.append(settlement)
-            if outcome.kind == _GIVEN_BACK:
+            if outcome.kind == _ROLLED_BACK:
+                report.rolled_back += 1
+                _log.warning("%s of %s: rolled back: %s", claim.message_id, claim.destination, outcome.reason)
+            elif outcome.kind == _GIVEN_BACK:
                 report.code = ReturnCode.APPRESPONSETIMEOUT
                 report.reason = outcome.reason or ""
                 report.provider_failed = outcome.provider_failed

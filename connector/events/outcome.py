@@ -42,6 +42,11 @@ class Outcome(NamedTuple):
     provider_failed: bool = False
     unread: bool = False
 
+    @property
+    def comes_again(self) -> bool:
+        """Whether it is none yet: the message goes back to its queue."""
+        return self.kind in _COMES_AGAIN
+
     def to_json(self) -> bytes:
         """One line of JSON; trailing defaults are left out."""
         values: list[Any] = list(self)
@@ -93,6 +98,7 @@ def history(message: Message) -> tuple[int, tuple[str, ...]]:
 
 _FAILED: Final = OutcomeKind.FAILED.value
 _GIVEN_BACK: Final = OutcomeKind.GIVEN_BACK.value
+_COMES_AGAIN: Final = (_GIVEN_BACK, OutcomeKind.ROLLED_BACK.value)
 
 
 def join_names(names: Iterable[str]) -> str:

@@ -20,7 +20,6 @@ from connector.messaging.destination import Destination
 from connector.messaging.provider import Claim, Connection, Leftover, Settlement
 from connector.state.duplicates import DuplicateWindow
 from connector.state.journal import CycleJournal, JournalDirectory
-from connector.status import OutcomeKind
 
 _log = logging.getLogger("connector.recovery")
 
@@ -138,7 +137,7 @@ class Recovery:
                     doubtful.append(claim)
                     continue
                 settlements.append(settlement)
-                if outcome.kind == OutcomeKind.GIVEN_BACK.value:
+                if outcome.comes_again:
                     result.returned += 1
                 else:
                     settled.append((claim, outcome, settlement.copy_to is None))

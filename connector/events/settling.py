@@ -34,7 +34,7 @@ _COPIES: Final = {
 
 
 _PUBLISHED: Final = OutcomeKind.PUBLISHED.value
-_GIVEN_BACK: Final = OutcomeKind.GIVEN_BACK.value
+_ROLLED_BACK: Final = OutcomeKind.ROLLED_BACK.value
 _IN_DOUBT: Final = OutcomeKind.IN_DOUBT.value
 
 
@@ -62,7 +62,7 @@ class Settling:
         kind = outcome.kind
         if kind == _IN_DOUBT:
             return None
-        if kind == _GIVEN_BACK:
+        if outcome.comes_again:
             return self._given_back(claim, outcome)
         published = None
         if self._remember and kind == _PUBLISHED:
@@ -85,7 +85,7 @@ class Settling:
         return Settlement(
             claim,
             give_back=True,
-            delivery_count=claim.delivery_count,
+            delivery_count=claim.delivery_count + (outcome.kind == _ROLLED_BACK),
             properties=properties,
             discards=[unpack_prepared(packed) for packed in outcome.discards],
         )

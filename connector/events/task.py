@@ -25,6 +25,7 @@ _FAILED = OutcomeKind.FAILED.value
 _PUBLISHED = OutcomeKind.PUBLISHED.value
 _UNSUBSCRIBED = OutcomeKind.UNSUBSCRIBED.value
 _GIVEN_BACK = OutcomeKind.GIVEN_BACK.value
+_ROLLED_BACK = OutcomeKind.ROLLED_BACK.value
 
 
 class Progress(Watch, Protocol):
@@ -57,7 +58,7 @@ class Task:
     def run(self, journal_path: str, lanes: list[list[WorkItem]]) -> list[bytes]:
         """Runs all lanes; returns the outcomes as JSON, without those of events left untouched.
 
-        An event that is given back stops its lane; a process that is not active, or a provider
+        An event that is rolled back stops its lane; a process that is not active, or a provider
         that fails, stops them all.
 
         Raises:
@@ -88,6 +89,8 @@ class Task:
                     return False
                 self._progress.enter(item[0])
                 outcome, begun = self._event(item, journal)
+                if self._plan.managed and outcome.kind == _FAILED:
+                    outcome = self._rolled_back(item, outcome)
                 data = outcome.to_json()
                 if begun:
                     journal.done(item[0], data)
@@ -97,7 +100,17 @@ class Task:
                 outcomes.append(data)
                 if outcome.kind == _GIVEN_BACK:
                     return False
+                if outcome.kind == _ROLLED_BACK:
+                    break
         return all_journalled
+
+    def _rolled_back(self, item: WorkItem, failed: Outcome) -> Outcome:
+        """ContainerManagedEvents: what fails rolls its transaction back, until that was done too often."""
+        begun = item[3] + 1
+        if begun < self._plan.max_attempts:
+            return failed._replace(kind=_ROLLED_BACK)
+        reason = failed.reason if begun == 1 else shorten(f"tried {begun} times: {failed.reason}")
+        return failed._replace(attempts=failed.attempts + 1, reason=reason)
 
     def _event(self, item: WorkItem, journal: Journal) -> tuple[Outcome, bool]:
         """The outcome of one event, and whether its delivery was begun."""

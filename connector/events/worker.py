@@ -330,15 +330,25 @@ class _Supervision:
         self._outcomes.append(outcome.to_json())
 
     def _drop_finished(self) -> None:
-        """Takes out the events that have an outcome; one that was given back stops all others."""
+        """Takes out the events that have an outcome; one that was given back stops all others.
+
+        One that was rolled back stops those that come after it in its lane.
+        """
         finished = set()
+        rolled_back = set()
         for data in self._outcomes:
             values = orjson.loads(data)
             if values[1] == OutcomeKind.GIVEN_BACK.value:
                 self._lanes = []
                 return
             finished.add(values[0])
-        lanes = ([item for item in lane if item[0] not in finished] for lane in self._lanes)
+            if values[1] == OutcomeKind.ROLLED_BACK.value:
+                rolled_back.add(values[0])
+        lanes = (
+            [item for item in lane if item[0] not in finished]
+            for lane in self._lanes
+            if not any(item[0] in rolled_back for item in lane)
+        )
         self._lanes = [lane for lane in lanes if lane]
 
 
