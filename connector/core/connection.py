@@ -11,7 +11,7 @@ from types import TracebackType
 
 from connector.core.session import Session
 from connector.core.takeover import Schedule, take_over
-from connector.errors import SessionStateError
+from connector.errors import ProviderError, SessionStateError
 from connector.messaging.client import AcknowledgeMode
 from connector.messaging.provider import Capabilities, Connection, Provider
 
@@ -45,6 +45,8 @@ class MessagingConnection:
         self._own = provider.connect(client_id=client_id, origin=self._origin)  # holds the client id
         try:
             take_over(self._own, at_start=True)
+        except ProviderError as error:  # no reason to refuse what works
+            _log.warning("what dead clients have left is tried again: %s", error)
         except BaseException:
             self._own.abandon()
             raise
@@ -79,8 +81,11 @@ class MessagingConnection:
     def stop(self) -> None:
         """See :meth:`connector.messaging.client.MessagingConnection.stop`."""
         self._check_open()
+        sessions = self._all()
+        for session in sessions:
+            session.refuse_own_listener()
         self._started = False
-        for session in self._all():
+        for session in sessions:
             session.wait_for_listener()
 
     def close(self) -> None:

@@ -3,48 +3,49 @@
 from __future__ import annotations
 
 import threading
-import time
-from typing import Final, Protocol
+from collections.abc import Callable
+from typing import Final
 
 from connector.core.consumer import SessionConsumer
+from connector.core.inbox import Inbox
 from connector.core.ledger import Delivery
 from connector.core.turn import Turn
 from connector.messaging.client import ReceivedMessage
+from connector.messaging.message import Message
 
 _SLICE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
 
 
-class Dispatching(Protocol):
-    """What the thread needs of its session; called with the session's turn."""
-
-    @property
-    def closing(self) -> bool: ...
-
-    def listening(self) -> list[SessionConsumer]: ...
-
-    def take(self, consumer: SessionConsumer) -> tuple[Delivery, ReceivedMessage] | None: ...
-
-    def listened(self, delivery: Delivery) -> None: ...
-
-    def refused(self, delivery: Delivery) -> None: ...
-
-    def report(self, error: Exception) -> None: ...
-
-    def idle(self, seconds: float) -> None: ...
-
-
 class Dispatcher:
-    """Gives each listener one message in turn, until the session closes."""
+    """Gives each listener one message in turn, until it is told to end.
 
-    def __init__(self, session: Dispatching, turn: Turn) -> None:
-        self._session = session
+    Args:
+        inbox: of the session.
+        turn: of the session; held while a listener runs.
+        received: makes of a message what a listener gets.
+        report: tells what went wrong.
+    """
+
+    def __init__(
+        self,
+        inbox: Inbox,
+        turn: Turn,
+        received: Callable[[Delivery, Message], ReceivedMessage],
+        report: Callable[[Exception], None],
+    ) -> None:
+        self._inbox = inbox
         self._turn = turn
+        self._received = received
+        self._report = report
         self._failures = 0
+        self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="connector-listeners", daemon=True)
-
-    def start(self) -> None:
         self._thread.start()
+
+    def end(self) -> None:
+        """No listener is called any more, once the one that runs has returned."""
+        self._ending.set()
 
     def join(self) -> None:
         """Waits until the last listener has returned."""
@@ -55,7 +56,7 @@ class Dispatcher:
         return threading.current_thread() is self._thread
 
     def _run(self) -> None:
-        while not self._session.closing:
+        while not self._ending.is_set():
             with self._turn:
                 failed = self._round()
             if failed:
@@ -65,39 +66,33 @@ class Dispatcher:
     def _round(self) -> bool:
         """One message for each listener, or a wait; True when something went wrong."""
         busy = failed = False
-        for consumer in self._session.listening():
-            if self._session.closing:
-                return False
+        for consumer in self._inbox.listening():
+            if self._ending.is_set():
+                break
             try:
-                taken = self._session.take(consumer)
-                if taken is None:
-                    continue
-                busy = True
-                self._call(consumer, *taken)
-                self._failures = 0
+                busy = self._deliver(consumer) or busy
             except Exception as error:
                 failed = True
-                self._session.report(error)
-        if not busy and not failed:
-            try:
-                self._session.idle(_SLICE)
-            except Exception as error:
-                self._session.report(error)
-                return True
-        return failed
-
-    def _call(self, consumer: SessionConsumer, delivery: Delivery, message: ReceivedMessage) -> None:
-        assert consumer.listener is not None
+                self._report(error)
+        if busy or failed or self._ending.is_set():
+            return failed
         try:
-            consumer.listener(message)
-        except BaseException:
-            self._session.refused(delivery)
-            raise
-        self._session.listened(delivery)
+            self._inbox.wait(_SLICE)
+        except Exception as error:
+            self._report(error)
+            return True
+        return False
+
+    def _deliver(self, consumer: SessionConsumer) -> bool:
+        taken = self._inbox.take(consumer)
+        if taken is None:
+            return False
+        delivery, message = taken
+        self._inbox.listen(consumer, delivery, self._received(delivery, message))
+        self._failures = 0
+        return True
 
     def _pause(self) -> None:
         """After failures in a row, longer and longer: what comes again at once must not burn a core."""
-        self._failures += 1
-        end = time.monotonic() + min(0.001 * 2**self._failures, _LONGEST_PAUSE)
-        while not self._session.closing and time.monotonic() < end:
-            time.sleep(min(_SLICE, max(0.0, end - time.monotonic())))
+        self._failures = min(self._failures + 1, 16)
+        self._ending.wait(min(0.001 * 2**self._failures, _LONGEST_PAUSE))

@@ -1,8 +1,8 @@
 """Sessions: one order of sends, receives and acknowledgements (JMS 2.0, 6.2; seed 002).
 
 It needs nothing of a provider but the contract in :mod:`connector.messaging.provider`, so every local
-provider has it. What acknowledges when stands in :mod:`connector.core.acknowledgement`, what is open in
-:mod:`connector.core.ledger`, transactions in :mod:`connector.core.transaction`.
+provider has it. What is received stands in :mod:`connector.core.inbox`, what acknowledges when in
+:mod:`connector.core.acknowledgement`, transactions in :mod:`connector.core.transaction`.
 """
 
 from __future__ import annotations
@@ -10,57 +10,27 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
-from typing import Any, Final, Protocol
+from typing import Final
 
-from connector.core.acknowledgement import POLICIES
 from connector.core.consumer import Listener, SessionConsumer
 from connector.core.dispatch import Dispatcher
-from connector.core.ledger import Delivery, Ledger
+from connector.core.inbox import Inbox, Owner
+from connector.core.ledger import Delivery
 from connector.core.producer import SessionProducer, as_destination
 from connector.core.subscriptions import check
-from connector.core.takeover import take_over
 from connector.core.transacted import TransactedSession as TransactedSession
 from connector.core.transaction import Transaction
 from connector.core.turn import Turn
-from connector.errors import CapabilityError, ClaimLost, ProviderError, SessionStateError
+from connector.errors import CapabilityError, SessionStateError
 from connector.messaging.bodies import Body
 from connector.messaging.client import AcknowledgeMode, ReceivedMessage
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Capabilities, Connection, Poller, TopicSubscription
+from connector.messaging.provider import Connection, Poller, TopicSubscription
 from connector.messaging.selector import Selector
 
-_MAX_BODY: Final = 1 << 40
 _SLICE: Final = 0.05
 """Seconds that one wait lasts at most: so soon does ``close`` in another thread get its turn."""
-
-
-class Owner(Protocol):
-    """The connection that a session belongs to."""
-
-    client_id: str
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """Of the provider."""
-
-    @property
-    def started(self) -> bool:
-        """Whether messages are delivered now."""
-
-    def report(self, error: Exception) -> None:
-        """Tells the exception listener."""
-
-    def is_takeover_due(self) -> bool:
-        """Whether this session is to look after dead clients, now."""
-
-    def ended(self, session: Any, connection: Connection, *, keep: bool, broken: bool) -> None:
-        """The session has ended, and with it the use of its provider connection.
-
-        Args:
-            keep: until the owner closes: it has temporary destinations.
-            broken: something of it is not settled: whoever takes over does that.
-        """
 
 
 class Session:
@@ -76,12 +46,7 @@ class Session:
         self.mode = mode
         self._connection = connection
         self._owner = owner
-        self._access = connection.access().open()
-        self._ledger = Ledger(connection)
-        self._policy = POLICIES[mode](self._ledger)
-        self._transaction = Transaction(connection, self._access, self._ledger) if self.transacted else None
-        self._consumers: list[SessionConsumer] = []
-        self._retired: list[Poller] = []
+        self._inbox = Inbox(connection, connection.access().open(), mode, owner)
         self._temporaries: set[Destination] = set()
         self._turn = Turn()
         self._dispatcher: Dispatcher | None = None
@@ -159,8 +124,8 @@ class Session:
         """Sends what a producer has made: into the transaction, or at once and all together."""
         with self._turn:
             self._check_open()
-            if self._transaction is not None:
-                return self._transaction.send(destination, messages)
+            if self._inbox.transaction is not None:
+                return self._inbox.transaction.send(destination, messages)
             return list(self._connection.send(destination, messages))
 
     # -- consumers ---------------------------------------------------------------------------------
@@ -243,7 +208,7 @@ class Session:
         with self._turn:
             self._check_open()
             consumer = SessionConsumer(self, make(), ends_with_it=ends_with_it)
-            self._consumers.append(consumer)
+            self._inbox.add(consumer)
             return consumer
 
     def _compile(self, selector: str) -> Selector | None:
@@ -267,75 +232,14 @@ class Session:
             with self._turn:
                 if self._closing or consumer.closed:
                     return None
-                message = self._receive(consumer)
-                if message is not None:
-                    return message
+                taken = self._inbox.receive(consumer)
+                if taken is not None:
+                    return self._received(*taken)
                 left = _SLICE if deadline is None else deadline - time.monotonic()
                 if left <= 0:
                     return None
-                self.idle(min(left, _SLICE))
+                self._inbox.wait(min(left, _SLICE))
             self._turn.give_way()
-
-    def _receive(self, consumer: SessionConsumer) -> ReceivedMessage | None:
-        """One message, acknowledged where the mode does that before it is returned."""
-        while (taken := self.take(consumer)) is not None:
-            delivery, message = taken
-            try:
-                self._policy.delivered(delivery)
-            except ClaimLost:
-                continue  # somebody has taken it over: it is not ours to deliver
-            except ProviderError:
-                self._ledger.put_off(delivery, delivered=False)
-                raise
-            return message
-        return None
-
-    def take(self, consumer: SessionConsumer) -> tuple[Delivery, ReceivedMessage] | None:
-        """The next message of a consumer, open and not yet acknowledged; None where there is none now.
-
-        Raises:
-            MalformedData: it cannot be read; it is open.
-            ProviderError: the provider failed; the message is not delivered and comes again.
-        """
-        if not self._owner.started:
-            return None
-        self._look_after()
-        while (delivery := self._ledger.take(consumer.poller)) is not None:
-            try:
-                message = self._access.load(delivery.claim.reference, _MAX_BODY)
-            except LookupError:  # removed by hand between claim and read: there is nothing to deliver
-                self._ledger.forget(delivery)
-                continue
-            except ProviderError:
-                self._ledger.put_off(delivery, delivered=False)
-                raise
-            message.destination = str(delivery.claim.destination)
-            return delivery, ReceivedMessage.of(message, lambda: self._acknowledge(delivery))
-        return None
-
-    def idle(self, seconds: float) -> None:
-        """Waits for messages, ``seconds`` at most. Raises ProviderError where the provider is gone."""
-        if not self._owner.started:
-            time.sleep(seconds)
-            return
-        self._policy.idle()
-        self._connection.check()
-        self._connection.wait(seconds)
-
-    def _look_after(self) -> None:
-        self._policy.idle()
-        self._ledger.give_back_overdue()
-        if self._owner.is_takeover_due():
-            take_over(self._connection, at_start=False)
-
-    def _acknowledge(self, delivery: Delivery) -> None:
-        with self._turn:
-            if self._closed:
-                raise SessionStateError("the session is closed; what was not acknowledged comes again")
-            self._policy.acknowledge(delivery)
-            self._close_retired()
-
-    # -- listeners ---------------------------------------------------------------------------------
 
     def listen(self, consumer: SessionConsumer, listener: Listener | None) -> None:
         """See :meth:`connector.messaging.client.Consumer.listen`."""
@@ -345,103 +249,67 @@ class Session:
                 raise SessionStateError(f"the consumer of {consumer.poller.destination} is closed")
             consumer.listener = listener
             if self._dispatcher is None and listener is not None:
-                self._dispatcher = Dispatcher(self, self._turn)
-                self._dispatcher.start()
+                self._dispatcher = Dispatcher(self._inbox, self._turn, self._received, self._owner.report)
 
-    def listening(self) -> list[SessionConsumer]:
-        """The consumers that have listeners."""
-        return [consumer for consumer in self._consumers if consumer.listener is not None]
+    def retire(self, consumer: SessionConsumer) -> None:
+        """A consumer was closed."""
+        with self._turn:
+            self._inbox.retire(consumer)
 
-    def listened(self, delivery: Delivery) -> None:
-        """Its listener has returned. Raises ProviderError: it was not acknowledged and comes again."""
-        try:
-            self._policy.delivered(delivery)
-        except ProviderError as error:
-            if not isinstance(error, ClaimLost):
-                self._ledger.put_off(delivery, delivered=True)
-            raise
-        self._close_retired()
+    def _received(self, delivery: Delivery, message: Message) -> ReceivedMessage:
+        return ReceivedMessage.of(message, lambda: self._acknowledge(delivery))
 
-    def refused(self, delivery: Delivery) -> None:
-        """Its listener has raised: it comes again, now. Raises ProviderError: as soon as possible."""
-        if self._transaction is not None:
-            self._transaction.rollback()
-            return
-        try:
-            self._ledger.give_back([delivery])
-        except ProviderError:
-            self._ledger.put_off(delivery, delivered=True)
-            raise
-
-    def report(self, error: Exception) -> None:
-        """Tells the connection's exception listener."""
-        self._owner.report(error)
-
-    @property
-    def closing(self) -> bool:
-        """Whether the listeners get no more."""
-        return self._closing
+    def _acknowledge(self, delivery: Delivery) -> None:
+        with self._turn:
+            if self._closed:
+                raise SessionStateError("the session is closed; what was not acknowledged comes again")
+            self._inbox.acknowledge(delivery)
 
     # -- acknowledging -----------------------------------------------------------------------------
 
     def commit(self) -> None:
         """See :meth:`connector.messaging.client.Session.commit`."""
         with self._turn:
-            self._transacted("commit").commit()
-            self._close_retired()
+            self._inbox.commit(self._transaction("commit"))
 
     def rollback(self) -> None:
         """See :meth:`connector.messaging.client.Session.rollback`."""
         with self._turn:
-            self._transacted("rollback").rollback()
-            self._close_retired()
+            self._transaction("rollback")
+            self._inbox.give_back()
 
     def recover(self) -> None:
         """See :meth:`connector.messaging.client.Session.recover`."""
         with self._turn:
             self._check_open()
-            if self._transaction is not None:
+            if self.transacted:
                 raise SessionStateError("a transacted session has no recover(): call rollback()")
-            self._ledger.give_back(self._ledger.open())
-            self._close_retired()
+            self._inbox.give_back()
 
-    def _transacted(self, what: str) -> Transaction:
+    def _transaction(self, what: str) -> Transaction:
         self._check_open()
-        if self._transaction is None:
+        if self._inbox.transaction is None:
             raise SessionStateError(
                 f"{what}() is for transacted sessions, and this one is {self.mode.name}: make it with "
                 "AcknowledgeMode.TRANSACTED"
             )
-        return self._transaction
+        return self._inbox.transaction
 
     # -- the end -----------------------------------------------------------------------------------
-
-    def retire(self, consumer: SessionConsumer) -> None:
-        """A consumer was closed: its poller too, at once, or when its last message is settled."""
-        with self._turn:
-            if consumer in self._consumers:
-                self._consumers.remove(consumer)
-                if consumer.ends_with_it and self._ledger.is_held(consumer.poller):
-                    self._retired.append(consumer.poller)
-                else:
-                    consumer.poller.close()
-
-    def _close_retired(self) -> None:
-        for poller in [poller for poller in self._retired if not self._ledger.is_held(poller)]:
-            self._retired.remove(poller)
-            poller.close()
 
     def close(self) -> None:
         """See :meth:`connector.messaging.client.Session.close`."""
         self.refuse_own_listener()
         self._closing = True  # before anything that waits: it ends a receive in another thread
+        if self._dispatcher is not None:
+            self._dispatcher.end()
         with self._turn:
             if self._closed:
                 return
             self._closed = True
             broken = True
             try:
-                self._settle_rest()
+                self._inbox.close()
                 broken = False
             finally:
                 self._owner.ended(self, self._connection, keep=bool(self._temporaries), broken=broken)
@@ -451,24 +319,12 @@ class Session:
     def refuse_own_listener(self) -> None:
         """Raises SessionStateError in a listener of this session."""
         if self._dispatcher is not None and self._dispatcher.is_current():
-            raise SessionStateError("a listener cannot close its own session: it would wait for itself")
+            raise SessionStateError("a listener cannot close or stop what calls it: it would wait for itself")
 
     def wait_for_listener(self) -> None:
         """Returns when no listener of this session runs; at once in a listener of it."""
         with self._turn:
             pass
-
-    def _settle_rest(self) -> None:
-        self._policy.closing()
-        if self._transaction is not None:
-            self._transaction.rollback()
-        self._ledger.give_back(self._ledger.open())
-        self._ledger.give_back_overdue()
-        for consumer in self._consumers:
-            consumer.closed = True
-            consumer.poller.close()
-        for poller in self._retired:
-            poller.close()
 
     def __enter__(self) -> Session:
         return self
