@@ -27,6 +27,7 @@ from connector.testing.provider_suite.in_progress import InProgress
 from connector.testing.provider_suite.lasting import Lasting
 from connector.testing.provider_suite.recovery import Recovery
 from connector.testing.provider_suite.returning import Returning
+from connector.testing.provider_suite.selectors import Selectors, SelectorsRefused
 from connector.testing.provider_suite.sending import Sending
 from connector.testing.provider_suite.settling import Settling
 from connector.testing.provider_suite.subscription_names import SubscriptionNames
@@ -53,6 +54,8 @@ class ProviderSuite(
     Recovery,
     InProgress,
     Lasting,
+    SelectorsRefused,
+    Selectors,
     TopicsRefused,
     Topics,
     Subscriptions,

@@ -1,0 +1,187 @@
+"""Selectors of queue consumers: asked before a message is taken, without its body; the others stay."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, cast
+
+import pytest
+
+from connector.errors import CapabilityError
+from connector.messaging.message import Message, PropertyValue
+from connector.messaging.provider import Capabilities, Connection, Settlement
+from connector.messaging.selector import compile_selector
+from connector.testing.provider_suite.base import ARCHIVE, IN_PROGRESS, ORDERS, Connect, SuiteBase, needs
+
+
+class Watching:
+    """A selector that remembers what it was asked about."""
+
+    text = "JMSType = 'T' AND region = 'EU'"
+    identifiers = frozenset({"JMSType", "region"})
+
+    def __init__(self) -> None:
+        self.seen: list[Message] = []
+
+    def matches(self, message: Message) -> bool:
+        self.seen.append(message)
+        return False
+
+
+class SelectorsRefused(SuiteBase):
+    """A provider without selectors says so."""
+
+    def test_selectors_are_refused_by_a_provider_without_them(
+        self, capabilities: Capabilities, connection: Connection
+    ) -> None:
+        selector = compile_selector("a = 1")
+        if capabilities.selectors:
+            assert connection.poller(ORDERS, selector=selector).take(1, 0) is None
+            return
+        with pytest.raises(CapabilityError):
+            connection.poller(ORDERS, selector=selector)
+
+
+@needs("selectors")
+class Selectors(SuiteBase):
+    """See the module."""
+
+    def test_rejected_messages_stay_for_others_as_they_were(self, connection: Connection) -> None:
+        self._send_numbered(connection, 6)
+        high = connection.poller(ORDERS, selector=compile_selector("number > 2"))
+        assert self.rest(connection, high) == ["3", "4", "5"]
+        rest = connection.poller(ORDERS)
+        claims = [self.take(rest, sequence=10 + number) for number in range(3)]
+        assert [(self.load(connection, claim).body, claim.delivery_count) for claim in claims] == [
+            (b"0", 0),
+            (b"1", 0),
+            (b"2", 0),
+        ]
+        assert rest.take(1, 20) is None
+
+    @pytest.mark.parametrize(
+        ("selector", "expected"),
+        [
+            ("JMSPriority > 4", ["high"]),
+            ("JMSType = 'T.1'", ["typed"]),
+            ("JMSCorrelationID LIKE 'c-%'", ["correlated"]),
+            ("region = 'EU'", ["property"]),
+            ("region IS NOT NULL OR JMSPriority = 9", ["high", "property"]),
+            ("JMSXGroupID = 'g1'", ["grouped"]),
+            ("long = '" + "v" * 400 + "'", ["long"]),
+            (
+                "JMSMessageID LIKE 'ID:%' AND JMSTimestamp > 0 AND JMSPriority < 9 AND amount = 1.5",
+                ["amount"],
+            ),
+            ("region = 'nowhere'", []),
+        ],
+    )
+    def test_a_selector_sees_headers_and_properties(
+        self, connection: Connection, selector: str, expected: list[str]
+    ) -> None:
+        connection.send(
+            ORDERS,
+            [
+                self.text("high", priority=9),
+                self.text("typed", type="T.1"),
+                self.text("correlated", correlation_id="c-1"),
+                self._with("property", region="EU"),
+                self._with("grouped", JMSXGroupID="g1"),
+                self._with("long", long="v" * 400),
+                self._with("amount", amount=1.5),
+                self.text("plain"),
+            ],
+        )
+        poller = connection.poller(ORDERS, selector=compile_selector(selector))
+        assert self.rest(connection, poller) == expected
+
+    def test_a_selector_is_asked_about_the_reference_without_the_body(self, connection: Connection) -> None:
+        watching = Watching()
+        connection.send(ORDERS, [self._with("x" * 100_000, type="T", region="EU")])
+        assert connection.poller(ORDERS, selector=cast(Any, watching)).take(1, 0) is None
+        (seen,) = watching.seen
+        assert seen.body == b""
+        assert (seen.type, seen.properties) == ("T", {"region": "EU"})
+        assert self.bodies(connection, ORDERS) == ["x" * 100_000]
+
+    def test_a_selected_message_behind_many_rejected_ones_is_found(self, connection: Connection) -> None:
+        self._send_numbered(connection, 500)
+        poller = connection.poller(ORDERS, selector=compile_selector("number = 499"))
+        assert self.rest(connection, poller) == ["499"]
+
+    def test_a_message_that_comes_later_is_found_behind_rejected_ones(self, connection: Connection) -> None:
+        self._send_numbered(connection, 20)
+        poller = connection.poller(ORDERS, selector=compile_selector("number = 20"))
+        for sequence in range(3):
+            assert poller.take(1, sequence) is None
+        connection.send(ORDERS, [self._with("late", number=20)])
+        assert self.rest_soon(connection, poller, 1) == ["late"]
+
+    def test_selected_messages_come_by_priority_then_by_age(self, connection: Connection) -> None:
+        for number, priority in enumerate((4, 9, 0, 4, 9)):
+            connection.send(ORDERS, [self._with(str(number), number=number, priority=priority)])
+        poller = connection.poller(ORDERS, selector=compile_selector("number <> 4"))
+        assert self.rest(connection, poller) == ["1", "0", "3", "2"]
+
+    def test_what_a_selecting_consumer_gives_back_comes_to_it_again(self, connection: Connection) -> None:
+        self._send_numbered(connection, 3)
+        poller = connection.poller(ORDERS, selector=compile_selector("number = 1"))
+        for count in range(5):
+            claim = self.take_soon(poller, sequence=count)
+            assert claim.delivery_count == count
+            connection.settle([Settlement(claim, give_back=True, delivery_count=count + 1)])
+
+    def test_a_selector_may_ask_for_the_delivery_count(self, connection: Connection) -> None:
+        self.send(connection, ORDERS, "1", "2")
+        claim = self.take(connection.poller(ORDERS))
+        connection.settle([Settlement(claim, give_back=True, delivery_count=1)])
+        again = connection.poller(ORDERS, selector=compile_selector("JMSXDeliveryCount > 1"))
+        assert self.rest_soon(connection, again, 1) == ["1"]
+
+    def test_an_expired_message_is_expired_whatever_the_selector(self, connection: Connection) -> None:
+        connection.send(ORDERS, [self.text("old", expiration=1, priority=9), self.text("good")])
+        poller = connection.poller(ORDERS, selector=compile_selector("JMSPriority < 9"))
+        assert self.rest(connection, poller) == ["good"]
+        assert self.drain(connection, ORDERS) == []
+
+    def test_a_selector_works_with_an_in_progress_destination(self, connection: Connection) -> None:
+        self._send_numbered(connection, 3)
+        poller = connection.poller(ORDERS, IN_PROGRESS, selector=compile_selector("number = 1"))
+        claim = self.take(poller)
+        assert poller.take(1, 1) is None
+        assert self.bodies(connection, IN_PROGRESS) == ["1"]
+        connection.settle([Settlement(claim, copy_to=ARCHIVE)])
+        assert self.bodies(connection, ARCHIVE) == ["1"]
+        assert self.bodies(connection, ORDERS) == ["0", "2"]
+
+    def test_consumers_with_selectors_that_exclude_each_other_take_all_between_them(
+        self, connect: Connect
+    ) -> None:
+        sender = connect()
+        self._send_numbered(sender, 90)
+        found: dict[int, list[str]] = {}
+
+        def consume(part: int, connection: Connection) -> None:
+            low, high = part * 30, part * 30 + 29
+            selector = compile_selector(f"number BETWEEN {low} AND {high}")
+            found[part] = self.rest(connection, connection.poller(ORDERS, selector=selector))
+
+        threads = [threading.Thread(target=consume, args=(part, connect())) for part in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [found[part] for part in range(3)] == [
+            [str(number) for number in range(part * 30, part * 30 + 30)] for part in range(3)
+        ]
+
+    def _with(
+        self, body: str, priority: int = 4, type: str | None = None, **properties: PropertyValue
+    ) -> Message:
+        message = self.text(body, priority=priority, type=type)
+        for name, value in properties.items():
+            message.set_property(name, value)
+        return message
+
+    def _send_numbered(self, connection: Connection, count: int) -> None:
+        connection.send(ORDERS, [self._with(str(number), number=number) for number in range(count)])
