@@ -27,13 +27,14 @@ class DropboxAccessSpec:
     """See :class:`connector.messaging.provider.AccessSpec`.
 
     Args:
-        root, incoming: of the provider.
+        root, incoming, outgoing: of the provider.
         client_id: owner of what is prepared, so that its recovery finds it.
         durable: whether prepared messages are synced.
     """
 
     root: str
     incoming: str
+    outgoing: str
     client_id: str
     durable: bool
 
@@ -46,7 +47,7 @@ class DropboxAccess:
 
     def __init__(self, spec: DropboxAccessSpec) -> None:
         self._spec = spec
-        self._layout = Layout(spec.root, spec.incoming)
+        self._layout = Layout(spec.root, spec.incoming, spec.outgoing)
         self._numbers = itertools.count(1)
         # a sidecar of a prepared message is written by a task; its key must not meet the driver's
         self._headers = HeaderStore(
@@ -92,7 +93,7 @@ class DropboxAccess:
         # the same key names the same file, so that a second attempt replaces the first
         identity = hashlib.blake2b(key.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
         message.message_id = f"ID:{self._micros:016d}-{self._spec.client_id}-{identity}"
-        folders = self._layout.ensure(destination)
+        folders = self._layout.ensure_outbox(destination)
         try:
             name = self._headers.fit(codec.encode(message))
             working = f"{folders.working}/{identity}{TAG}{self._spec.client_id}-0-{PREPARED}"

@@ -2,10 +2,16 @@
 
 The kernel drops the lock when the process dies, however it dies, so whoever gets the lock knows
 that the owner is dead, and is the only one who takes over from it.
+
+Where locks cannot be trusted a *lease* is added: a client touches its file, and one that has not done
+so for that long is taken for dead although its lock is held. Whoever takes over puts a file of its own
+in the place of that one, which is how the late owner finds out (:meth:`ClientLock.is_ours`). The clients
+of adapters are excepted: their journals are read only when their tasks have ended.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import functools
 import json
@@ -13,7 +19,7 @@ import os
 import secrets
 import socket
 import time
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Final
 
 from connector.errors import ProviderError
@@ -40,6 +46,7 @@ class ClientInfo:
         instance: name of the instance of the adapter.
         host, pid: where it runs.
         started: seconds since 1970.
+        origin: connections of equal origin are one to each other: no-local, temporary destinations.
     """
 
     application: str = ""
@@ -47,10 +54,11 @@ class ClientInfo:
     host: str = ""
     pid: int = 0
     started: float = 0.0
+    origin: str = ""
 
     @classmethod
-    def here(cls, application: str = "", instance: str = "") -> ClientInfo:
-        return cls(application, instance, socket.gethostname(), os.getpid(), round(time.time(), 3))
+    def here(cls, application: str = "", instance: str = "", origin: str = "") -> ClientInfo:
+        return cls(application, instance, socket.gethostname(), os.getpid(), round(time.time(), 3), origin)
 
 
 def new_client_id() -> str:
@@ -62,7 +70,6 @@ class ClientLock:
     """The living mark of one client. :meth:`close` takes it away."""
 
     def __init__(self, directory: str, info: ClientInfo) -> None:
-        self.info = info
         while True:
             self.client_id = new_client_id()
             self._path = os.path.join(directory, self.client_id)
@@ -79,22 +86,34 @@ class ClientLock:
             if lock(self._descriptor) and _is_linked(self._path, self._descriptor):
                 break
             os.close(self._descriptor)  # taken for dead between the two calls: start again
+        self.info = info if info.origin else replace(info, origin=self.client_id)
         try:
-            os.write(self._descriptor, json.dumps(asdict(info)).encode())
+            os.write(self._descriptor, json.dumps(asdict(self.info)).encode())
         except OSError as error:
             self.close()
             raise ProviderError(
                 f"cannot write {self._path}: {error.strerror}; make room on the disk"
             ) from error
 
+    def touch(self) -> None:
+        """Says that this client is alive, to those who go by a lease."""
+        with contextlib.suppress(OSError):
+            os.utime(self._descriptor)
+
+    def is_ours(self) -> bool:
+        """Whether this client is still alive for the others; False once one has taken over from it."""
+        try:
+            return self._descriptor >= 0 and _is_linked(self._path, self._descriptor)
+        except OSError:
+            return False
+
     def close(self) -> None:
         """Ends the life of this client; its claims, if any are left, may be taken over."""
         if self._descriptor < 0:
             return
-        try:
-            os.unlink(self._path)
-        except OSError:
-            pass
+        if self.is_ours():
+            with contextlib.suppress(OSError):
+                os.unlink(self._path)
         os.close(self._descriptor)
         self._descriptor = -1
 
@@ -128,8 +147,14 @@ class DeadClient:
             self._descriptor = -1
 
 
-def dead_clients(directory: str, own: str) -> list[DeadClient]:
-    """The clients whose lock is free, locked now by us; the caller forgets or releases each."""
+def dead_clients(directory: str, own: str, lease: float | None = None) -> list[DeadClient]:
+    """The clients whose lock is free, locked now by us; the caller forgets or releases each.
+
+    Args:
+        directory: of the clients.
+        own: id of the client that asks.
+        lease: seconds after which one that holds its lock counts as dead all the same; None = never.
+    """
     found = []
     for client_id in sorted(os.listdir(directory)):
         if client_id == own or client_id.startswith("."):
@@ -139,22 +164,94 @@ def dead_clients(directory: str, own: str) -> list[DeadClient]:
             descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:
             continue
-        if not lock(descriptor) or not _is_linked(path, descriptor):
+        if not lock(descriptor):
+            taken = _take_lease(directory, own, path, descriptor, lease) if lease is not None else -1
+            os.close(descriptor)
+            if taken < 0:
+                continue
+            descriptor = taken
+        elif not _is_linked(path, descriptor):
             os.close(descriptor)
             continue
-        found.append(DeadClient(client_id, _read_info(descriptor), path, descriptor))
+        found.append(DeadClient(client_id, read_info(descriptor), path, descriptor))
     return found
 
 
-def _read_info(descriptor: int) -> ClientInfo:
+def is_alive(directory: str, client_id: str, own: str, lease: float | None) -> bool:
+    """Whether a client that holds a lock somewhere is to be believed: it has a mark, touched in time."""
+    path = os.path.join(directory, client_id)
+    if lease is None or client_id == own:
+        return os.path.exists(path)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        return not _is_overdue(directory, own, descriptor, lease)
+    finally:
+        os.close(descriptor)
+
+
+def _is_overdue(directory: str, own: str, descriptor: int, lease: float) -> bool:
+    """Whether a client has not touched its mark for the lease, by the clock that stamps the files."""
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.utime(os.path.join(directory, own))
+        now = os.stat(os.path.join(directory, own)).st_mtime
+    except OSError:
+        return False
+    return now - os.fstat(descriptor).st_mtime > lease and not read_info(descriptor).application
+
+
+def _take_lease(directory: str, own: str, path: str, descriptor: int, lease: float) -> int:
+    """Takes over from a client that holds its lock but is overdue: our own locked file gets its place.
+
+    Returns the descriptor of that file, -1 where there is nothing to take over.
+    """
+    if not own or not _is_overdue(directory, own, descriptor, lease):
+        return -1
+    guard = os.open(f"{directory}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(guard, fcntl.LOCK_EX)  # two that take over at once: the second finds a fresh file
+        if not _is_linked(path, descriptor) or not _is_overdue(directory, own, descriptor, lease):
+            return -1
+        substitute = os.path.join(directory, f".{os.path.basename(path)}.{own}")
+        taken = os.open(substitute, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(taken, fcntl.LOCK_EX)
+            os.write(taken, json.dumps(asdict(read_info(descriptor))).encode())
+            os.rename(substitute, path)
+        except BaseException:
+            os.close(taken)
+            raise
+        return taken
+    except OSError as error:
+        raise ProviderError(f"cannot take over from {path}: {error.strerror}") from error
+    finally:
+        os.close(guard)
+
+
+def read_info(descriptor: int) -> ClientInfo:
     """What the file of a client says; a client that died before it had written it is no adapter yet."""
     try:
-        values = json.loads(os.read(descriptor, 65536))
+        values = json.loads(os.pread(descriptor, 65536, 0))
         return ClientInfo(
             **{field.name: values[field.name] for field in fields(ClientInfo) if field.name in values}
         )
     except (ValueError, TypeError):
         return ClientInfo()
+
+
+def origin_of(directory: str, client_id: str) -> str:
+    """The origin of a living client; empty where there is none."""
+    try:
+        descriptor = os.open(os.path.join(directory, client_id), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return ""
+    try:
+        return read_info(descriptor).origin
+    finally:
+        os.close(descriptor)
 
 
 def living_clients(directory: str) -> set[str]:

@@ -2,69 +2,91 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-import stat
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from connector.core.state import order_key
-from connector.errors import (
-    CapabilityError,
-    MalformedData,
-    ProviderError,
-    SettlementError,
-    UnknownDestination,
-)
+from connector.core.subscriptions import check
+from connector.errors import CapabilityError, ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Capabilities, Claim, Prepared, Settlement, TopicSubscription
+from connector.messaging.provider import (
+    Capabilities,
+    Claim,
+    DestinationInfo,
+    Prepared,
+    Settlement,
+    SubscriptionInfo,
+    TopicSubscription,
+)
 from connector.messaging.selector import Selector
-from connector.providers.dropbox import codec, files
-from connector.providers.dropbox.access import DropboxAccessSpec, without_owner
-from connector.providers.dropbox.claims import DropboxClaim, Owner, QueuePoller, owned_name, split_tag
-from connector.providers.dropbox.clients import ClientInfo, ClientLock, lock
+from connector.providers.dropbox import codec
+from connector.providers.dropbox.access import DropboxAccessSpec
+from connector.providers.dropbox.browsing import Browser
+from connector.providers.dropbox.claims import DropboxClaim, Owner, owned_name
+from connector.providers.dropbox.client_ids import hold
+from connector.providers.dropbox.clients import ClientInfo, ClientLock, is_alive, lock
+from connector.providers.dropbox.committer import Committer
+from connector.providers.dropbox.distribution import Distributor
 from connector.providers.dropbox.headers import HeaderStore
-from connector.providers.dropbox.layout import Layout, QueueFolders
-from connector.providers.dropbox.listing import rank
-from connector.providers.dropbox.log import Move, published_keys
+from connector.providers.dropbox.layout import Layout
+from connector.providers.dropbox.lease import Pulse
+from connector.providers.dropbox.log import published_keys
+from connector.providers.dropbox.marks import Mark
+from connector.providers.dropbox.poller import QueuePoller
+from connector.providers.dropbox.pruning import prune
 from connector.providers.dropbox.recovery import DropboxLeftover, find_leftovers, unowned_claims
+from connector.providers.dropbox.sending import Sender
 from connector.providers.dropbox.settlement import Settler
+from connector.providers.dropbox.subscriptions import SubscriptionStore
+from connector.providers.dropbox.temporary import Temporaries
+from connector.providers.dropbox.topics import SubscriptionPoller
 from connector.state.instances import InstanceLock
 
-_PRUNE_INTERVAL: Final = 3600.0
+_SHORTEST_PAUSE: Final = 0.0005
+_LONGEST_PAUSE: Final = 0.02
 _NO_LIMIT: Final = 1 << 62
 _WINDOW: Final = "published"
 _STATE_FOLDERS: Final = (_WINDOW, "in-flight")
 
 
 class DropboxProvider:
-    """Queues as directories under one root that every client sees.
+    """Queues and topics as directories under one root that every client sees.
 
     Args:
         root: the shared directory; made when missing.
-        incoming: name of the level between a queue and its folders.
+        incoming: name of the level between a queue and its folders; empty = none.
+        outgoing: the same for what is sent, for an exchange with a partner who has it the other way round;
+            None = as ``incoming``.
         durable: sync what is sent before it is visible, and commit records.
         keep_processed: seconds that ``processed/`` and ``expired/`` keep a file; None = for ever.
         redelivery_limit: deliveries of one message by anybody, then its queue's ``error/``; None = no limit.
+        lease: seconds after which a client that holds its lock but does not run counts as dead, for file
+            systems whose locks cannot be trusted; None = the locks say it all. Adapters are excepted.
     """
 
-    capabilities = Capabilities()
+    capabilities = Capabilities(
+        topics=True, selectors=True, temporary_destinations=True, virtual_destinations=True
+    )
 
     def __init__(
         self,
         root: str | os.PathLike[str],
         *,
         incoming: str = "incoming",
+        outgoing: str | None = None,
         durable: bool = True,
         keep_processed: float | None = 7 * 86400.0,
         redelivery_limit: int | None = None,
+        lease: float | None = None,
     ) -> None:
-        self.layout = Layout(root, incoming)
+        self.layout = Layout(root, incoming, outgoing)
         self.durable = durable
         self.keep_processed = keep_processed
         self.redelivery_limit = redelivery_limit
+        self.lease = lease
         self._seen = False
 
     def instance(self, application: str, wanted: str | None) -> InstanceLock:
@@ -77,19 +99,25 @@ class DropboxProvider:
         self._seen = True
         return InstanceLock(self.layout.application(application), wanted, _instance_folder, lock)
 
-    def connect(self, application: str = "", instance: str = "") -> DropboxConnection:
-        """A connection of its own, with a client id of its own.
-
-        Raises:
-            ProviderError: the root cannot be used.
-        """
+    def connect(
+        self, application: str = "", instance: str = "", *, client_id: str = "", origin: str = ""
+    ) -> DropboxConnection:
+        """See :meth:`connector.messaging.provider.Provider.connect`."""
         if self._seen and not os.path.isdir(self.layout.clients):
             # a new root in its place would look drained, and be in the way of the old one's return
             raise ProviderError(
                 f"the root {self.layout.root} is gone (moved, removed or not mounted); bring it back"
             )
         self.layout.prepare()
-        return DropboxConnection(self, ClientInfo.here(application, instance))
+        info = ClientInfo.here(application, instance, origin or client_id)
+        connection = DropboxConnection(self, info)
+        if client_id:
+            try:
+                connection.hold(client_id)
+            except BaseException:
+                connection.close()
+                raise
+        return connection
 
     def existing(self) -> DropboxConnection:
         """A connection that only looks: it makes nothing, so the root must be there.
@@ -107,26 +135,55 @@ class DropboxConnection:
 
     def __init__(self, provider: DropboxProvider, info: ClientInfo | None) -> None:
         self._provider = provider
-        self.layout = provider.layout
-        self._lock = ClientLock(self.layout.clients, info) if info is not None else None
+        self.layout = layout = provider.layout
+        self._lock = ClientLock(layout.clients, info) if info is not None else None
+        self._info = self._lock.info if self._lock else ClientInfo()
         self.client_id = self._lock.client_id if self._lock else ""
-        self._application = info.application if info else ""
-        self._headers = HeaderStore(self.layout.headers, self.client_id, sync=provider.durable)
+        self._application = self._info.application
+        self._pulse = None
+        if self._lock is not None and provider.lease is not None:
+            self._pulse = Pulse(self._lock, provider.lease)
+        durable, keep = provider.durable, provider.keep_processed != 0
+        self._headers = HeaderStore(layout.headers, self.client_id, sync=durable)
         window = None
         if self._application:
             window = self.window_directory
             os.makedirs(window, exist_ok=True)
-        self._settler = Settler(
-            self.layout,
-            self._headers,
-            self.client_id,
-            durable=provider.durable,
-            window=window,
-            keep=provider.keep_processed != 0,
+        self._committer = Committer(
+            layout, self._headers, self.client_id, durable=durable, window=window, pulse=self._pulse
         )
+        self._store = SubscriptionStore(
+            layout, self._headers, self.client_id, self._info, self._is_alive, durable=durable
+        )
+        self._distributor = Distributor(
+            layout,
+            self._headers,
+            self._store,
+            self.client_id,
+            self._info.origin,
+            durable=durable,
+            keep=keep,
+        )
+        self._settler = Settler(layout, self._headers, self._committer, self._distributor, keep=keep)
+        self._sender = Sender(
+            layout, self._headers, self.client_id, self._committer, self._distributor, durable=durable
+        )
+        self._browser = Browser(layout, self._headers, self._store, self.client_id)
+        self._temporaries = Temporaries(layout, self._headers, self.client_id, self._info.origin)
+        self._held: Mark | None = None
         self._pollers: list[QueuePoller] = []
-        self._micros = 0
-        self._numbers = itertools.count(1)
+        self._closed = threading.Event()
+
+    def hold(self, client_id: str) -> None:
+        """Takes a client id of JMS for the life of this connection.
+
+        Raises:
+            ClientIdError: somebody holds it.
+        """
+        self._held = hold(self.layout, client_id, self.client_id, self._info, self._is_alive)
+
+    def _is_alive(self, client_id: str) -> bool:
+        return is_alive(self.layout.clients, client_id, self.client_id, self._provider.lease)
 
     # -- what an adapter keeps beside its messages -------------------------------------------------
 
@@ -158,28 +215,83 @@ class DropboxConnection:
         *,
         selector: Selector | None = None,
     ) -> QueuePoller:
-        """Takes from a queue; with ``in_progress`` the claim is the move to that queue.
-
-        Raises:
-            CapabilityError: a topic.
-            ProviderError: the folders of the queue cannot be made.
-        """
-        if not isinstance(source, Destination) or not source.is_queue or source.view or selector:
-            raise CapabilityError(f"{source}: this version polls queues only")
-        poller = QueuePoller(
-            self.layout,
-            self._headers,
-            self.client_id,
-            source,
-            in_progress,
-            limit=self._provider.redelivery_limit or _NO_LIMIT,
-            keep=self._provider.keep_processed != 0,
-        )
+        """See :meth:`connector.messaging.provider.Connection.poller`."""
+        if isinstance(source, TopicSubscription):
+            if in_progress is not None or selector is not None:
+                raise CapabilityError(
+                    f"a subscription of {source.topic} has a selector of its own and no in-progress "
+                    "destination"
+                )
+            poller: QueuePoller = self._subscription_poller(source)
+        else:
+            poller = self._queue_poller(source, in_progress, selector)
+        poller.on_close = lambda: self._forget_poller(poller)
         self._pollers.append(poller)
         return poller
 
+    def _queue_poller(
+        self, source: Destination, in_progress: Destination | None, selector: Selector | None
+    ) -> QueuePoller:
+        if not source.is_queue:
+            raise CapabilityError(f"{source} holds no messages itself: subscribe to it")
+        if source.view == "PROCESSING":
+            raise CapabilityError(f"{source} can only be browsed: its messages are somebody's claims")
+        if source.view and in_progress is not None:
+            raise CapabilityError(f"{source} is no input with an in-progress destination")
+        self._temporaries.check_consumer(source)
+        if source.view:
+            self.layout.ensure(source.base)
+        return QueuePoller(
+            self.layout,
+            self._headers,
+            self.client_id,
+            self.layout.queue(source) if source.view else self.layout.ensure(source),
+            self.layout.ensure(in_progress) if in_progress else None,
+            limit=self._provider.redelivery_limit or _NO_LIMIT,
+            keep=self._provider.keep_processed != 0,
+            selector=selector,
+            pulse=self._pulse,
+        )
+
+    def _subscription_poller(self, wanted: TopicSubscription) -> SubscriptionPoller:
+        check(wanted)
+        self._temporaries.check_consumer(wanted.topic)
+        self.layout.ensure(wanted.topic)
+        # what came before the subscription is not for it
+        self._distributor.distribute(wanted.topic, self._committer)
+        subscription, mark = self._store.attach(wanted)
+        return SubscriptionPoller(
+            self.layout,
+            self._headers,
+            self.client_id,
+            subscription,
+            mark,
+            self._store,
+            self._distributor,
+            self._committer,
+            limit=self._provider.redelivery_limit or _NO_LIMIT,
+            keep=self._provider.keep_processed != 0,
+            pulse=self._pulse,
+        )
+
+    def _forget_poller(self, poller: QueuePoller) -> None:
+        if poller in self._pollers:
+            self._pollers.remove(poller)
+
+    def wait(self, seconds: float) -> None:
+        """See :meth:`connector.messaging.provider.Connection.wait`."""
+        deadline = time.monotonic() + seconds
+        pause = _SHORTEST_PAUSE
+        while not any(poller.has_news() for poller in tuple(self._pollers)):
+            left = deadline - time.monotonic()
+            if left <= 0 or self._closed.wait(min(pause, left)):
+                return
+            pause = min(pause * 1.5, _LONGEST_PAUSE)
+
     def check(self) -> None:
         """See :meth:`connector.messaging.provider.Connection.check`: a root that is gone looks drained."""
+        if self._pulse is not None:
+            self._pulse.assert_ours()
         if not os.path.exists(os.path.join(self.layout.clients, self.client_id)):
             raise ProviderError(
                 f"the root {self.layout.root} is not the one that this adapter uses any more "
@@ -216,16 +328,24 @@ class DropboxConnection:
         settlements: Sequence[Settlement],
         sends: Sequence[Prepared] = (),
         discards: Sequence[Prepared] = (),
+        *,
+        fenced: bool = False,
     ) -> None:
         """See :meth:`connector.messaging.provider.Connection.settle`."""
-        self._settler.settle(settlements, sends, discards)
+        if self._pulse is not None:
+            self._pulse.check()
+        self._settler.settle(settlements, sends, discards, fenced=fenced)
         if any(settlement.give_back for settlement in settlements):
             for poller in self._pollers:
                 poller.look_again()
 
     def access(self) -> DropboxAccessSpec:
         return DropboxAccessSpec(
-            self.layout.root, self.layout.incoming, self.client_id, self._provider.durable
+            self.layout.root,
+            self.layout.incoming,
+            self.layout.outgoing,
+            self.client_id,
+            self._provider.durable,
         )
 
     # -- recovery ----------------------------------------------------------------------------------
@@ -235,11 +355,13 @@ class DropboxConnection:
         return find_leftovers(
             self.layout,
             self._headers,
-            self._settler,
+            self._committer,
+            self._store,
             own=self.client_id,
             application=self._application,
             in_progress=in_progress,
             at_start=at_start,
+            lease=self._provider.lease,
         )
 
     def unowned(self, in_progress: Destination) -> list[DropboxClaim]:
@@ -247,172 +369,72 @@ class DropboxConnection:
         return unowned_claims(self.layout, self._headers, in_progress)
 
     def prune(self) -> int:
-        """Removes what ``keep_processed`` no longer keeps; returns how many files.
-
-        Every hour at most, whoever of all clients asks; more often where little is kept.
-        """
-        keep = self._provider.keep_processed
-        if keep is None or not self._is_due(min(_PRUNE_INTERVAL, keep / 4)):
-            return 0
-        removed = 0
-        limit = time.time() - keep
-        for destination in self.layout.queues():
-            folders = self.layout.queue(destination)
-            for folder in (folders.processed, folders.expired):
-                removed += self._prune_folder(folder, limit)
-        return removed
-
-    def _is_due(self, interval: float) -> bool:
-        """Whether ``interval`` seconds have passed since anybody was told so."""
-        mark = os.path.join(os.path.dirname(self.layout.clients), "pruned")
-        try:
-            if time.time() - os.stat(mark).st_mtime < interval:
-                return False
-        except FileNotFoundError:
-            pass
-        try:
-            with open(mark, "wb"):
-                os.utime(mark)
-        except OSError:
-            return False
-        return True
-
-    def _prune_folder(self, folder: str, limit: float) -> int:
-        removed = 0
-        try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    if (
-                        entry.is_file(follow_symlinks=False)
-                        and entry.stat(follow_symlinks=False).st_ctime < limit
-                    ):
-                        self._headers.remove(entry.name)
-                        files.remove(entry.path)
-                        removed += 1
-        except OSError:
-            pass  # what cannot be removed now is removed another time
-        return removed
+        """See :meth:`connector.messaging.provider.Connection.prune`."""
+        return prune(self.layout, self._headers, self._provider.keep_processed)
 
     # -- sending and looking -----------------------------------------------------------------------
 
     def send(self, destination: Destination, messages: Iterable[Message]) -> list[str]:
         """See :meth:`connector.messaging.provider.Connection.send`."""
-        if not destination.is_queue:
-            raise CapabilityError(f"{destination}: this version sends to queues only")
-        folders = self.layout.queue(destination)
-        if not (os.path.isdir(folders.working) and os.path.isdir(folders.target)):
-            self.layout.make(folders)
-        ids: list[str] = []
-        names: list[str] = []
-        written: list[str] = []
-        try:
-            try:
-                for message in messages:
-                    message.message_id = self._new_id()
-                    names.append(self._headers.fit(codec.encode(message)))
-                    working = (
-                        f"{folders.working}/{self.client_id}-{next(self._numbers)}~@{self.client_id}-0-0"
-                    )
-                    written.append(working)
-                    files.write_new(working, message.body, sync=False)
-                    ids.append(message.message_id)
-                if self._provider.durable:
-                    files.sync_files(written)
-            except BaseException:
-                self._unmake(written, names)
-                raise
-            try:
-                self._make_visible(folders, written, names)
-            except (OSError, SettlementError):
-                self._unmake(written, names)
-                raise
-            if self._provider.durable and len(written) == 1:  # several: the commit has done it
-                files.sync_directory(folders.target)
-        except (OSError, SettlementError) as failure:
-            error = failure if isinstance(failure, OSError) else failure.__cause__
-            what = f"{error.strerror}: {error.filename!r}" if isinstance(error, OSError) else str(failure)
-            raise ProviderError(f"cannot send to {destination}: {what}; nothing was sent") from failure
-        return ids
-
-    def _make_visible(self, folders: QueueFolders, written: Sequence[str], names: Sequence[str]) -> None:
-        """One message is one rename, several are one commit record."""
-        if len(written) == 1:
-            os.rename(written[0], f"{folders.target}/{names[0]}")
-        elif written:
-            relative = self.layout.relative
-            self._settler.commit(
-                [
-                    Move("sent", relative(working), relative(f"{folders.target}/{name}"))
-                    for working, name in zip(written, names, strict=True)
-                ]
-            )
-
-    def _unmake(self, written: Sequence[str], names: Sequence[str]) -> None:
-        """Removes messages that were not sent, and their sidecars."""
-        for path in written:
-            files.remove(path)
-        for name in names:
-            self._headers.remove(name)
-
-    def _new_id(self) -> str:
-        """Sorts by time, also within this client, and names the client (design, section 5)."""
-        self._micros = max(self._micros + 1, time.time_ns() // 1000)
-        return f"ID:{self._micros:016d}-{self.client_id}-{next(self._numbers)}"
+        return self._sender.send(destination, messages)
 
     def browse(self, destination: Destination) -> Iterator[Message]:
         """See :meth:`connector.messaging.provider.Connection.browse`."""
-        if not destination.is_queue or not self.layout.exists(destination):
-            raise UnknownDestination(
-                f"there is no {destination} under {self.layout.root}"
-                + (
-                    f"; there are {', '.join(str(d) for d in self.layout.queues())}"
-                    if self.layout.queues()
-                    else ""
-                )
-            )
-        folders = self.layout.queue(destination)
-        found = []
-        for folder in (folders.target, folders.processing):
-            for name in _names(folder):
-                seen = self._look(folder, name)
-                if seen is not None:
-                    key, message = seen
-                    message.destination = str(destination)
-                    found.append((key, f"{folder}/{name}", message))
-        found.sort(key=lambda entry: entry[0])
-        for _, path, message in found:
-            try:
-                message.body, _ = files.read_regular(path, _NO_LIMIT)
-            except (OSError, MalformedData):
-                continue  # taken meanwhile, or no message
-            yield message
+        return self._browser.browse(destination)
 
-    def _look(self, folder: str, name: str) -> tuple[tuple[int, int, str], Message] | None:
-        """Place in the order of taking and headers of a file; None where it is gone or no message."""
-        short = split_tag(name)[0]
-        try:
-            status = os.lstat(f"{folder}/{name}")
-        except OSError:
-            return None
-        if not stat.S_ISREG(status.st_mode):
-            return None
-        try:
-            full = without_owner(self._headers.expand(short), keep_origin=True)
-        except MalformedData:
-            full = short
-        message, _ = codec.decode(full, readable_only=True)
-        if not message.timestamp:
-            message.timestamp = status.st_mtime_ns // 1_000_000
-        priority, age = rank(short)
-        return order_key(priority, status.st_mtime_ns // 1000 if age is None else age, short), message
+    def destinations(self) -> list[DestinationInfo]:
+        """See :meth:`connector.messaging.provider.Connection.destinations`."""
+        return self._browser.destinations()
+
+    def subscriptions(self) -> list[SubscriptionInfo]:
+        """See :meth:`connector.messaging.provider.Connection.subscriptions`."""
+        return self._browser.subscriptions()
+
+    def unsubscribe(self, name: str, client_id: str = "") -> None:
+        """See :meth:`connector.messaging.provider.Connection.unsubscribe`."""
+        self._store.unsubscribe(name, client_id)
+
+    def temporary(self, kind: str) -> Destination:
+        """See :meth:`connector.messaging.provider.Connection.temporary`."""
+        return self._temporaries.make(kind)
+
+    def delete_temporary(self, destination: Destination) -> None:
+        """See :meth:`connector.messaging.provider.Connection.delete_temporary`."""
+        self._temporaries.end(destination)
+
+    # -- ending ------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Ends the connection; everything must be settled or given back."""
-        if self._lock is not None:
-            self._lock.close()
+        """Ends the connection; everything must be settled or given back. Repeatable."""
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        try:
+            consumed = False
+            for poller in tuple(self._pollers):
+                consumed = consumed or isinstance(poller, SubscriptionPoller)
+                poller.close()
+            if self._lock is not None and os.path.isdir(self.layout.clients):
+                self._temporaries.end_all()
+                if consumed:
+                    self._store.sweep()
+        finally:
+            if self._held is not None:
+                self._held.close()
+            if self._pulse is not None:
+                self._pulse.stop()
+            if self._lock is not None:
+                self._lock.close()
 
     def abandon(self) -> None:
         """Ends the connection with claims still open: whoever recovers next deals with them."""
+        self._closed.set()
+        for poller in self._pollers:
+            poller.abandon()
+        if self._held is not None:
+            self._held.abandon()
+        if self._pulse is not None:
+            self._pulse.stop()
         if self._lock is not None:
             self._lock.abandon()
 
@@ -421,19 +443,3 @@ def _instance_folder(instance: str) -> str:
     """The folder of an instance; one that is called like a folder of the state gets another name."""
     name = codec.encode_field(instance)
     return name if name not in _STATE_FOLDERS else f"%{ord(name[0]):02X}{name[1:]}"
-
-
-def _names(folder: str) -> list[str]:
-    """Names that may be messages; none where a foreign program has not made the folder.
-
-    Raises:
-        ProviderError: the folder cannot be read.
-    """
-    try:
-        return [name for name in os.listdir(folder) if not name.startswith(".")]
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise ProviderError(
-            f"cannot read {folder}: {error.strerror}; give this user the right to read it"
-        ) from error

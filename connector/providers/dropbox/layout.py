@@ -3,7 +3,10 @@
 ::
 
     <root>/<queue>/incoming/{working,target,processing,processed,expired,error}
+    <root>/topic-root/<a>/<b>/.incoming/{the same six}                  the topic a.b
+    <root>/topic-root/<a>/<b>/.subscriptions/<name>.<client id>/{the same six, consumers, subscription.json}
     <root>/dropboxmq/clients/<client>              a living client holds a lock on its file
+    <root>/dropboxmq/client-ids/<client id>/       who holds a client id of JMS
     <root>/dropboxmq/headers/<key>                 headers too long for a file name
     <root>/dropboxmq/transaction/{associated,committing,committed}
     <root>/dropboxmq/adapter/<ApplicationName>/    journals and duplicate window of one adapter
@@ -11,20 +14,43 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Final
 
-from connector.errors import DestinationError, ProviderError
+from connector.errors import DestinationError, ProviderError, UnknownDestination
 from connector.messaging.destination import RESERVED, Destination, parse_destination
-from connector.providers.dropbox.codec import encode_field
+from connector.providers.dropbox.codec import OWN, encode_field
 
 FOLDERS: Final = ("working", "target", "processing", "processed", "expired", "error")
+TOPIC_ROOT: Final = "topic-root"
+TOPIC_INCOMING: Final = ".incoming"
+SUBSCRIPTIONS: Final = ".subscriptions"
+
+VIEW_LETTERS: Final = {"e": "EXPIRED", "o": "RECOVER-ERROR", "j": "REJECT-ERROR"}
+"""How the tag of a claim says which virtual destination it was taken from."""
+
+_TEMPORARY = re.compile(r"temporary-([0-9a-z]{10,20})-[0-9]+\Z").match
 
 
 @dataclass(frozen=True, slots=True)
 class QueueFolders:
-    """The folders of one queue, as paths without a slash at the end; absolute unless called relative."""
+    """The six folders of a queue, or of what works like one; paths without a slash at the end.
+
+    Args:
+        destination: whose they are; of a subscription its topic.
+        text: begins the duplicate keys of its messages.
+        base: of the folders.
+        working, target, processing, processed, expired, error: absolute.
+        relative_target, relative_processed: relative to the root.
+        view: letter of a virtual destination, in the tags of its claims; empty for others.
+        requeues: what is settled without a copy goes to ``processed`` as a new message, always.
+        mark: property that tells a copy from those of other subscriptions, which may be the same file.
+        whole: made whole by whoever it belongs to and never again; what is gone has ended.
+    """
 
     destination: Destination
     text: str
@@ -37,6 +63,16 @@ class QueueFolders:
     error: str
     relative_target: str
     relative_processed: str
+    view: str = ""
+    requeues: bool = False
+    mark: str = ""
+    whole: bool = False
+
+
+def temporary_owner(destination: Destination) -> str | None:
+    """The client whose temporary destination this is, by its name; None where it is no temporary one."""
+    match = _TEMPORARY(destination.name)
+    return match[1] if match else None
 
 
 class Layout:
@@ -45,20 +81,29 @@ class Layout:
     Args:
         root: the directory that all clients share.
         incoming: name of the level between a queue and its folders; empty = no such level.
+        outgoing: the same for what is sent, where that is another directory; None = the same.
     """
 
-    def __init__(self, root: str | os.PathLike[str], incoming: str = "incoming") -> None:
+    def __init__(
+        self, root: str | os.PathLike[str], incoming: str = "incoming", outgoing: str | None = None
+    ) -> None:
         self.root = os.path.abspath(os.fspath(root))
         self.incoming = incoming
+        self.outgoing = incoming if outgoing is None else outgoing
         own = os.path.join(self.root, "dropboxmq")
         self.clients = os.path.join(own, "clients")
+        self.client_ids = os.path.join(own, "client-ids")
         self.headers = os.path.join(own, "headers")
         transaction = os.path.join(own, "transaction")
         self.associated = os.path.join(transaction, "associated")
         self.committing = os.path.join(transaction, "committing")
         self.committed = os.path.join(transaction, "committed")
         self.adapters = os.path.join(own, "adapter")
+        self.lock = os.path.join(own, "subscriptions.lock")
+        self.topic_root = os.path.join(self.root, TOPIC_ROOT)
         self._queues: dict[Destination, QueueFolders] = {}
+        self._outboxes: dict[Destination, QueueFolders] = {}
+        self._subscriptions: dict[str, QueueFolders] = {}
         self._ensured: set[Destination] = set()
 
     def prepare(self) -> None:
@@ -70,6 +115,7 @@ class Layout:
         try:
             for path in (
                 self.clients,
+                self.client_ids,
                 self.headers,
                 self.associated,
                 self.committing,
@@ -88,39 +134,124 @@ class Layout:
                 f"give this user the right to write {self.clients}"
             )
 
+    # -- the folders of one destination ------------------------------------------------------------
+
     def queue(self, destination: Destination) -> QueueFolders:
-        """The folders of a queue, whether they exist or not."""
+        """The folders of a destination, whether they exist or not; of a topic what is not distributed yet.
+
+        Raises:
+            DestinationError: no topic can be called so.
+        """
         folders = self._queues.get(destination)
         if folders is None:
-            base = os.path.join(self.root, destination.name, self.incoming).rstrip("/")
-            paths = {folder: os.path.join(base, folder) for folder in FOLDERS}
-            folders = QueueFolders(
-                destination,
-                str(destination),
-                base,
-                **paths,
-                relative_target=self.relative(paths["target"]),
-                relative_processed=self.relative(paths["processed"]),
-            )
+            if destination.view:
+                folders = _view(self.queue(destination.base), destination)
+            else:
+                folders = self._folders(destination, self._base(destination, self.incoming))
             self._queues[destination] = folders
         return folders
 
-    def ensure(self, destination: Destination) -> QueueFolders:
-        """The folders of a queue, made when missing.
+    def outbox(self, destination: Destination) -> QueueFolders:
+        """The folders into which messages to a destination are put, whether they exist or not.
 
         Raises:
+            DestinationError: it is a virtual destination, or no topic can be called so.
+        """
+        folders = self._outboxes.get(destination)
+        if folders is None:
+            if destination.view:
+                raise DestinationError(
+                    f"nothing can be sent to {destination}: it is a view of {destination.base}; send to that"
+                )
+            if destination.is_queue and self.outgoing != self.incoming:
+                folders = self._folders(destination, self._base(destination, self.outgoing))
+            else:
+                folders = self.queue(destination)
+            self._outboxes[destination] = folders
+        return folders
+
+    def subscription(self, topic: Destination, name: str) -> QueueFolders:
+        """The folders of the subscription of a topic that has the directory ``name``."""
+        base = os.path.join(self.subscriptions(topic), name)
+        folders = self._subscriptions.get(base)
+        if folders is None:
+            digest = hashlib.blake2b(self.relative(base).encode("utf-8", "surrogateescape"), digest_size=5)
+            folders = replace(
+                self._folders(topic, base),
+                text=f"{topic}|{name}",
+                mark=f"{OWN}copyS={digest.hexdigest()}",
+                whole=True,
+            )
+            self._subscriptions[base] = folders
+        return folders
+
+    def subscriptions(self, topic: Destination) -> str:
+        """The directory of the subscriptions of a topic."""
+        return os.path.join(self._topic(topic), SUBSCRIPTIONS)
+
+    def directory(self, destination: Destination) -> str:
+        """All that belongs to a queue or topic lies below this."""
+        return os.path.join(self.root, destination.name) if destination.is_queue else self._topic(destination)
+
+    def _topic(self, topic: Destination) -> str:
+        if topic.name.endswith("."):
+            raise DestinationError(f"'{topic}': the name of a topic does not end with a dot")
+        return os.path.join(self.topic_root, *topic.name.split("."))
+
+    def _base(self, destination: Destination, level: str) -> str:
+        level = level if destination.is_queue else TOPIC_INCOMING
+        return os.path.join(self.directory(destination), level).rstrip("/")
+
+    def _folders(self, destination: Destination, base: str) -> QueueFolders:
+        working, target, processing, processed, expired, error = (f"{base}/{folder}" for folder in FOLDERS)
+        return QueueFolders(
+            destination,
+            str(destination),
+            base,
+            working,
+            target,
+            processing,
+            processed,
+            expired,
+            error,
+            relative_target=self.relative(target),
+            relative_processed=self.relative(processed),
+            whole=temporary_owner(destination) is not None,
+        )
+
+    # -- making them -------------------------------------------------------------------------------
+
+    def ensure(self, destination: Destination) -> QueueFolders:
+        """The folders of a destination, made when missing.
+
+        Raises:
+            DestinationError: as :meth:`queue`.
+            UnknownDestination: a temporary one that has ended.
             ProviderError: they cannot be made.
         """
         folders = self.queue(destination)
         if destination not in self._ensured:
             self.make(folders)
-            self._ensured.add(destination)
+            if not folders.whole:
+                self._ensured.add(destination)
+        return folders
+
+    def ensure_outbox(self, destination: Destination) -> QueueFolders:
+        """The folders into which messages to a destination are put, made when missing.
+
+        Raises:
+            As :meth:`outbox` and :meth:`make`.
+        """
+        folders = self.outbox(destination)
+        if not (os.path.isdir(folders.working) and os.path.isdir(folders.target)):
+            self.make(folders)
         return folders
 
     def make(self, folders: QueueFolders) -> None:
-        """Makes the folders of a queue.
+        """Makes folders that are missing.
 
         Raises:
+            UnknownDestination: of a temporary destination or a subscription that has ended.
             ProviderError: they cannot be made.
         """
         if not os.path.isdir(self.clients):
@@ -128,6 +259,17 @@ class Layout:
             raise ProviderError(
                 f"the root {self.root} is gone (moved, removed or not mounted); bring it back"
             )
+        if folders.whole and not os.path.isdir(folders.base):
+            what = "the subscription" if folders.mark else "the temporary destination"
+            raise UnknownDestination(f"{what} {folders.text} has ended")
+        self.make_new(folders)
+
+    def make_new(self, folders: QueueFolders) -> None:
+        """Makes folders, also those that only whoever they belong to may make.
+
+        Raises:
+            ProviderError: they cannot be made.
+        """
         try:
             for folder in FOLDERS:
                 os.makedirs(os.path.join(folders.base, folder), exist_ok=True)
@@ -137,8 +279,39 @@ class Layout:
                 "remove what stands in the way, or give this user the right to write there"
             ) from error
 
+    def make_parent(self, path: str) -> bool:
+        """Makes the folder that a file is to be moved to; False where what it belongs to has ended.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        folder = os.path.dirname(path)
+        if not self.may_end(self.relative(folder)):
+            os.makedirs(folder, exist_ok=True)
+            return True
+        try:
+            os.mkdir(folder)
+        except FileExistsError:
+            return True
+        except FileNotFoundError:
+            return False
+        return True
+
+    @staticmethod
+    def may_end(relative: str) -> bool:
+        """Whether a path is inside of a subscription or a temporary destination."""
+        if f"/{SUBSCRIPTIONS}/" in relative:
+            return True
+        return _TEMPORARY(relative.removeprefix(f"{TOPIC_ROOT}/").partition("/")[0]) is not None
+
+    # -- what there is -----------------------------------------------------------------------------
+
     def exists(self, destination: Destination) -> bool:
-        return os.path.isdir(self.queue(destination).target)
+        """Whether a queue, a topic or the queue of a virtual destination is there."""
+        try:
+            return os.path.isdir(self.queue(destination.base).target)
+        except DestinationError:
+            return False
 
     def queues(self) -> list[Destination]:
         """The queues that exist, by name."""
@@ -155,9 +328,41 @@ class Layout:
                 destination = parse_destination(name)
             except DestinationError:
                 continue
-            if self.exists(destination):
+            if self.exists(destination) or os.path.isdir(self.outbox(destination).target):
                 found.append(destination)
         return found
+
+    def topics(self) -> list[Destination]:
+        """The topics that exist, by name."""
+        found = []
+        for directory, names, _ in os.walk(self.topic_root):
+            if directory != self.topic_root and (TOPIC_INCOMING in names or SUBSCRIPTIONS in names):
+                try:
+                    name = directory[len(self.topic_root) + 1 :].replace("/", ".")
+                    found.append(parse_destination(f"topic://{name}"))
+                except DestinationError:
+                    pass
+            names[:] = [name for name in names if "." not in name]
+        return sorted(found)
+
+    def subscriptions_of(self, topic: Destination) -> list[QueueFolders]:
+        """The subscriptions of a topic that exist, by the names of their directories."""
+        try:
+            with os.scandir(self.subscriptions(topic)) as entries:
+                names = sorted(e.name for e in entries if e.name[0] != "." and e.is_dir())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return [self.subscription(topic, name) for name in names]
+
+    def everywhere(self) -> Iterator[QueueFolders]:
+        """All places where messages are: queues, topics before distribution, subscriptions."""
+        for destination in self.queues():
+            yield self.queue(destination)
+            if self.outgoing != self.incoming:
+                yield self.outbox(destination)
+        for topic in self.topics():
+            yield self.queue(topic)
+            yield from self.subscriptions_of(topic)
 
     def application(self, name: str) -> str:
         """The directory of one adapter's state."""
@@ -168,3 +373,22 @@ class Layout:
 
     def absolute(self, path: str) -> str:
         return f"{self.root}/{path}"
+
+
+def _view(queue: QueueFolders, destination: Destination) -> QueueFolders:
+    """What a virtual destination shows of its queue, and where its messages go (reference, 1.2)."""
+    letters = {view: letter for letter, view in VIEW_LETTERS.items()}
+    source = {"PROCESSING": queue.processing, "EXPIRED": queue.expired}.get(destination.view, queue.error)
+    requeues = destination.view == "RECOVER-ERROR"
+    prefix = len(queue.base) - len(queue.relative_target) + len("/target")
+    return replace(
+        queue,
+        destination=destination,
+        text=str(destination),
+        target=source,
+        processed=queue.target if requeues else queue.processed,
+        relative_target=source[prefix:],
+        relative_processed=queue.relative_target if requeues else queue.relative_processed,
+        view=letters.get(destination.view, ""),
+        requeues=requeues,
+    )

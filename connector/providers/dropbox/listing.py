@@ -53,6 +53,7 @@ class Listing:
         self._changed_ns = -1
         self._was_empty = False
         self._ages: dict[str, int] = {}
+        self._rejected: dict[str, int] = {}
         self._reported: set[str] = set()
 
     def next(self) -> str | None:
@@ -71,6 +72,14 @@ class Listing:
     def forget(self) -> None:
         """Something came back that the listing cannot know of: look again."""
         self._scanned_at = float("-inf")
+
+    def reject(self, name: str, expiration: int) -> None:
+        """Gives this name no more; where it expires (milliseconds since 1970, 0 = never), not before that."""
+        self._rejected[name] = expiration
+
+    def has_news(self) -> bool:
+        """Whether :meth:`next` may give a name."""
+        return bool(self._names) or self._may_have_changed()
 
     def _may_have_changed(self) -> bool:
         if time.monotonic() - self._scanned_at > _MAX_AGE:
@@ -104,9 +113,18 @@ class Listing:
         # a time stamp this fresh may not tell the next change apart
         self._changed_ns = changed_ns if wall_ns - changed_ns > _CLOCK_TICK_NS else -1
         self._was_empty = not names
+        if self._rejected:
+            names = self._without_rejected(names)
         self._names = self._sorted(names) if names else []
         self._scanned_at = time.monotonic()
         self._cost = self._scanned_at - started
+
+    def _without_rejected(self, names: list[str]) -> list[str]:
+        now = time.time_ns() // 1_000_000
+        rejected = self._rejected
+        self._rejected = {name: rejected[name] for name in names if name in rejected}
+        kept = {name for name, expiration in self._rejected.items() if not 0 < expiration <= now}
+        return [name for name in names if name not in kept]
 
     def _sorted(self, names: list[str]) -> list[str]:
         """The names in reverse order of taking."""

@@ -175,7 +175,9 @@ def roll_forward(layout: Layout, moves: Iterable[Move], fit: Callable[[str], str
                 files.rename_new(source, target)
             except FileNotFoundError:
                 if os.path.lexists(source):  # else: moved before the crash
-                    os.makedirs(os.path.dirname(target), exist_ok=True)
+                    if not layout.make_parent(target):  # what it was sent to has ended, its messages too
+                        files.remove(source)
+                        continue
                     files.rename_to_free_name(source, target, fit)
             except FileExistsError:
                 files.rename_to_free_name(source, target, fit)

@@ -11,10 +11,12 @@ from connector.messaging.destination import Destination
 from connector.providers.dropbox import codec
 from connector.providers.dropbox.claims import DropboxClaim, in_progress_origin, split_tag
 from connector.providers.dropbox.clients import ClientInfo, DeadClient, dead_clients, living_clients
-from connector.providers.dropbox.files import remove
+from connector.providers.dropbox.committer import Committer
+from connector.providers.dropbox.files import remove, rename_to_free_name
 from connector.providers.dropbox.headers import HeaderStore
-from connector.providers.dropbox.layout import Layout
-from connector.providers.dropbox.settlement import Settler
+from connector.providers.dropbox.layout import VIEW_LETTERS, Layout, QueueFolders
+from connector.providers.dropbox.subscriptions import SubscriptionStore, names_in
+from connector.providers.dropbox.temporary import end_temporaries
 
 _log = logging.getLogger("connector.dropbox")
 _UNKNOWN: Final = ClientInfo()
@@ -26,12 +28,16 @@ class DropboxLeftover:
     def __init__(
         self,
         layout: Layout,
+        headers: HeaderStore,
+        store: SubscriptionStore,
         client_id: str,
         info: ClientInfo,
         claims: list[DropboxClaim],
         dead: DeadClient | None,
     ) -> None:
         self._layout = layout
+        self._headers = headers
+        self._store = store
         self._dead = dead
         self.client_id = client_id
         self.application = info.application
@@ -39,19 +45,16 @@ class DropboxLeftover:
         self.claims = claims
 
     def forget(self) -> None:
-        """All of it is dealt with: removes its unsent messages and, last, its mark."""
-        for destination in self._layout.queues():
-            working = self._layout.queue(destination).working
-            try:
-                names = os.listdir(working)
-            except FileNotFoundError:
-                continue
-            for name in names:
+        """All of it is dealt with: removes its unsent messages, what ends with it and, last, its mark."""
+        for folders in self._layout.everywhere():
+            for name in names_in(folders.working):
                 owner = split_tag(name)[1]
                 if owner is not None and owner.client_id == self.client_id:
-                    remove(f"{working}/{name}")
+                    remove(f"{folders.working}/{name}")
+        end_temporaries(self._layout, self._headers, self.client_id)
         if self._dead is not None:
             self._dead.forget()
+        self._store.sweep()
 
     def release(self) -> None:
         """Leaves it to whoever looks next."""
@@ -62,12 +65,14 @@ class DropboxLeftover:
 def find_leftovers(
     layout: Layout,
     headers: HeaderStore,
-    settler: Settler,
+    committer: Committer,
+    store: SubscriptionStore,
     *,
     own: str,
     application: str,
     in_progress: Destination | None,
     at_start: bool,
+    lease: float | None,
 ) -> Iterator[DropboxLeftover]:
     """The dead clients that this one takes over from, each locked until forgotten or released.
 
@@ -78,7 +83,7 @@ def find_leftovers(
         ProviderError: a record in ``committing/`` cannot be finished.
     """
     dead = []
-    for client in dead_clients(layout.clients, own):
+    for client in dead_clients(layout.clients, own, lease):
         if client.info.application in ("", application):
             dead.append(client)
         else:
@@ -88,15 +93,15 @@ def find_leftovers(
     remaining = list(dead)
     try:
         for client in dead:
-            _finish_records(layout, settler, client.client_id)
+            _finish_records(layout, committer, client.client_id)
         if at_start:
-            _finish_orphan_records(layout, settler)
+            _finish_orphan_records(layout, committer)
+        _return_undistributed(layout, {client.client_id for client in dead}, at_start=at_start)
         claims = _claims_by_owner(layout, headers, in_progress)
         for client in dead:
             remaining.remove(client)
-            yield DropboxLeftover(
-                layout, client.client_id, client.info, claims.pop(client.client_id, []), client
-            )
+            left = claims.pop(client.client_id, [])
+            yield DropboxLeftover(layout, headers, store, client.client_id, client.info, left, client)
     finally:
         for client in remaining:
             client.release()
@@ -110,26 +115,44 @@ def find_leftovers(
                     len(in_processing),
                     client_id,
                 )
-                yield DropboxLeftover(layout, client_id, _UNKNOWN, in_processing, None)
+                yield DropboxLeftover(layout, headers, store, client_id, _UNKNOWN, in_processing, None)
 
 
-def _finish_records(layout: Layout, settler: Settler, client_id: str) -> None:
+def _finish_records(layout: Layout, committer: Committer, client_id: str) -> None:
     prefix = f"{client_id}-"
     for name in sorted(os.listdir(layout.committing)):
         if name.startswith(prefix):
             _log.info("finishing the commit record %s of a dead client", name)
-            settler.finish_record(os.path.join(layout.committing, name))
+            committer.finish_record(os.path.join(layout.committing, name))
     for name in os.listdir(layout.associated):
         if name.startswith(prefix):
             remove(os.path.join(layout.associated, name))
 
 
-def _finish_orphan_records(layout: Layout, settler: Settler) -> None:
+def _finish_orphan_records(layout: Layout, committer: Committer) -> None:
     names = sorted(os.listdir(layout.committing))
     living = living_clients(layout.clients)  # after the names: whoever writes a record has a mark before
     for name in names:
         if name.partition("-")[0] not in living:
-            settler.finish_record(os.path.join(layout.committing, name))
+            committer.finish_record(os.path.join(layout.committing, name))
+
+
+def _return_undistributed(layout: Layout, dead: set[str], *, at_start: bool) -> None:
+    """Messages of topics that a dead client had claimed for distribution: nobody has got them yet."""
+    for folders in filter(_is_topic, layout.everywhere()):
+        for name in names_in(folders.processing):
+            short, owner = split_tag(name)
+            if owner is None:
+                continue
+            if owner.client_id in dead or (
+                at_start and owner.client_id not in living_clients(layout.clients)
+            ):
+                rename_to_free_name(f"{folders.processing}/{name}", f"{folders.target}/{short}", str)
+
+
+def _is_topic(folders: QueueFolders) -> bool:
+    """Whether these are messages of a topic that are not distributed yet."""
+    return not folders.destination.is_queue and not folders.mark
 
 
 def _claims_by_owner(
@@ -137,20 +160,22 @@ def _claims_by_owner(
 ) -> dict[str, list[DropboxClaim]]:
     """All claims under the root, by the client that its name says; oldest claim first."""
     found: dict[str, list[DropboxClaim]] = {}
-    for destination in layout.queues():
-        folders = layout.queue(destination)
-        try:
-            names = os.listdir(folders.processing)
-        except FileNotFoundError:
+    for folders in layout.everywhere():
+        if _is_topic(folders):
             continue
         relative = layout.relative(folders.processing)
-        for name in names:
+        for name in names_in(folders.processing):
             short, owner = split_tag(name)
-            if owner is not None:
-                claim = DropboxClaim(
-                    layout, headers, folders, short, f"{relative}/{name}", owner.cycle, owner.sequence
-                )
-                found.setdefault(owner.client_id, []).append(claim)
+            if owner is None:
+                continue
+            home = folders
+            if owner.view:
+                queue = folders.destination
+                home = layout.queue(Destination(queue.kind, f"{queue.name}~{VIEW_LETTERS[owner.view]}"))
+            claim = DropboxClaim(
+                layout, headers, home, short, f"{relative}/{name}", owner.cycle, owner.sequence
+            )
+            found.setdefault(owner.client_id, []).append(claim)
     if in_progress is not None:
         for claim in _in_progress_claims(layout, headers, in_progress):
             if claim.owner is not None:

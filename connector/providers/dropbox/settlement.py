@@ -1,34 +1,45 @@
-"""Settlement: what becomes of the claims of a cycle, as one commit record."""
+"""Settlement: what becomes of the claims of a cycle, as one commit record.
+
+One move alone, of which nobody has to remember more, needs no record: a rename is atomic by itself. What is
+sent to a topic is one move for each of its subscriptions (:mod:`connector.providers.dropbox.distribution`).
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from connector import faults
-from connector.errors import ProviderError, SettlementError
+from connector.errors import (
+    ClaimLost,
+    DestinationError,
+    ProviderError,
+    SettlementError,
+    UnknownDestination,
+)
 from connector.messaging.destination import Destination
 from connector.messaging.message import PropertyValue, natural_type
 from connector.messaging.provider import Claim, Prepared, Settlement
-from connector.providers.dropbox import codec, files, headers
+from connector.providers.dropbox import codec, headers
 from connector.providers.dropbox.claims import ORIGIN, DropboxClaim
-from connector.providers.dropbox.clients import base36
+from connector.providers.dropbox.committer import Committer, unwritable
+from connector.providers.dropbox.distribution import Distributor, FanOut
 from connector.providers.dropbox.layout import Layout
-from connector.providers.dropbox.log import Move, format_record, parse_record, roll_forward
+from connector.providers.dropbox.log import Move
+
+_log = logging.getLogger("connector.dropbox")
 
 _OURS: Final = ("connector_", codec.DELIVERY_COUNT, codec.OWNER)
 """Properties that a copy does not inherit from the message as it was claimed."""
 
 
 class Settler:
-    """Writes and finishes the commit records of one client.
+    """Settles the claims of one client.
 
     Args:
         layout, store: of the root.
-        client_id: names the records.
-        durable: whether records and moves are synced.
-        window: directory that finished records with published ids go to; None = nobody needs them.
+        committer, distributor: of the client.
         keep: whether a message that gets no copy is kept in ``processed/``.
     """
 
@@ -36,19 +47,16 @@ class Settler:
         self,
         layout: Layout,
         store: headers.HeaderStore,
-        client_id: str,
+        committer: Committer,
+        distributor: Distributor,
         *,
-        durable: bool,
-        window: str | None,
         keep: bool,
     ) -> None:
         self._layout = layout
         self._store = store
-        self._client_id = client_id
-        self._durable = durable
-        self._window = window
+        self._committer = committer
+        self._distributor = distributor
         self._keep = keep
-        self._records = 0
         self._prefix = len(layout.root) + 1
         self._suffixes: dict[int, tuple[Mapping[str, PropertyValue], str]] = {}
 
@@ -57,6 +65,8 @@ class Settler:
         settlements: Sequence[Settlement],
         sends: Sequence[Prepared] = (),
         discards: Sequence[Prepared] = (),
+        *,
+        fenced: bool = False,
     ) -> None:
         """See :meth:`connector.messaging.provider.Connection.settle`."""
         copies = {(_folder(s.claim), s.copy_to) for s in settlements if s.copy_to is not None}
@@ -64,75 +74,60 @@ class Settler:
             self._check_writable(destination, folder)
         all_sends = [*sends, *(prepared for s in settlements for prepared in s.sends)]
         for destination in {prepared.destination for prepared in all_sends}:
-            self._check_writable(destination)
+            if not self._has_ended(destination):
+                self._check_writable(destination)
+        fan_out = FanOut()
         try:
-            moves = [Move("sent", *prepared.handle) for prepared in sends]
+            moves: list[Move] = []
+            for prepared in sends:
+                self._send(prepared, moves, fan_out)
             moves += [move for prepared in discards for move in self._discard(prepared)]
-            moves += [move for settlement in settlements for move in self._moves(settlement)]
+            for settlement in settlements:
+                self._add_moves(settlement, moves, fan_out)
+            self._distributor.sync(fan_out)
         except OSError as error:
-            raise _unwritable(error) from error
-        if moves:
-            self.commit(moves)
-
-    def commit(self, moves: Sequence[Move]) -> None:
-        """Commits moves: written, synced, renamed into ``committing/``, made, finished.
-
-        Raises:
-            SettlementError: before the commit point; nothing has happened.
-            ProviderError: after it; whoever recovers finishes it.
-        """
-        self._records += 1
-        name = f"{self._client_id}-{base36(self._records)}"
-        record = os.path.join(self._layout.associated, name)
-        committing = os.path.join(self._layout.committing, name)
-        try:
-            files.write_new(record, format_record(moves), sync=self._durable)
-            faults.point("settle.record")
-            os.rename(record, committing)
-        except OSError as error:
-            files.remove(record)
-            raise _unwritable(error) from error
-        faults.point("settle.committing")
-        self._finish(committing, moves)
-
-    def finish_record(self, path: str) -> None:
-        """Rolls a record forward that its writer could not finish.
-
-        Raises:
-            ProviderError: it cannot be read or made now; it stays.
-        """
-        try:
-            with open(path, "rb") as record:
-                data = record.read()
-        except FileNotFoundError:
+            self._distributor.undo(fan_out)
+            raise unwritable(error) from error
+        except ProviderError:
+            self._distributor.undo(fan_out)
+            raise
+        if not moves:
             return
-        except OSError as error:
-            raise ProviderError(f"cannot read the transaction record {path}: {error.strerror}") from error
-        self._finish(path, parse_record(data))
-
-    def _finish(self, path: str, moves: Sequence[Move]) -> None:
-        folders = roll_forward(self._layout, moves, self._store.fit)
+        fence = [_path(s.claim) for s in settlements] if fenced or len(settlements) == 1 else ()
         try:
-            if self._durable:
-                for folder in folders:
-                    files.sync_directory(folder)
-            if self._window is not None and any(move.published for move in moves):
-                os.rename(path, os.path.join(self._window, os.path.basename(path)))
-            else:
-                os.unlink(path)
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            raise ProviderError(f"cannot finish the transaction record {path}: {error.strerror}") from error
-        faults.point("settle.finished")
+            self._committer.commit(moves, fence=fence, synced=bool(copies or all_sends))
+        except (SettlementError, ClaimLost):
+            self._distributor.undo(fan_out)
+            raise
 
-    def _moves(self, settlement: Settlement) -> list[Move]:
+    def _send(self, prepared: Prepared, moves: list[Move], fan_out: FanOut) -> None:
+        """Sends a prepared message; one to a topic goes to its subscriptions of this moment."""
+        working, target = prepared.handle
+        if self._has_ended(prepared.destination):
+            _log.info("%s has ended; what was sent to it has gone with it", prepared.destination)
+        elif prepared.destination.is_queue:
+            moves.append(Move("sent", working, target))
+        else:
+            moves += self._distributor.add(
+                fan_out, prepared.destination, self._layout.absolute(working), target.rpartition("/")[2]
+            )
+
+    def _add_moves(self, settlement: Settlement, moves: list[Move], fan_out: FanOut) -> None:
+        if settlement.sends or settlement.discards:
+            for prepared in settlement.sends:
+                self._send(prepared, moves, fan_out)
+            moves += [move for prepared in settlement.discards for move in self._discard(prepared)]
+        moves += self._moves(settlement, fan_out)
+
+    def _has_ended(self, destination: Destination) -> bool:
+        """Whether a temporary destination is gone: what was prepared for it went with it."""
+        folders = self._layout.outbox(destination)
+        return folders.whole and not os.path.isdir(folders.base)
+
+    def _moves(self, settlement: Settlement, fan_out: FanOut) -> list[Move]:
         claim = settlement.claim
         assert isinstance(claim, DropboxClaim)
         moves = []
-        if settlement.sends or settlement.discards:
-            moves += [Move("sent", *prepared.handle) for prepared in settlement.sends]
-            moves += [move for prepared in settlement.discards for move in self._discard(prepared)]
         home = claim.home
         rollback = f"{home.relative_target}/{claim.name}" if claim.owner is None else None
         if settlement.give_back:
@@ -140,7 +135,17 @@ class Settler:
             target: str | None = f"{home.relative_target}/{name}"
         elif settlement.copy_to is not None:
             name = self._copy_name(claim, settlement.properties)
-            target = f"{self._layout.queue(settlement.copy_to).relative_target}/{name}"
+            if settlement.copy_to.is_queue:
+                target = f"{self._layout.outbox(settlement.copy_to).relative_target}/{name}"
+            else:
+                source = self._layout.absolute(claim.path)
+                moves += self._distributor.add(fan_out, settlement.copy_to, source, name, moved=False)
+                if headers.key_of(name) != headers.key_of(claim.name):
+                    self._store.remove(name)  # each subscription has a sidecar of its own
+                name, target, rollback = "", None, None
+        elif home.requeues:
+            name = self._store.fit(codec.without_properties(claim.full_name, (codec.DELIVERY_COUNT,)))
+            target = f"{home.relative_processed}/{name}"
         elif self._keep:
             name = claim.name if claim.owner is None else codec.without_properties(claim.name, (codec.OWNER,))
             target = f"{home.relative_processed}/{name}"
@@ -173,6 +178,9 @@ class Settler:
                 name = full  # what the copy must not inherit stands in the sidecar
         if "connector_" in name or codec.DELIVERY_COUNT in name or codec.OWNER in name:
             name = codec.without_properties(name, _OURS)
+        if claim.home.mark:
+            # two subscriptions may hold one and the same file; a copy of each has a name of its own
+            suffix = f"{suffix}&{claim.home.mark}" if suffix else claim.home.mark
         copy = codec.add_properties(name, suffix)
         if len(copy) > codec.NAME_MAX or (not copy.isascii() and len(os.fsencode(copy)) > codec.NAME_MAX):
             copy = self._store.fit(copy)
@@ -214,11 +222,15 @@ class Settler:
         Raises:
             SettlementError: they cannot.
         """
-        folder = self._layout.queue(destination).target
+        try:
+            folders = self._layout.outbox(destination)
+        except DestinationError as error:
+            raise SettlementError(f"{error}. Its messages stay claimed until then, none is lost") from error
+        folder = folders.target
         if not os.path.isdir(folder):
             try:
-                self._layout.make(self._layout.queue(destination))
-            except ProviderError as error:
+                self._layout.make(folders)
+            except (ProviderError, UnknownDestination) as error:
                 raise SettlementError(
                     f"{destination} cannot be written: {error}. "
                     "Its messages stay claimed until then, none is lost"
@@ -242,16 +254,13 @@ def _folder(claim: Claim) -> str:
     return claim.path.rpartition("/")[0]
 
 
+def _path(claim: Claim) -> str:
+    assert isinstance(claim, DropboxClaim)
+    return claim.path
+
+
 def _device(path: str) -> int | None:
     try:
         return os.stat(path).st_dev
     except OSError:
         return None
-
-
-def _unwritable(error: OSError) -> SettlementError:
-    return SettlementError(
-        f"cannot write the commit record of a poll: {error.strerror}: {error.filename!r}; "
-        "make room on the disk, or give this user the right to write there. The messages stay claimed "
-        "until then, none is lost"
-    )

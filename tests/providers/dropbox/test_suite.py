@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from connector.messaging.destination import Destination, parse_destination
-from connector.messaging.provider import Provider
+from connector.messaging.provider import Connection, Provider
 from connector.providers.dropbox.connection import DropboxProvider
 from connector.testing.provider import ProviderSuite
+from connector.testing.provider_suite.base import ORDERS
 
 
 class DropboxSuite(ProviderSuite):
@@ -35,3 +36,20 @@ class TestDropboxThatKeepsNothingAndHasNoIncomingLevel(DropboxSuite):
     @pytest.fixture
     def provider(self, root: Path) -> Provider:
         return DropboxProvider(root, durable=False, incoming="", keep_processed=0)
+
+    def test_expired_messages_can_be_browsed_taken_and_settled(self, connection: Connection) -> None:
+        self.no_expired_message_is_kept(connection)
+
+    def test_what_is_given_back_to_a_virtual_destination_is_there_again(self, connection: Connection) -> None:
+        self.no_expired_message_is_kept(connection)
+
+    def test_an_expired_message_may_be_copied_elsewhere(self, connection: Connection) -> None:
+        self.no_expired_message_is_kept(connection)
+
+    def no_expired_message_is_kept(self, connection: Connection) -> None:
+        """Those tests of the suite begin with one."""
+        connection.send(ORDERS, [self.text("old", expiration=1)])
+        assert self.drain(connection, ORDERS) == []
+        expired = parse_destination("orders~EXPIRED")
+        assert self.bodies(connection, expired) == []
+        assert connection.poller(expired).take(1, 0) is None

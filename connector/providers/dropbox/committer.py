@@ -1,0 +1,179 @@
+"""Commits: many files move, or none does.
+
+Many moves are one record of the transaction log, whose rename into ``committing/`` is the commit point. One
+move alone, of which nobody has to remember more, needs no record: a rename is atomic by itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from connector import faults
+from connector.errors import ClaimLost, ProviderError, SettlementError
+from connector.providers.dropbox import files, headers
+from connector.providers.dropbox.clients import base36
+from connector.providers.dropbox.layout import Layout
+from connector.providers.dropbox.lease import Pulse
+from connector.providers.dropbox.log import Move, format_record, parse_record, roll_forward
+
+
+class Committer:
+    """Writes and finishes the commit records of one client.
+
+    Args:
+        layout, store: of the root.
+        client_id: names the records.
+        durable: whether records and moves are synced.
+        window: directory that finished records with published ids go to; None = nobody needs them.
+        pulse: of a client with a lease: it must be alive at the commit point.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        store: headers.HeaderStore,
+        client_id: str,
+        *,
+        durable: bool,
+        window: str | None,
+        pulse: Pulse | None,
+    ) -> None:
+        self._layout = layout
+        self._store = store
+        self._client_id = client_id
+        self._durable = durable
+        self._window = window
+        self._pulse = pulse
+        self._records = 0
+
+    def commit(self, moves: Sequence[Move], *, fence: Sequence[str] = (), synced: bool = True) -> None:
+        """Commits moves: written, synced, renamed into ``committing/``, made, finished.
+
+        Args:
+            moves: at least one.
+            fence: files, relative to the root, that must still be there.
+            synced: whether a move alone has to survive a power cut (where this provider is durable).
+
+        Raises:
+            ClaimLost: one of ``fence`` is not there, or somebody has taken over from this client.
+            SettlementError: before the commit point; nothing has happened.
+            ProviderError: after it; whoever recovers finishes it.
+        """
+        if len(moves) == 1 and (moves[0].published is None or self._window is None):
+            self._move(moves[0], synced=synced and self._durable)
+            return
+        self._records += 1
+        name = f"{self._client_id}-{base36(self._records)}"
+        record = os.path.join(self._layout.associated, name)
+        committing = os.path.join(self._layout.committing, name)
+        try:
+            files.write_new(record, format_record(moves), sync=self._durable)
+            faults.point("settle.record")
+            # whoever takes over from this client says so first, and then removes this record: whatever
+            # comes in between, either it is seen here or the rename fails
+            self._check(fence)
+            os.rename(record, committing)
+        except ClaimLost:
+            files.remove(record)
+            raise
+        except OSError as error:
+            files.remove(record)
+            if self._pulse is not None:
+                self._pulse.assert_ours()
+            raise unwritable(error) from error
+        faults.point("settle.committing")
+        self._finish(committing, moves)
+
+    def finish_record(self, path: str) -> None:
+        """Rolls a record forward that its writer could not finish.
+
+        Raises:
+            ProviderError: it cannot be read or made now; it stays.
+        """
+        try:
+            with open(path, "rb") as record:
+                data = record.read()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise ProviderError(f"cannot read the transaction record {path}: {error.strerror}") from error
+        self._finish(path, parse_record(data))
+
+    def _check(self, fence: Sequence[str]) -> None:
+        if self._pulse is not None:
+            self._pulse.assert_ours()
+        for path in fence:
+            if not os.path.lexists(self._layout.absolute(path)):
+                raise _lost(path)
+
+    def _move(self, move: Move, *, synced: bool) -> None:
+        """Makes the only move of a commit. The file still has the name we know it by, or it is not ours."""
+        source = self._layout.absolute(move.source)
+        try:
+            faults.point("settle.move")
+            if move.target is None:
+                os.unlink(source)
+            else:
+                target = self._layout.absolute(move.target)
+                self._rename(source, target)
+                if synced:
+                    files.sync_directory(os.path.dirname(target))
+        except FileNotFoundError as error:
+            if not os.path.lexists(source):
+                raise _lost(move.source) from error
+            raise unwritable(error) from error
+        except OSError as error:
+            raise unwritable(error) from error
+        faults.point("settle.finished")
+
+    def _rename(self, source: str, target: str) -> None:
+        try:
+            files.rename_new(source, target)
+        except FileExistsError:
+            files.rename_to_free_name(source, target, self._store.fit)
+        except FileNotFoundError:
+            if not os.path.lexists(source):
+                raise
+            if self._layout.make_parent(target):
+                files.rename_to_free_name(source, target, self._store.fit)
+            else:  # what it was sent to has ended
+                files.remove(source)
+
+    def _finish(self, path: str, moves: Sequence[Move]) -> None:
+        folders = roll_forward(self._layout, moves, self._store.fit)
+        try:
+            if self._durable:
+                for folder in folders:
+                    files.sync_directory(folder)
+            if self._window is not None and any(move.published for move in moves):
+                os.rename(path, os.path.join(self._window, os.path.basename(path)))
+            else:
+                os.unlink(path)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise ProviderError(f"cannot finish the transaction record {path}: {error.strerror}") from error
+        faults.point("settle.finished")
+
+
+def unwritable(error: OSError) -> SettlementError:
+    """What to say when a commit failed before its commit point."""
+    if error.filename2:
+        return SettlementError(
+            f"cannot move a message: {error.strerror}: {error.filename!r} -> {error.filename2!r}; give this "
+            "user the right to write there, or make room on the disk. It stays where it is until then, none "
+            "is lost"
+        )
+    return SettlementError(
+        f"cannot write the commit record of a poll: {error.strerror}: {error.filename!r}; "
+        "make room on the disk, or give this user the right to write there. The messages stay claimed "
+        "until then, none is lost"
+    )
+
+
+def _lost(path: str) -> ClaimLost:
+    return ClaimLost(
+        f"{path!r} is not this client's any more: somebody has taken it over, or removed it by hand; nothing "
+        "was changed. A message that was taken over comes again, to us or another"
+    )
