@@ -1,0 +1,125 @@
+"""What the tests of channels share: providers to run them on, receivers that say what they are told to."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from connector.core.channel_receiver import NotAccepted, Reference
+from connector.core.channels import Channels
+from connector.core.state import MessageState
+from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
+from connector.messaging.provider import Provider
+from connector.providers.dropbox.connection import DropboxProvider
+from connector.providers.memory.provider import MemoryProvider
+
+PROVIDERS = ("memory", "dropbox")
+NEW, DELIVERED, NOT_COMMITTED = MessageState.NEW, MessageState.DELIVERED, MessageState.NOT_COMMITTED
+
+
+class World:
+    """A provider and everything opened on it."""
+
+    def __init__(self, kind: str, directory: str) -> None:
+        self.kind = kind
+        self.directory = directory
+        self.provider: Provider = self.make()
+        self._opened: list[Channels] = []
+
+    def make(self) -> Provider:
+        return MemoryProvider() if self.kind == "memory" else DropboxProvider(self.directory)
+
+    def open(self, client_id: str = "") -> Channels:
+        channels = Channels(self.provider, client_id)
+        self._opened.append(channels)
+        return channels
+
+    def message(self, body: str = "", **headers: object) -> Message:
+        """One that the channel takes responsibility for."""
+        headers.setdefault(
+            "delivery_mode", PERSISTENT if self.provider.capabilities.reliable else NON_PERSISTENT
+        )
+        return Message(body=body.encode(), **headers)  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        for channels in self._opened:
+            channels.close()
+
+
+@contextmanager
+def a_world(kind: str) -> Iterator[World]:
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=memory, prefix="channels-") as directory:
+        world = World(kind, directory)
+        try:
+            yield world
+        finally:
+            world.close()
+
+
+class Recorder:
+    """A receiver that writes down what it gets.
+
+    Args:
+        answer: what it says: True, False, None, an exception to raise, or a function of the reference.
+        wanted: which messages it accepts; None = all.
+    """
+
+    def __init__(
+        self,
+        receiver_id: str = "r",
+        answer: bool | Exception | Callable[[Reference], bool | None] | None = True,
+        wanted: Callable[[Reference], bool] | None = None,
+    ) -> None:
+        self.receiver_id = receiver_id
+        self.answer = answer
+        self.wanted = wanted
+        self.received: list[Reference] = []
+        self.bodies: list[str] = []
+
+    def accepts(self, reference: Reference) -> bool:
+        return self.wanted is None or self.wanted(reference)
+
+    def handle(self, reference: Reference, /) -> bool | None:
+        self.received.append(reference)
+        self.bodies.append(reference.load().body.decode())
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer(reference) if callable(self.answer) else self.answer
+
+    @property
+    def ids(self) -> list[str]:
+        return [reference.message_id for reference in self.received]
+
+    @property
+    def flags(self) -> list[bool]:
+        return [reference.redelivered for reference in self.received]
+
+    def forget(self) -> None:
+        self.received.clear()
+        self.bodies.clear()
+
+
+def refusing(receiver_id: str = "refusing") -> Recorder:
+    """Accepts every message in advance, and none when it is handed over."""
+    return Recorder(receiver_id, NotAccepted("not any more"))
+
+
+def broken(receiver_id: str = "broken") -> Recorder:
+    return Recorder(receiver_id, RuntimeError("broken"))
+
+
+def texts(messages: list[Message]) -> list[str]:
+    return [message.body.decode() for message in messages]
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def until_past(expiration: int) -> None:
+    while now_ms() <= expiration:
+        time.sleep(0.005)
