@@ -8,9 +8,10 @@ from types import TracebackType
 from typing import Final, Protocol
 
 from connector.errors import DestinationError, SessionStateError
-from connector.messaging.bodies import Body, to_message
+from connector.messaging.bodies import Value, encode_body
+from connector.messaging.client import Body
 from connector.messaging.destination import Destination, parse_destination
-from connector.messaging.message import DEFAULT_PRIORITY, NON_PERSISTENT, PERSISTENT, Message, PropertyValue
+from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message, PropertyValue
 
 _HIGHEST_PRIORITY: Final = 9
 
@@ -110,18 +111,37 @@ class SessionProducer:
         return as_destination(destination)
 
     def _message(self, body: Body, mode: int | None, priority: int | None, ttl: int | None) -> Message:
-        message = to_message(body, persistent=self._session.reliable)
+        message = _copy(body) if isinstance(body, Message) else self._make(body)
         if mode is not None:
             message.delivery_mode = mode
         if priority is not None:
             message.priority = priority
-        elif not isinstance(body, Message):
-            message.priority = DEFAULT_PRIORITY
         if ttl:
             message.expiration = time.time_ns() // 1_000_000 + ttl
         elif ttl == 0:
             message.expiration = 0
         return message
+
+    def _make(self, value: Value) -> Message:
+        message_class, body = encode_body(value)
+        mode = PERSISTENT if self._session.reliable else NON_PERSISTENT
+        return Message(body, message_class, delivery_mode=mode)
+
+
+def _copy(message: Message) -> Message:
+    """A message of its own, as if it had never been sent or delivered."""
+    return Message(
+        body=message.body,
+        message_class=message.message_class,
+        correlation_id=message.correlation_id,
+        reply_to=message.reply_to,
+        type=message.type,
+        delivery_mode=message.delivery_mode,
+        priority=message.priority,
+        expiration=message.expiration,
+        properties=dict(message.properties),
+        property_types=dict(message.property_types),
+    )
 
 
 def as_destination(destination: Destination | str) -> Destination:

@@ -22,8 +22,7 @@ from connector.core.transacted import TransactedSession as TransactedSession
 from connector.core.transaction import Transaction
 from connector.core.turn import Turn
 from connector.errors import CapabilityError, SessionStateError
-from connector.messaging.bodies import Body
-from connector.messaging.client import AcknowledgeMode, ReceivedMessage
+from connector.messaging.client import AcknowledgeMode, Body, ReceivedMessage
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Connection, Poller, TopicSubscription

@@ -21,80 +21,62 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from connector.errors import MalformedData
-from connector.messaging.message import MESSAGE_CLASSES, NON_PERSISTENT, PERSISTENT, Message
 
-Body = Message | str | bytes | Mapping[str, Any] | list[Any] | None
-"""What can be sent: a message as it is, or a body whose Python type chooses the message class."""
+Value = str | bytes | Mapping[str, Any] | list[Any] | None
+"""A body as Python has it."""
 
 _BYTES: Final = "$bytes"
 
 
-def to_message(body: Body, *, persistent: bool = True) -> Message:
-    """A message of its own with ``body``; of a message a copy, as if it had never been delivered.
-
-    Args:
-        persistent: the delivery mode, where ``body`` is no message.
+def encode_body(value: Value) -> tuple[str, bytes]:
+    """The letter of the message class, and the bytes of the body.
 
     Raises:
-        TypeError: the body is nothing that a message carries.
-        ValueError: a value in it is not.
+        TypeError: it is nothing that a message carries.
+        ValueError: something in it is not.
     """
-    if isinstance(body, Message):
-        return Message(
-            body=body.body,
-            message_class=body.message_class,
-            correlation_id=body.correlation_id,
-            reply_to=body.reply_to,
-            type=body.type,
-            delivery_mode=body.delivery_mode,
-            priority=body.priority,
-            expiration=body.expiration,
-            properties=dict(body.properties),
-            property_types=dict(body.property_types),
-        )
-    message = Message(delivery_mode=PERSISTENT if persistent else NON_PERSISTENT)
-    if body is None:
-        return replace(message, message_class="M")
-    if isinstance(body, str):
-        return replace(message, message_class="T", body=body.encode("utf-8"))
-    if isinstance(body, bytes | bytearray | memoryview):
-        return replace(message, message_class="B", body=bytes(body))
-    if isinstance(body, Mapping):
-        return replace(message, message_class="P", body=_write(dict(body)))
-    if isinstance(body, list | tuple):
-        return replace(message, message_class="S", body=_write(list(body)))
+    if value is None:
+        return "M", b""
+    if isinstance(value, str):
+        return "T", value.encode("utf-8")
+    if isinstance(value, bytes | bytearray | memoryview):
+        return "B", bytes(value)
+    if isinstance(value, Mapping):
+        return "P", _write(value)
+    if isinstance(value, list | tuple):
+        return "S", _write(value)
     raise TypeError(
-        f"a message cannot carry a {type(body).__name__}: send str, bytes, a dict, a list, None or a Message"
+        f"a message cannot carry a {type(value).__name__}: send str, bytes, a dict, a list, None or a Message"
     )
 
 
-def value_of(message: Message) -> Any:
-    """The body of a message as Python has it.
+def decode_body(message_class: str, body: bytes) -> Any:
+    """The body as Python has it.
 
     Raises:
-        MalformedData: it is not what the message class says, or an object message.
+        MalformedData: it is not what the message class says, or that of an object message.
     """
-    match message.message_class:
+    match message_class:
         case "M":
             return None
         case "B":
-            return message.body
+            return body
         case "T":
             try:
-                return message.body.decode("utf-8")
+                return body.decode("utf-8")
             except UnicodeDecodeError as error:
                 raise MalformedData(f"the text message is not UTF-8: {error}") from None
-        case "P" | "S":
-            return _read(message)
-    name = MESSAGE_CLASSES.get(message.message_class, message.message_class)
-    raise MalformedData(f"the body of an {name} is not read; take its bytes from 'body'")
+        case "P":
+            return _read("map", dict, body)
+        case "S":
+            return _read("stream", list, body)
+    raise MalformedData(f"the body of a message of class {message_class!r} is not read: take its bytes")
 
 
-def _write(value: dict[Any, Any] | list[Any]) -> bytes:
+def _write(value: Any) -> bytes:
     return json.dumps(_plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
@@ -115,14 +97,11 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"a map or stream message cannot carry a {type(value).__name__}: {value!r}")
 
 
-def _read(message: Message) -> Any:
-    name, kind = ("map", dict) if message.message_class == "P" else ("stream", list)
+def _read(name: str, kind: type, body: bytes) -> Any:
     try:
-        value = json.loads(message.body, object_hook=_object)
+        value = json.loads(body, object_hook=_object)
     except (ValueError, RecursionError) as error:
-        raise MalformedData(
-            f"the body of the {name} message is not the JSON that it should be: {error}"
-        ) from None
+        raise MalformedData(f"the body of the {name} message is not valid JSON: {error}") from None
     if not isinstance(value, kind):
         raise MalformedData(f"the body of the {name} message is a JSON {type(value).__name__}")
     return value

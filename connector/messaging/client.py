@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
 from connector.errors import ConnectorError
-from connector.messaging.bodies import Body, value_of
+from connector.messaging.bodies import Value
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message, PropertyValue
 from connector.messaging.provider import Capabilities, Provider
@@ -33,6 +33,10 @@ PROVIDERS: Final = "connector.providers"
 
 CLIENTS: Final = "connector.clients"
 """Entry points: who makes a :class:`MessagingConnection` of a provider; ``default``, or a provider's name."""
+
+
+Body = Message | Value
+"""What can be sent: a message as it is, or a body whose Python type chooses the message class."""
 
 
 class AcknowledgeMode(Enum):
@@ -78,15 +82,6 @@ class ReceivedMessage(Message):
         )
         received._acknowledge = acknowledge
         return received
-
-    @property
-    def value(self) -> Any:
-        """The body as Python has it: str, bytes, dict, list or None, by the message class.
-
-        Raises:
-            MalformedData: the body is not what the class says, or an object message.
-        """
-        return value_of(self)
 
     def acknowledge(self) -> None:
         """Acknowledges as the session's mode says; does nothing in AUTO, DUPS_OK and TRANSACTED.

@@ -6,7 +6,9 @@ import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
+
+from connector.messaging.bodies import decode_body
 
 PropertyValue = bool | int | float | str
 
@@ -134,6 +136,15 @@ class Message:
     def redelivered(self) -> bool:
         """JMSRedelivered."""
         return self.delivery_count > 1
+
+    @property
+    def value(self) -> Any:
+        """The body as Python has it: str, bytes, dict, list or None, by the message class.
+
+        Raises:
+            MalformedData: the body is not what the class says, or that of an object message.
+        """
+        return decode_body(self.message_class, self.body)
 
     def set_property(self, name: str, value: PropertyValue, kind: str | None = None) -> None:
         """Sets a property, of JMS type ``kind`` or the type natural to the value.
