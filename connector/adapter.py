@@ -272,10 +272,10 @@ class Adapter:
             raise
 
     def _connect(self) -> None:
-        application = self._settings.application
-        client_id = self._settings.client_id
-        held = {"client_id": client_id} if client_id else {}
-        connection = self._provider.connect(application, self._settings.instance, **held)
+        settings = self._settings
+        connection = self._provider.connect(
+            settings.application, settings.instance, client_id=settings.client_id
+        )
         try:
             plan = make_plan(self.configuration, self._provider, connection.access())
             self._polling = Polling(connection, plan, self._pipeline, self._settings, self.summary)

@@ -57,7 +57,7 @@ def make_provider(configuration: Configuration) -> AdapterProvider:
         durable=settings.durability != "none",
         keep_processed=settings.keep_processed,
         redelivery_limit=settings.redelivery_limit,
-        **({"lease": settings.lease} if settings.lease is not None else {}),
+        lease=settings.lease,
     )
 
 

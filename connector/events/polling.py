@@ -127,9 +127,10 @@ class Polling:
         )
         settling = Settling(settings.copies, remember=self._window is not None)
         self.job = CycleJob(pipeline, plan, self.journals, settings.poll.order, settings.stop_timeout + 5.0)
+        self._pollers = [one.poller(connection, settings.in_progress) for one in settings.inputs]
         self.cycles = EventCycles(
             connection,
-            [one.poller(connection, settings.in_progress) for one in settings.inputs],
+            self._pollers,
             self.job,
             self.journals,
             settling,
@@ -187,6 +188,8 @@ class Polling:
         if self._window is not None:
             self._window.release()
         self.journals.remove()
+        for poller in self._pollers:
+            poller.close()
         self.connection.close()
 
     def abandon(self) -> None:

@@ -296,7 +296,7 @@ def test_a_configuration_can_be_pickled(deployment: Deployment) -> None:
 
 def test_the_resolved_configuration_is_itself_the_same_configuration(deployment: Deployment) -> None:
     deployment.replace(A, Q, "PollStartTime: 06:00\n  PollEndTime: 22:00\n  MessageFormatProperty: $${x}")
-    deployment.replace(A, "- queue://orders", "- {destination: queue://orders, selector: x = '$${y}'}")
+    deployment.replace(A, "- queue://orders", "- {destination: queue://orders, selector: \"x LIKE '$${y}'\"}")
     deployment.replace(
         A, "- queue://customers", "- customers\n    - {destination: topic://t, subscription: s}"
     )

@@ -180,8 +180,10 @@ class Bench:
     ) -> Deployment:
         """A deployment; a keyword is a key of ``connector:``, None leaves it out."""
         settings = {k: v for k, v in {**CONNECTOR, **connector}.items() if v is not None}
+        dropbox = {"type": "dropbox", "root": str(self.root), "durability": "none"}
+        in_memory = provider is not None and provider.get("type") == "memory"
         document = {
-            "provider": {"type": "dropbox", "root": str(self.root), "durability": "none", **(provider or {})},
+            "provider": {**({} if in_memory else dropbox), **(provider or {})},
             "connector": settings,
             "subscriptions": [dict(s) for s in subscriptions],
             "metaobjects": "./metaobjects",

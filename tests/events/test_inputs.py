@@ -1,0 +1,233 @@
+"""Inputs: queues with selectors, subscriptions of topics, and views of queues, on every local provider."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from connector.errors import ClientIdError, SubscriptionError
+from connector.messaging.destination import Destination
+from connector.messaging.provider import Settlement, TopicSubscription
+from connector.status import ReturnCode
+from connector.testing.deployment import InProcessAdapter
+
+Bench = Any
+Deploy = Callable[..., Any]
+
+PRICES = {"destination": "topic://prices", "subscription": "all"}
+ORDER = '{"BusinessObject": "Order"}'
+
+
+@pytest.fixture(params=["dropbox", "memory"])
+def deploy(request: pytest.FixtureRequest, bench: Bench) -> Deploy:
+    """Makes deployments whose messages live in a directory, or in memory."""
+
+    def make(*inputs: Any, redelivery_limit: int | str = "none", **connector: Any) -> Any:
+        provider = {"type": request.param, "redelivery_limit": redelivery_limit}
+        return bench.deploy(provider=provider, InputDestination=list(inputs), **connector)
+
+    return make
+
+
+def drained(deployment: Any) -> dict[str, Any]:
+    """The summary of a drain that succeeded."""
+    with deployment.running() as adapter:
+        assert adapter.drain().code is ReturnCode.SUCCEED
+        summary: dict[str, Any] = adapter.summary.as_dict()
+        return summary
+
+
+def subscribed(deployment: Any) -> None:
+    """Starts the adapter once, so that its subscriptions are there."""
+    with deployment.running():
+        pass
+
+
+def test_a_selector_leaves_the_other_messages_of_a_queue_to_others(deploy: Deploy, bench: Bench) -> None:
+    deployment = deploy({"destination": "queue://orders", "selector": "region = 'EU' AND size > 10"})
+    wanted = deployment.send("orders", ORDER, properties={"region": "EU", "size": 11})
+    others = [
+        deployment.send("orders", ORDER, properties={"region": "EU", "size": 10}),
+        deployment.send("orders", ORDER, properties={"region": "US", "size": 11}),
+        deployment.send("orders", ORDER),
+    ]
+    summary = drained(deployment)
+    assert bench.called() == [wanted]
+    assert [message.message_id for message in deployment.messages("orders")] == others
+    assert all(message.delivery_count == 1 for message in deployment.messages("orders"))
+    assert summary["destinations"] == {
+        "queue://orders": {
+            **dict.fromkeys(summary["destinations"]["queue://orders"], 0),
+            "claimed": 1,
+            "published": 1,
+        }
+    }
+
+
+def test_two_inputs_of_one_queue_share_it_by_their_selectors(deploy: Deploy, bench: Bench) -> None:
+    deployment = deploy(
+        {"destination": "queue://orders", "selector": "size > 10"},
+        {"destination": "queue://orders", "selector": "size <= 10"},
+        PollQuantity=1,
+    )
+    ids = [deployment.send("orders", ORDER, properties={"size": n}) for n in (11, 12, 13, 1)]
+    with deployment.running() as adapter:
+        assert adapter.poll().claimed == 2
+        assert bench.called() == [ids[0], ids[3]]
+        adapter.drain()
+    assert sorted(bench.called()) == sorted(ids)
+
+
+def test_a_topic_is_polled_through_its_subscription(deploy: Deploy, bench: Bench) -> None:
+    deployment = deploy("queue://orders", PRICES)
+    subscribed(deployment)
+    sent = deployment.send("topic://prices", ORDER)
+    queued = deployment.send("orders", ORDER)
+    summary = drained(deployment)
+    assert Counter((call["id"], call["from"]) for call in bench.calls()) == {
+        (sent, "topic://prices"): 1,
+        (queued, "queue://orders"): 1,
+    }
+    assert {name: counts["published"] for name, counts in summary["destinations"].items()} == {
+        "queue://orders": 1,
+        "topic://prices": 1,
+    }
+    copies = deployment.messages("archive")
+    assert {copy.properties["connector_origin_destination"] for copy in copies} == {
+        "topic://prices",
+        "queue://orders",
+    }
+
+
+def test_what_is_sent_while_the_adapter_does_not_run_waits_in_its_subscription(
+    deploy: Deploy, bench: Bench
+) -> None:
+    deployment = deploy(PRICES)
+    missed = deployment.send("topic://prices", ORDER)
+    subscribed(deployment)
+    ids = [deployment.send("topic://prices", ORDER) for _ in range(3)]
+    drained(deployment)
+    assert bench.called() == ids
+    assert missed not in bench.called()
+
+
+def test_two_subscriptions_of_one_topic_are_two_events_of_one_message(deploy: Deploy, bench: Bench) -> None:
+    """Also where duplicates are eliminated: they are no duplicates of one another."""
+    deployment = deploy(
+        PRICES,
+        {"destination": "topic://prices", "subscription": "dear", "selector": "price > 100"},
+        DuplicateEventElimination=True,
+    )
+    subscribed(deployment)
+    cheap = deployment.send("topic://prices", ORDER, properties={"price": 1})
+    dear = deployment.send("topic://prices", ORDER, properties={"price": 101})
+    summary = drained(deployment)
+    assert Counter(bench.called()) == {cheap: 1, dear: 2}
+    assert (summary["published"], summary["duplicates"]) == (3, 0)
+    assert len(deployment.messages("archive")) == 3
+
+
+def test_a_rule_may_name_a_topic(deploy: Deploy, bench: Bench) -> None:
+    deployment = deploy(
+        {"destination": "topic://notes", "subscription": "s"}, ConfigurationMetaObject="MO_Topic"
+    )
+    deployment.write(
+        "metaobjects/topic.yaml",
+        "static_metaobject: MO_Topic\n"
+        "rules:\n  Note_Create: {InputDestination: topic://notes, DataHandlerMimeType: text/plain}\n",
+    )
+    subscribed(deployment)
+    deployment.send("topic://notes", "any text")
+    drained(deployment)
+    assert [(call["object"], call["values"]) for call in bench.calls()] == [("Note", {"Text": "any text"})]
+
+
+def test_a_failed_message_of_a_subscription_has_its_copy_in_the_error_queue(deploy: Deploy) -> None:
+    deployment = deploy(PRICES)
+    subscribed(deployment)
+    deployment.send("topic://prices", "{")
+    assert drained(deployment)["failed"] == 1
+    (copy,) = deployment.messages("error")
+    assert copy.properties["connector_origin_destination"] == "topic://prices"
+    assert drained(deployment)["claimed"] == 0
+
+
+def test_a_message_given_back_waits_in_the_subscription_it_came_from(deploy: Deploy, bench: Bench) -> None:
+    other = {"destination": "topic://prices", "subscription": "other"}
+    deployment = deploy(PRICES, other, order="none")
+    subscribed(deployment)
+    deployment.send(
+        "topic://prices", '{"BusinessObject": "Customer", "CustomerId": "1", "Name": "a: inactive-once"}'
+    )
+    with deployment.running() as adapter:
+        assert adapter.poll().code is ReturnCode.APPRESPONSETIMEOUT
+        deployment.write("woken", "")
+        assert adapter.drain().code is ReturnCode.SUCCEED
+    assert len(deployment.messages("archive")) == 2
+
+
+def test_the_subscription_belongs_to_the_application(deploy: Deploy) -> None:
+    deployment = deploy(PRICES, ApplicationName="billing")
+    subscribed(deployment)
+    with closing(deployment.provider.connect()) as connection:
+        (found,) = connection.subscriptions()
+    topic = Destination("topic", "prices")
+    assert found.subscription == TopicSubscription(topic, "all", client_id="billing", durable=True)
+    assert found.consumers == 0
+
+
+def test_instances_of_one_application_share_the_work_of_a_subscription(deploy: Deploy, bench: Bench) -> None:
+    deployment = deploy(PRICES, PollQuantity=1, instance=None)
+    with deployment.running() as one, deployment.running() as two:
+        ids = [deployment.send("topic://prices", ORDER) for _ in range(4)]
+        reports = [adapter.poll() for adapter in (one, two, one, two)]
+    assert [report.settled for report in reports] == [1, 1, 1, 1]
+    assert bench.called() == ids
+
+
+def test_another_application_with_the_client_id_is_refused(deploy: Deploy) -> None:
+    deployment = deploy(PRICES, ApplicationName="billing")
+    with (
+        closing(deployment.provider.connect(client_id="billing")),
+        pytest.raises(ClientIdError, match="billing"),
+    ):
+        subscribed(deployment)
+    subscribed(deployment)
+
+
+def test_an_adapter_without_subscriptions_holds_no_client_id(deploy: Deploy) -> None:
+    deployment = deploy("queue://orders", ApplicationName="billing")
+    with closing(deployment.provider.connect(client_id="billing")):
+        subscribed(deployment)
+
+
+def test_another_selector_while_an_instance_runs_is_refused_at_start(deploy: Deploy) -> None:
+    deployment = deploy(PRICES, instance=None)
+    with deployment.running():
+        changed = deploy({**PRICES, "selector": "price > 100"}, instance=None).configuration
+        with (
+            pytest.raises(SubscriptionError, match="selector"),
+            InProcessAdapter(changed, deployment.provider),
+        ):
+            pass
+
+
+@pytest.mark.parametrize("view", ["EXPIRED", "REJECT-ERROR"])
+def test_what_a_queue_could_not_deliver_can_be_an_input(deploy: Deploy, bench: Bench, view: str) -> None:
+    deployment = deploy(f"queue://orders~{view}", redelivery_limit=1)
+    identity = deployment.send("orders", ORDER, expiration=1 if view == "EXPIRED" else 0)
+    with closing(deployment.provider.connect()) as connection:
+        poller = connection.poller(Destination("queue", "orders"))
+        if view == "REJECT-ERROR":
+            claim = poller.take(1, 0)
+            assert claim is not None
+            connection.settle([Settlement(claim, give_back=True, delivery_count=1)])
+        assert poller.take(2, 0) is None
+    drained(deployment)
+    assert bench.called() == [identity]
+    assert len(deployment.messages("archive")) == 1
+    assert drained(deployment)["claimed"] == 0
