@@ -15,7 +15,7 @@ _lock: Final = threading.Lock()
 def open_provider(location: str, **options: Any) -> MemoryProvider:
     """The provider of the URL ``memory:<location>``: within a process, one name is one provider.
 
-    Its messages stay until the process ends.
+    Its messages stay until it is closed, or the process ends.
 
     Args:
         location: its name; may be empty.
@@ -29,9 +29,10 @@ def open_provider(location: str, **options: Any) -> MemoryProvider:
     from connector.providers.memory.provider import MemoryProvider
 
     with _lock:
-        if location not in _named:
-            _named[location] = MemoryProvider(**options), options
-        provider, first = _named[location]
+        known = _named.get(location)
+        if known is None or known[0].closed:
+            known = _named[location] = MemoryProvider(**options), options
+        provider, first = known
         if options and options != first:
             raise ValueError(f"the memory {location!r} exists with other options: {first}")
         return provider

@@ -111,6 +111,10 @@ class Waiting:
                 return item[2]
         return None
 
+    def __len__(self) -> int:
+        """References kept, those that have left and are not forgotten yet among them."""
+        return len(self._heap)
+
     def __iter__(self) -> Iterator[Entry]:
         """Those that wait, in no order."""
         return (item[2] for item in self._heap if _still_waits(item))

@@ -58,7 +58,7 @@ class MemoryProvider:
             redelivery_limit=redelivery_limit,
         )
         self._connections: weakref.WeakSet[MemoryConnection] = weakref.WeakSet()
-        self._closed = False
+        self.closed = False
 
     def instance(self, application: str, wanted: str | None) -> InstanceLock:
         """The name of this instance of an adapter, held until closed.
@@ -79,7 +79,7 @@ class MemoryProvider:
             CapabilityError: in a process that was forked off.
         """
         with self._memory:
-            if self._closed:
+            if self.closed:
                 raise ProviderError("the memory provider is closed, and its messages are gone")
             client = Client(application, instance, client_id, origin)
             self._memory.clients.add(client)
@@ -104,7 +104,7 @@ class MemoryProvider:
     def close(self) -> None:
         """Ends all connections, and with them every message. Repeatable."""
         with self._memory:
-            self._closed = True
+            self.closed = True
             for connection in list(self._connections):
                 connection.close()
             self._memory.remove_directory()

@@ -1,0 +1,325 @@
+"""Who has a message, who had it, and what becomes of it then."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from connector.errors import CapabilityError, ClaimLost, DestinationError, ProviderError, SubscriptionError
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message
+from connector.messaging.provider import Claim, Poller, Settlement, TopicSubscription
+from connector.messaging.selector import compile_selector
+from connector.providers.memory.connection import MemoryConnection
+from connector.providers.memory.provider import MemoryProvider
+
+ORDERS = parse_destination("queue://orders")
+BILLS = parse_destination("queue://bills")
+IN_PROGRESS = parse_destination("queue://in-progress")
+PRICES = parse_destination("topic://prices")
+AUDIT = TopicSubscription(PRICES, "audit", durable=True, shared=True)
+
+Text = Callable[..., Message]
+
+
+def take(poller: Poller, sequence: int = 0) -> Claim:
+    claim = poller.take(1, sequence)
+    assert claim is not None
+    return claim
+
+
+def bodies(connection: MemoryConnection, name: str = "orders") -> list[str]:
+    return [message.body.decode() for message in connection.browse(parse_destination(name))]
+
+
+def test_a_claim_that_another_found_is_lost_to_whoever_had_it(provider: MemoryProvider, text: Text) -> None:
+    first, second, third = (provider.connect() for _ in range(3))
+    first.send(ORDERS, [text("1")])
+    take(first.poller(ORDERS))
+    first.abandon()
+    (leftover,) = second.leftovers(None, at_start=False)
+    (found,) = leftover.claims
+    leftover.release()
+    (leftover,) = third.leftovers(None, at_start=False)
+    with pytest.raises(ClaimLost, match="nothing was settled"):
+        second.settle([Settlement(found)])
+    third.settle([Settlement(leftover.claims[0], give_back=True, delivery_count=1)])
+    leftover.forget()
+    assert bodies(third) == ["1"]
+
+
+def test_several_claims_of_which_one_is_lost_settle_the_others_unless_fenced(
+    connection: MemoryConnection, text: Text
+) -> None:
+    connection.send(ORDERS, [text("1"), text("2")])
+    poller = connection.poller(ORDERS)
+    both = [Settlement(take(poller, n), copy_to=BILLS) for n in range(2)]
+    connection.settle([both[0]])
+    with pytest.raises(ClaimLost):
+        connection.settle(both, fenced=True)
+    assert bodies(connection, "bills") == ["1"]
+    connection.settle(both)
+    assert bodies(connection, "bills") == ["1", "2"]
+
+
+def test_claims_that_were_open_at_the_close_come_again(provider: MemoryProvider, text: Text) -> None:
+    first, second = provider.connect(), provider.connect()
+    first.send(ORDERS, [text("1")])
+    take(first.poller(ORDERS))
+    first.close()
+    (leftover,) = second.leftovers(None, at_start=False)
+    assert [claim.delivery_count for claim in leftover.claims] == [0]
+    leftover.forget()  # without a word about its claims
+    assert take(second.poller(ORDERS)).delivery_count == 1
+
+
+def test_who_dies_while_it_takes_over_leaves_it_to_the_next(provider: MemoryProvider, text: Text) -> None:
+    first, second, third = (provider.connect() for _ in range(3))
+    first.send(ORDERS, [text("1")])
+    take(first.poller(ORDERS))
+    first.abandon()
+    (leftover,) = second.leftovers(None, at_start=False)
+    assert list(third.leftovers(None, at_start=False)) == []
+    second.abandon()
+    found = {one.client_id: len(one.claims) for one in third.leftovers(None, at_start=False)}
+    assert found == {first.client_id: 1, second.client_id: 0}
+    leftover.forget()  # it is no longer its to forget
+    assert bodies(third) == ["1"]
+
+
+def test_a_message_in_progress_whose_owner_was_forgotten_has_none(
+    provider: MemoryProvider, text: Text
+) -> None:
+    first, second = provider.connect(), provider.connect()
+    first.send(ORDERS, [text("1"), text("2")])
+    poller = first.poller(ORDERS, IN_PROGRESS)
+    for number in range(2):
+        take(poller, number)
+    first.abandon()
+    assert list(second.unowned(IN_PROGRESS)) == []
+    (leftover,) = second.leftovers(None, at_start=True)
+    assert leftover.claims == []
+    leftover.forget()
+    one, two = second.unowned(IN_PROGRESS)
+    assert (one.destination, two.destination) == (ORDERS, ORDERS)
+    adopted = second.adopt(one, 5, 0)
+    assert adopted is not None
+    second.settle([Settlement(two, give_back=True, delivery_count=0)])
+    assert bodies(second) == ["2"]
+    second.settle([Settlement(adopted)])
+    assert bodies(second, "in-progress") == []
+
+
+def test_a_message_put_into_an_in_progress_destination_goes_back_to_where_it_says(
+    connection: MemoryConnection, text: Text
+) -> None:
+    said = text("1")
+    said.set_property("connector_origin_destination", "queue://orders")
+    silly = text("2")
+    silly.set_property("connector_origin_destination", "queue://../etc")
+    connection.send(IN_PROGRESS, [said, silly])
+    one, two = connection.unowned(IN_PROGRESS)
+    connection.settle([Settlement(claim, give_back=True, delivery_count=1) for claim in (one, two)])
+    assert bodies(connection) == ["1"]
+    assert bodies(connection, "in-progress") == ["2"]
+    assert take(connection.poller(ORDERS)).delivery_count == 1
+
+
+class Counting:
+    """A selector that wants nothing, and counts how often it was asked."""
+
+    text = "FALSE"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def matches(self, message: Message) -> bool:
+        self.asked += 1
+        return False
+
+
+def test_a_rejected_message_is_looked_at_once(connection: MemoryConnection, text: Text) -> None:
+    connection.send(ORDERS, [text(str(n)) for n in range(50)])
+    selector = Counting()
+    poller = connection.poller(ORDERS, selector=selector)  # type: ignore[arg-type]
+    for _ in range(10):
+        assert poller.take(1, 0) is None
+    connection.send(ORDERS, [text("late")])
+    assert poller.take(1, 0) is None
+    assert selector.asked == 51
+
+
+def test_what_selecting_consumers_take_leaves_nothing_behind(
+    connection: MemoryConnection, text: Text
+) -> None:
+    selecting = connection.poller(ORDERS, selector=compile_selector("JMSType = 'T'"))
+    other = connection.poller(ORDERS, selector=compile_selector("JMSType = 'T'"))
+    for number in range(1000):
+        connection.send(ORDERS, [text(str(number), type="T")])
+        connection.settle([Settlement(take(selecting, number))])
+    assert other.take(1, 0) is None
+    assert len(selecting.channel.waiting) < 100
+
+
+def test_a_poller_with_a_selector_ignores_what_another_has_taken(
+    connection: MemoryConnection, text: Text
+) -> None:
+    connection.send(ORDERS, [text("1"), text("2")])
+    selecting = connection.poller(ORDERS, selector=compile_selector("JMSPriority = 4"))
+    claim = take(connection.poller(ORDERS))
+    take(selecting, 1)
+    assert selecting.take(1, 2) is None
+    connection.settle([Settlement(claim, give_back=True, delivery_count=1)])
+    assert take(selecting, 3).delivery_count == 1
+
+
+@pytest.mark.parametrize("by", ["a message", "a returned message", "the close"])
+def test_waiting_in_one_thread_ends_from_another(provider: MemoryProvider, text: Text, by: str) -> None:
+    waiting, other = provider.connect(), provider.connect()
+    other.send(ORDERS, [text("1")])
+    claim = take(other.poller(ORDERS))
+    assert waiting.poller(ORDERS).take(1, 0) is None
+    with ThreadPoolExecutor(1) as threads:
+        begun = time.monotonic()
+        ended = threads.submit(waiting.wait, 30)
+        time.sleep(0.05)
+        assert not ended.done()
+        if by == "a message":
+            other.send(ORDERS, [text("2")])
+        elif by == "a returned message":
+            other.settle([Settlement(claim, give_back=True, delivery_count=1)])
+        else:
+            waiting.close()
+        ended.result(timeout=20)
+        assert time.monotonic() - begun < 20
+
+
+def test_a_message_for_another_destination_does_not_end_the_waiting(
+    provider: MemoryProvider, text: Text
+) -> None:
+    waiting, other = provider.connect(), provider.connect()
+    assert waiting.poller(ORDERS).take(1, 0) is None
+    other.send(BILLS, [text("1")])
+    begun = time.monotonic()
+    waiting.wait(0.1)
+    assert time.monotonic() - begun >= 0.1
+
+
+@pytest.mark.parametrize("source", [ORDERS, AUDIT])
+def test_a_message_delivered_too_often_is_put_aside(source: object, text: Text) -> None:
+    connection = MemoryProvider(redelivery_limit=3).connect()
+    poller = connection.poller(source)  # type: ignore[arg-type]
+    connection.send(PRICES if source is AUDIT else ORDERS, [text("1")])
+    for count in range(3):
+        connection.settle([Settlement(take(poller, count), give_back=True, delivery_count=count + 1)])
+    assert poller.take(1, 3) is None
+    (info,) = connection.destinations()
+    assert (info.waiting, info.in_progress, info.error) == (0, 0, 1)
+
+
+def test_a_message_recovered_from_error_is_new_and_one_rejected_is_gone(text: Text) -> None:
+    connection = MemoryProvider(redelivery_limit=1).connect()
+    connection.send(ORDERS, [text("1"), text("2")])
+    poller = connection.poller(ORDERS)
+    connection.settle(
+        [Settlement(take(poller, n), give_back=True, delivery_count=1) for n in range(2)],
+    )
+    assert poller.take(1, 2) is None
+    recover = connection.poller(parse_destination("orders~RECOVER-ERROR"))
+    connection.settle([Settlement(take(recover, 3))])
+    assert bodies(connection) == ["1"]
+    reject = connection.poller(parse_destination("orders~REJECT-ERROR"))
+    connection.settle([Settlement(take(reject, 4))])
+    assert bodies(connection, "orders~RECOVER-ERROR") == []
+    claim = take(poller, 5)
+    assert (claim.delivery_count, claim.destination) == (0, ORDERS)
+
+
+def test_only_the_connections_of_its_origin_take_from_a_temporary_queue(
+    provider: MemoryProvider, text: Text
+) -> None:
+    own, same, other = (provider.connect(origin=origin) for origin in ("a", "a", "b"))
+    queue = own.temporary("queue")
+    other.send(queue, [text("1")])
+    with pytest.raises(DestinationError, match="only the connection that made it"):
+        other.poller(queue)
+    same.settle([Settlement(take(same.poller(queue)))])
+
+
+def test_who_polls_a_temporary_queue_that_has_ended_is_told_so(connection: MemoryConnection) -> None:
+    queue = connection.temporary("queue")
+    poller = connection.poller(queue)
+    connection.delete_temporary(queue)
+    with pytest.raises(ProviderError, match="has ended"):
+        poller.take(1, 0)
+
+
+def test_what_is_claimed_of_a_subscription_that_ended_can_still_be_settled(
+    connection: MemoryConnection, text: Text
+) -> None:
+    poller = connection.poller(TopicSubscription(PRICES))
+    connection.send(PRICES, [text("1"), text("2"), text("3")])
+    copied, returned = take(poller, 0), take(poller, 1)
+    poller.close()
+    connection.settle([Settlement(copied, copy_to=BILLS), Settlement(returned, give_back=True)])
+    assert bodies(connection, "bills") == ["1"]
+    assert connection.subscriptions() == []
+
+
+def test_a_subscription_with_an_unacknowledged_message_is_not_made_anew(
+    connection: MemoryConnection, text: Text
+) -> None:
+    poller = connection.poller(AUDIT)
+    connection.send(PRICES, [text("1"), text("2")])
+    claim = take(poller)
+    poller.close()
+    wanted = TopicSubscription(PRICES, "audit", durable=True, shared=True, selector="JMSPriority > 4")
+    with pytest.raises(SubscriptionError, match=r"1 messages .* not acknowledged"):
+        connection.poller(wanted)
+    connection.settle([Settlement(claim)])
+    connection.poller(wanted)
+
+
+def test_a_backlog_that_is_lost_is_warned_about(
+    connection: MemoryConnection, text: Text, caplog: pytest.LogCaptureFixture
+) -> None:
+    connection.poller(AUDIT).close()
+    connection.send(PRICES, [text("1"), text("2")])
+    with caplog.at_level(logging.WARNING, "connector.memory"):
+        connection.poller(TopicSubscription(PRICES, "audit", durable=True, shared=True, selector="TRUE"))
+    assert "its 2 waiting messages are lost" in caplog.text
+
+
+def test_two_subscriptions_of_one_topic_never_share_a_duplicate_key(
+    connection: MemoryConnection, text: Text
+) -> None:
+    names = ["a", "b", "a|b", "a\nb"]
+    pollers = [
+        connection.poller(TopicSubscription(PRICES, name, durable=True, shared=True)) for name in names
+    ]
+    connection.send(PRICES, [text("1")])
+    keys = {take(poller, number).duplicate_key for number, poller in enumerate(pollers)}
+    assert len(keys) == len(names)
+    assert not any("\n" in key for key in keys)
+
+
+@pytest.mark.parametrize(
+    ("source", "in_progress"),
+    [
+        (PRICES, None),
+        (parse_destination("orders~PROCESSING"), None),
+        (parse_destination("orders~EXPIRED"), IN_PROGRESS),
+        (ORDERS, PRICES),
+        (AUDIT, IN_PROGRESS),
+    ],
+)
+def test_what_cannot_be_polled_is_refused(
+    connection: MemoryConnection, source: object, in_progress: object
+) -> None:
+    with pytest.raises(CapabilityError):
+        connection.poller(source, in_progress)  # type: ignore[arg-type]
+    assert connection.subscriptions() == []
