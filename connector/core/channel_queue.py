@@ -13,6 +13,7 @@ from connector.errors import UnknownDestination
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Claim, Poller
+from connector.messaging.selector import Selector
 
 
 class QueueChannel(Channel):
@@ -92,7 +93,9 @@ class QueueChannel(Channel):
             self._poller = None
         if self._poller is None:
             self._rejected = 0
-            selector = _Wanted(self) if self._store.capabilities.selectors else None
+            selector = None
+            if self._store.capabilities.selectors:  # what no receiver wants is then not even taken
+                selector = Selector("", frozenset(), self._is_wanted)
             self._poller = self._store.poller(self.destination, selector)
         return self._poller
 
@@ -126,18 +129,6 @@ class QueueChannel(Channel):
         self._delivered.give_back()
         if self._poller is not None:
             self._poller.close()
-
-
-class _Wanted:
-    """The receivers of a queue as a selector: a message that none of them wants is not even taken."""
-
-    text = ""
-
-    def __init__(self, channel: QueueChannel) -> None:
-        self._channel = channel
-
-    def matches(self, message: Message) -> bool:
-        return self._channel._is_wanted(message)
 
 
 def _not_taken() -> NoReturn:

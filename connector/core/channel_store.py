@@ -7,13 +7,12 @@ sender that waits for room never keeps a receiver from acknowledging, which is w
 
 from __future__ import annotations
 
-import logging
 import threading
-import time
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from connector.core.channel_receiver import Reference
+from connector.core.takeover import Schedule, take_over
 from connector.errors import SessionStateError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
@@ -28,9 +27,7 @@ from connector.messaging.provider import (
 )
 from connector.messaging.selector import Selector
 
-_log = logging.getLogger("connector.channel")
 _MAX_BODY: Final = 1 << 40
-_TAKE_OVER_INTERVAL: Final = 10.0
 
 
 class ChannelStore:
@@ -57,7 +54,7 @@ class ChannelStore:
         self._loader = self._taker.access().open()
         self._taken = 0
         self._transactions = 0
-        self._looked = 0.0
+        self._schedule = Schedule()
         self._closed = False
 
     # -- not in the channel -> NEW, NOT_COMMITTED ----------------------------------------------------
@@ -181,31 +178,17 @@ class ChannelStore:
     def take_over(self, *, at_start: bool = False) -> int:
         """What processes that died had been delivered is NEW again, flagged as redelivered; how many.
 
-        What an adapter left is its own affair: only its instances know its settings.
-
         Raises:
             ProviderError: a commit of the dead cannot be finished.
         """
-        found = 0
         with self.lock:
-            self._looked = time.monotonic()
-            for leftover in self._taker.leftovers(None, at_start=at_start):
-                if leftover.application:
-                    leftover.release()
-                    continue
-                claims = list(leftover.claims)
-                self.give_back((claim, claim.delivery_count + 1) for claim in claims)
-                leftover.forget()
-                found += len(claims)
-        if found:
-            _log.info("%d messages of processes that have died are delivered again", found)
-        return found
+            self.check_open()
+            return take_over(self._taker, at_start=at_start)
 
     def take_over_now_and_then(self) -> None:
         """:meth:`take_over`, every 10 seconds at most."""
-        with self.lock:
-            if time.monotonic() - self._looked >= _TAKE_OVER_INTERVAL:
-                self.take_over()
+        if self._schedule.is_due():
+            self.take_over()
 
     def close(self) -> None:
         """Ends both connections. Repeatable."""
