@@ -57,10 +57,7 @@ def _parts(text: str, escape: str | None) -> list[object]:
         if character == escape:
             escaped = next(characters, "")
             if escaped == "" or escaped not in ("%", "_", escape):
-                where = f"before {escaped!r}" if escaped else "at the end"
-                raise ValueError(
-                    f"the escape character {escape!r} {where}, expected '%', '_' or itself after it"
-                )
+                raise ValueError(f"{escape!r} before {escaped!r}" if escaped else f"{escape!r} at the end")
             parts.append(escaped)
         elif character == "%":
             if not parts or parts[-1] is not _ANY_TEXT:

@@ -23,6 +23,7 @@ Number = int | float | None
 
 _SIGN_BIT = 1 << 63
 _LONG = 1 << 64
+_PLAIN = frozenset({int, float})
 
 
 def _long(number: int) -> int:
@@ -32,21 +33,29 @@ def _long(number: int) -> int:
 
 
 def _is_number(value: Value) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _arithmetic(
     exact: Callable[[int, int], int | None], approximate: Callable[[float, float], float]
 ) -> Callable[[Value, Value], Number]:
-    def calculate(left: Value, right: Value) -> Number:
+    def calculate(left: Any, right: Any) -> Number:
         if type(left) is int and type(right) is int:
             number = exact(left, right)
-            return number if number is None else _long(number)
-        if not _is_number(left) or not _is_number(right):
-            return None
-        return approximate(float(left), float(right))
+            if number is None or -_SIGN_BIT <= number < _SIGN_BIT:
+                return number
+            return _long(number)
+        if type(left) in _PLAIN and type(right) in _PLAIN:
+            return approximate(left, right)
+        if _is_number(left) and _is_number(right):  # subclasses, such as an IntEnum
+            return calculate(_plain(left), _plain(right))
+        return None
 
     return calculate
+
+
+def _plain(number: int | float) -> int | float:
+    return float(number) if isinstance(number, float) else int(number)
 
 
 def _divide_exactly(left: int, right: int) -> int | None:

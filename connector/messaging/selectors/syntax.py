@@ -152,6 +152,10 @@ def _hint(found: str, accepted: set[str]) -> str:
     return {'"': " (strings stand in single quotes)", "!": " (unequal is written <>)"}.get(found, "")
 
 
+# These look at a token as soon as it is read, so that a wrong one is what an error is about, and not what
+# happens to follow it.
+
+
 def _name(token: Token) -> Token:
     """Tells keywords from names."""
     if token.isascii():
@@ -163,6 +167,18 @@ def _name(token: Token) -> Token:
         _fail(
             f"{token[wrong]!r}", "a letter, digit, '_' or '$'" if wrong else "a value", _start(token) + wrong
         )
+    try:
+        kind_of(token)
+    except ValueError as error:
+        _fail(_shown(token), str(error), _start(token))
+    return token
+
+
+def _number(token: Token) -> Token:
+    try:
+        parse_number(token)
+    except ValueError as error:
+        _fail(_shown(token), str(error), _start(token))
     return token
 
 
@@ -211,10 +227,7 @@ class _Builder(Transformer[Token, Node]):
     """Makes nodes, innermost first, while the parser reads."""
 
     def number(self, token: Token) -> Node:
-        try:
-            return Literal(_start(token), parse_number(token))
-        except ValueError as error:
-            _fail(_shown(token), str(error), _start(token))
+        return Literal(_start(token), parse_number(token))
 
     def string(self, token: Token) -> Node:
         return Literal(_start(token), parse_string(token))
@@ -223,10 +236,7 @@ class _Builder(Transformer[Token, Node]):
         return Literal(_start(token), token.type == "TRUE")
 
     def identifier(self, token: Token) -> Node:
-        try:
-            return Identifier(_start(token), str(token), kind_of(token))
-        except ValueError as error:
-            _fail(_shown(token), str(error), _start(token))
+        return Identifier(_start(token), str(token), kind_of(token))
 
     def sign(self, token: Token, operand: Node) -> Node:
         if isinstance(operand, Literal) and operand.kind is Kind.NUMBER:
@@ -277,14 +287,11 @@ class _Builder(Transformer[Token, Node]):
         escape = parse_string(more[1]) if more else None
         if escape is not None and len(escape) != 1:
             _fail(_shown(more[1]), "a string of one character after ESCAPE", _start(more[1]))
+        identifier = _identified(operand, "LIKE")
         try:
-            node = Like(
-                operand.position, _identified(operand, "LIKE"), like_pattern(parse_string(pattern), escape)
-            )
+            node = Like(operand.position, identifier, like_pattern(parse_string(pattern), escape))
         except ValueError as error:
-            raise SelectorError(
-                f"found {error}, in the pattern at character {_start(pattern) + 1}", _start(pattern) + 1
-            ) from None
+            _fail(f"{error} of {_shown(pattern)}", f"'%', '_' or {escape!r} after it", _start(pattern))
         return Not(operand.position, node) if negated else node
 
     def missing(self, operand: Node, *rest: Token) -> Node:
@@ -322,5 +329,5 @@ def _parser() -> Lark:
         lexer="basic",
         transformer=_Builder(),
         postlex=_NestingGuard(),
-        lexer_callbacks={"NAME": _name, "STRING": _string},
+        lexer_callbacks={"NAME": _name, "NUMBER": _number, "STRING": _string},
     )
