@@ -20,8 +20,13 @@ SUBSCRIPTIONS = ("audit", "books")
 NO_FAULT = ""
 CONSUMING = ("claim", "settle.record", "settle.committing", "settle.move", "settle.finished")
 """Steps of a consumer: claim, acknowledge, commit, roll-forward."""
+ACKNOWLEDGING = ("claim", "settle.move", "settle.finished")
+"""Steps of a consumer that acknowledges one message: one rename, without a record."""
 SENDING = ("settle.record", "settle.committing", "settle.move", "settle.finished")
 """Steps of a sender of a batch; a single message is one rename."""
+
+FANNING = ("fanout.link", *SENDING)
+"""Steps of a sender to a topic: its links are made one by one, and shown by one commit."""
 
 
 @dataclass
@@ -120,7 +125,8 @@ class Torture:
         running = []
         for _ in range(chance.randint(1, 2)):
             destination = chance.choice([QUEUE, TOPIC]) if self.topics else QUEUE
-            running.append(self.send(destination, *self._options(60), fault=self._fault(SENDING)))
+            places = FANNING if destination == TOPIC else SENDING
+            running.append(self.send(destination, *self._options(60), fault=self._fault(places)))
         for _ in range(chance.randint(1, 3)):
             source = chance.choice(["orders", *SUBSCRIPTIONS]) if self.topics else "orders"
             give_back = ("--give-back", chance.choice([0, 0.2]), "--patience", 0.3)
