@@ -1,14 +1,15 @@
 """Messages and their states at one provider: what the channels of a process stand on (seed 001, 2 to 4).
 
 The *channel state* of the source is the connection that takes and settles, its *message store* the access
-that prepares and loads; whether they are reliable is the provider's word. Two connections are used, so that a
-sender that waits for room never keeps a receiver from acknowledging, which is what makes room (3.1).
+that prepares and loads; whether they are reliable is the provider's word. A provider that is not may make a
+sender wait for room (3.1): no lock is held then that an acknowledgement needs, since that is what makes room.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from typing import Final
 
 from connector.core.channel_receiver import Reference
@@ -18,7 +19,6 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.provider import (
     Claim,
-    MessageAccess,
     Poller,
     Prepared,
     Provider,
@@ -44,16 +44,19 @@ class ChannelStore:
 
     def __init__(self, provider: Provider, client_id: str = "") -> None:
         self.capabilities = provider.capabilities
+        self.is_reliable: Final = provider.capabilities.reliable
         self.client_id = client_id
         self.lock: Final = threading.RLock()
         """Guards the taking connection and all that channels know of their deliveries. Never held while a
         receiver handles a message, and never while a sender waits."""
-        self._sending: Final = threading.RLock()
+        self._sending: Final = threading.Lock()
+        self._preparing: Final = threading.Lock()
         self._taker = provider.connect(client_id=client_id) if client_id else provider.connect()
         self._sender = provider.connect()
         self._loader = self._taker.access().open()
+        self._preparer = self._taker.access().open()
         self._taken = 0
-        self._transactions = 0
+        self._prepared = 0
         self._schedule = Schedule()
         self._closed = False
 
@@ -65,24 +68,45 @@ class ChannelStore:
         Raises:
             ProviderError: nothing was sent.
         """
-        with self._sending:
-            self.check_open()
-            self._sender.send(destination, [message])
+        if self.is_reliable:
+            with self._sending:
+                self.check_open()
+                self._sender.send(destination, [message])
+        else:  # it may have to wait for room: the room of what this process has claimed does not count then
+            self.commit([], [self.prepare(destination, message)])
 
-    def begin(self) -> tuple[int, MessageAccess]:
-        """The number of a new transaction, and what makes its messages NOT_COMMITTED.
+    def prepare(self, destination: Destination, message: Message) -> Prepared:
+        """A message is NOT_COMMITTED.
 
-        Each has one of its own, so that none waits while another waits for room.
+        Raises:
+            ProviderError: it cannot be written.
         """
         with self.lock:
             self.check_open()
-            self._transactions += 1
-            return self._transactions, self._taker.access().open()
+            self._prepared += 1
+            key = f"channel|{self._prepared}"
+        with self._preparing:
+            return self._preparer.prepare(destination, message, key)
+
+    def sync(self) -> None:
+        """Makes what was prepared durable, before it is committed; where nothing is durable, nothing.
+
+        Raises:
+            ProviderError: it cannot.
+        """
+        if self.is_reliable:
+            with self._preparing:
+                self._preparer.sync()
 
     def discard(self, prepared: Sequence[Prepared]) -> None:
-        """NOT_COMMITTED messages are no more."""
-        with self.lock:
-            self._taker.settle([], discards=prepared)
+        """NOT_COMMITTED messages are no more.
+
+        Raises:
+            ProviderError: they cannot be removed.
+        """
+        with self._preparing if self.is_reliable else nullcontext():
+            for one in prepared:
+                self._preparer.discard(one)
 
     def commit(self, acknowledged: Iterable[Claim], prepared: Sequence[Prepared]) -> None:
         """DELIVERED ones are gone and NOT_COMMITTED ones are NEW, all of them or none.

@@ -32,7 +32,6 @@ class ChannelTransaction:
 
     def __init__(self, store: ChannelStore) -> None:
         self._store: Final = store
-        self._number, self._preparer = store.begin()
         self._sent: list[_Sent] = []
         self._logged: list[tuple[Deliveries, Delivery]] = []
         self._deliver: dict[Destination, Callable[[], None]] = {}
@@ -51,7 +50,7 @@ class ChannelTransaction:
             ProviderError: the message cannot be written.
         """
         self._check()
-        prepared = self._preparer.prepare(destination, message, f"{self._number}|{len(self._sent)}")
+        prepared = self._store.prepare(destination, message)
         self._sent.append(_Sent(prepared, destination, message))
         self._deliver[destination] = deliver
 
@@ -79,7 +78,7 @@ class ChannelTransaction:
         """
         self._check()
         if self._sent:
-            self._preparer.sync()
+            self._store.sync()
         with self._store.lock:
             lost = [delivery for _, delivery in self._logged if delivery.fate is Fate.LOST]
             if lost:

@@ -61,6 +61,7 @@ class Channels:
         Raises:
             SessionStateError: the channels are closed.
         """
+        self._store.check_open()
         return ChannelTransaction(self._store)
 
     def take_over(self) -> int:

@@ -164,6 +164,19 @@ def test_3_1_a_sender_waits_for_room_until_a_receiver_acknowledges() -> None:
         assert [body[0] for body in receiver.bodies] == ["x", "y"]
 
 
+def test_3_1_a_receiver_that_passes_messages_on_does_not_wait_for_the_room_that_it_holds() -> None:
+    with a_world("memory") as world:
+        world.provider = MemoryProvider(max_bytes=10_000, send_timeout=5)
+        channels = world.open()
+        first, second = channels.queue("first"), channels.queue("second")
+        for body in "xyz":
+            second.handle(world.message(body * 1000))
+        first.add_receiver(second)
+        assert first.handle(world.message("m" * 3000)) is True
+        assert [body[0] for body in texts(second.browse())] == ["x", "y", "z", "m"]
+        assert first.browse() == []
+
+
 def test_3_1_a_sender_waits_no_longer_than_it_was_told_to() -> None:
     with a_world("memory") as world:
         world.provider = MemoryProvider(max_bytes=10_000, send_timeout=0.05)

@@ -264,3 +264,13 @@ def test_5_1_1_every_message_belongs_to_its_own_transaction(world: World) -> Non
     assert texts(queue.messages(NOT_COMMITTED)) == ["2"]
     second.commit()
     assert texts(queue.messages(NEW)) == ["2"]
+
+
+def test_transactions_do_not_mix_up_headers_that_are_too_long_for_a_name(world: World) -> None:
+    channels = world.open()
+    queue = channels.queue("orders")
+    correlations = [letter * 300 for letter in "abc"]
+    for correlation in correlations:
+        with channels.transaction() as transaction:
+            queue.handle(world.message("1", correlation_id=correlation), transaction)
+    assert [message.correlation_id for message in queue.browse()] == correlations
