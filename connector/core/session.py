@@ -18,7 +18,6 @@ from connector.core.inbox import Inbox, Owner
 from connector.core.ledger import Delivery
 from connector.core.producer import SessionProducer, as_destination
 from connector.core.subscriptions import check
-from connector.core.transacted import TransactedSession as TransactedSession
 from connector.core.transaction import Transaction
 from connector.core.turn import Turn
 from connector.errors import CapabilityError, SessionStateError

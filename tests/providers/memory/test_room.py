@@ -9,8 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from connector.core.transacted import TransactedSession
+from connector.core.connection import MessagingConnection
 from connector.errors import ProviderError
+from connector.messaging.client import AcknowledgeMode
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Settlement, TopicSubscription
@@ -95,8 +96,8 @@ def test_a_sender_that_waits_ends_with_its_connection(text: Text) -> None:
 def test_who_passes_messages_on_does_not_wait_for_itself(small: MemoryProvider, text: Text) -> None:
     connection = small.connect()
     connection.send(ORDERS, [text(BIG)])
-    with TransactedSession(connection) as session:
-        got = session.receive(ORDERS)
+    with MessagingConnection(small) as messaging, messaging.session(AcknowledgeMode.TRANSACTED) as session:
+        got = session.consumer(ORDERS).receive_nowait()
         assert got is not None
         session.send(BILLS, got)
     assert [message.body for message in connection.browse(BILLS)] == [BIG.encode()]
@@ -187,15 +188,14 @@ def test_senders_and_transacted_consumers_in_threads_never_wait_for_each_other_f
             connection.send(ORDERS, [text(f"{number}".ljust(3_000))])
 
     def pass_on() -> None:
-        connection = provider.connect()
-        session = TransactedSession(connection)
-        while not enough.is_set():
-            got = session.receive(ORDERS)
-            if got is None:
-                connection.wait(0.05)
-                continue
-            session.send(BILLS, got)
-            session.commit()
+        with MessagingConnection(provider) as messaging:
+            session = messaging.session(AcknowledgeMode.TRANSACTED)
+            orders = session.consumer(ORDERS)
+            while not enough.is_set():
+                got = orders.receive(timeout=0.05)
+                if got is not None:
+                    session.send(BILLS, got)
+                    session.commit()
 
     def consume() -> None:
         connection = provider.connect()

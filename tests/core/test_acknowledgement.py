@@ -1,0 +1,234 @@
+"""When a delivered message is gone, in each acknowledge mode (seed 002)."""
+
+from __future__ import annotations
+
+import pytest
+
+from connector.core.connection import MessagingConnection
+from connector.core.session import Session
+from connector.errors import ClaimLost, ProviderError, SessionStateError
+from connector.messaging import AcknowledgeMode, ReceivedMessage
+from tests.core.conftest import Connect, Watched
+
+AUTO, DUPS_OK, CLIENT, INDIVIDUAL, TRANSACTED = AcknowledgeMode
+EXPLICIT = (CLIENT, INDIVIDUAL)
+
+
+def fill(connection: MessagingConnection, *bodies: str) -> None:
+    with connection.session() as session:
+        session.send_many("orders", list(bodies))
+
+
+def rest(connection: MessagingConnection) -> list[tuple[str, int]]:
+    """Bodies and delivery counts of what is still there, taken away."""
+    with connection.session() as session:
+        return [(m.value, m.delivery_count) for m in session.consumer("orders").messages(0)]
+
+
+def take(session: Session, number: int) -> list[ReceivedMessage]:
+    consumer = session.consumer("orders")
+    found = [consumer.receive_nowait() for _ in range(number)]
+    return [message for message in found if message is not None]
+
+
+# -- AUTO ------------------------------------------------------------------------------------------
+
+
+def test_auto_acknowledges_each_message_as_receive_returns(connection: MessagingConnection) -> None:
+    fill(connection, "1", "2")
+    session = connection.session(AUTO)
+    take(session, 1)
+    assert [m.value for m in session.browser("orders")] == ["2"]
+    session.close()
+    assert rest(connection) == [("2", 1)]
+
+
+def test_auto_does_not_deliver_again_after_recover(connection: MessagingConnection) -> None:
+    fill(connection, "1")
+    session = connection.session(AUTO)
+    take(session, 1)
+    session.recover()
+    assert rest(connection) == []
+
+
+# -- DUPS_OK ---------------------------------------------------------------------------------------
+
+
+def test_dups_ok_acknowledges_later_than_receive_returns(connection: MessagingConnection) -> None:
+    fill(connection, "1")
+    session = connection.session(DUPS_OK)
+    take(session, 1)
+    assert [m.value for m in session.browser("orders")] == ["1"]
+
+
+def test_dups_ok_has_acknowledged_everything_when_the_session_is_closed(
+    connection: MessagingConnection,
+) -> None:
+    fill(connection, "1", "2")
+    with connection.session(DUPS_OK) as session:
+        take(session, 2)
+    assert rest(connection) == []
+
+
+def test_dups_ok_acknowledges_many_at_a_time(connection: MessagingConnection) -> None:
+    fill(connection, *map(str, range(100)))
+    session = connection.session(DUPS_OK)
+    take(session, 100)
+    assert 0 < len(list(session.browser("orders"))) < 100
+
+
+def test_dups_ok_acknowledges_after_a_while_of_waiting(connection: MessagingConnection) -> None:
+    fill(connection, "1")
+    session = connection.session(DUPS_OK)
+    consumer = session.consumer("orders")
+    assert consumer.receive_nowait() is not None
+    assert consumer.receive(timeout=1.2) is None
+    assert list(session.browser("orders")) == []
+
+
+def test_dups_ok_delivers_again_after_recover(connection: MessagingConnection) -> None:
+    fill(connection, "1", "2")
+    session = connection.session(DUPS_OK)
+    take(session, 1)
+    session.recover()
+    assert [(m.value, m.redelivered) for m in take(session, 2)] == [("1", True), ("2", False)]
+
+
+def test_dups_ok_acknowledges_nothing_that_recover_has_given_back(connection: MessagingConnection) -> None:
+    fill(connection, "1")
+    session = connection.session(DUPS_OK)
+    take(session, 1)
+    session.recover()
+    session.close()
+    assert rest(connection) == [("1", 2)]
+
+
+# -- CLIENT and INDIVIDUAL -------------------------------------------------------------------------
+
+
+def test_client_acknowledges_all_that_the_session_has_delivered_so_far(
+    connection: MessagingConnection,
+) -> None:
+    fill(connection, "1", "2", "3", "4")
+    session = connection.session(CLIENT)
+    first, *_ = take(session, 3)
+    first.acknowledge()
+    session.close()
+    assert rest(connection) == [("4", 1)]
+
+
+def test_client_acknowledges_across_the_consumers_of_the_session(connection: MessagingConnection) -> None:
+    with connection.session() as sender:
+        sender.send("orders", "1")
+        sender.send("bills", "2")
+    session = connection.session(CLIENT)
+    assert session.consumer("orders").receive_nowait() is not None
+    bill = session.consumer("bills").receive_nowait()
+    assert bill is not None
+    bill.acknowledge()
+    session.close()
+    assert rest(connection) == []
+
+
+def test_individual_acknowledges_that_message_only(connection: MessagingConnection) -> None:
+    fill(connection, "1", "2", "3")
+    session = connection.session(INDIVIDUAL)
+    _, second, _ = take(session, 3)
+    second.acknowledge()
+    session.close()
+    assert rest(connection) == [("1", 2), ("3", 2)]
+
+
+@pytest.mark.parametrize("mode", EXPLICIT)
+def test_what_is_not_acknowledged_comes_again_after_close_flagged(
+    connection: MessagingConnection, mode: AcknowledgeMode
+) -> None:
+    fill(connection, "1")
+    with connection.session(mode) as session:
+        (message,) = take(session, 1)
+        assert not message.redelivered
+    (again,) = take(connection.session(mode), 1)
+    assert (again.redelivered, again.delivery_count) == (True, 2)
+    assert again.message_id == message.message_id
+
+
+@pytest.mark.parametrize("mode", EXPLICIT)
+def test_recover_begins_again_with_the_oldest(connection: MessagingConnection, mode: AcknowledgeMode) -> None:
+    fill(connection, "1", "2", "3")
+    session = connection.session(mode)
+    take(session, 2)
+    session.recover()
+    assert [(m.value, m.delivery_count) for m in take(session, 3)] == [("1", 2), ("2", 2), ("3", 1)]
+
+
+@pytest.mark.parametrize("mode", EXPLICIT)
+def test_acknowledging_twice_does_nothing_more(
+    connection: MessagingConnection, mode: AcknowledgeMode
+) -> None:
+    fill(connection, "1", "2")
+    session = connection.session(mode)
+    (first,) = take(session, 1)
+    first.acknowledge()
+    take(session, 1)
+    first.acknowledge()
+    session.close()
+    assert rest(connection) == [("2", 2)]
+
+
+@pytest.mark.parametrize("mode", EXPLICIT)
+def test_what_recover_has_given_back_cannot_be_acknowledged_any_more(
+    connection: MessagingConnection, mode: AcknowledgeMode
+) -> None:
+    fill(connection, "1")
+    session = connection.session(mode)
+    (message,) = take(session, 1)
+    session.recover()
+    with pytest.raises(ClaimLost, match="comes again"):
+        message.acknowledge()
+    assert rest(connection) == [("1", 2)]
+
+
+@pytest.mark.parametrize("mode", EXPLICIT)
+def test_a_late_acknowledgement_fails_and_touches_nothing(
+    connect: Connect, provider: Watched, mode: AcknowledgeMode
+) -> None:
+    fill(connect(), "1")
+    session = connect().session(mode)
+    (message,) = take(session, 1)
+    provider.kill_latest()
+    neighbour = connect()
+    (theirs,) = take(neighbour.session(mode), 1)
+    with pytest.raises(ProviderError):
+        message.acknowledge()
+    theirs.acknowledge()
+    assert theirs.delivery_count == 2
+
+
+@pytest.mark.parametrize("mode", [AUTO, DUPS_OK, TRANSACTED])
+def test_acknowledge_does_nothing_in_the_other_modes(
+    connection: MessagingConnection, mode: AcknowledgeMode
+) -> None:
+    fill(connection, "1", "2")
+    session = connection.session(mode)
+    before = take(session, 1)
+    there = len(list(session.browser("orders")))
+    before[0].acknowledge()
+    assert len(list(session.browser("orders"))) == there
+
+
+@pytest.mark.parametrize("mode", list(AcknowledgeMode))
+def test_acknowledge_after_close_is_an_error(connection: MessagingConnection, mode: AcknowledgeMode) -> None:
+    fill(connection, "1")
+    session = connection.session(mode)
+    (message,) = take(session, 1)
+    session.close()
+    with pytest.raises(SessionStateError, match="closed"):
+        message.acknowledge()
+
+
+@pytest.mark.parametrize("mode", list(AcknowledgeMode))
+def test_messages_come_by_priority_then_age(connection: MessagingConnection, mode: AcknowledgeMode) -> None:
+    with connection.session() as session:
+        for body, priority in (("a", 4), ("b", 9), ("c", 4), ("d", 0), ("e", 9)):
+            session.producer("orders", priority=priority).send(body)
+    assert [m.value for m in take(connection.session(mode), 5)] == ["b", "e", "a", "c", "d"]

@@ -1,0 +1,254 @@
+"""Listeners: one thread a session, and what becomes of a message whose listener raises."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from connector.core.connection import MessagingConnection
+from connector.errors import SessionStateError
+from connector.messaging import AcknowledgeMode, ReceivedMessage
+
+AUTO, DUPS_OK, CLIENT, INDIVIDUAL, TRANSACTED = AcknowledgeMode
+
+
+def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come true in time"
+        time.sleep(0.005)
+
+
+def fill(connection: MessagingConnection, *bodies: str) -> None:
+    with connection.session() as session:
+        session.send_many("orders", list(bodies))
+
+
+def left(connection: MessagingConnection) -> int:
+    with connection.session() as session:
+        session.consumer("orders").close()
+        return len(list(session.browser("orders")))
+
+
+@pytest.mark.parametrize("mode", [AUTO, DUPS_OK])
+def test_a_message_is_gone_after_its_listener_has_returned(
+    connection: MessagingConnection, mode: AcknowledgeMode
+) -> None:
+    seen: list[str] = []
+    session = connection.session(mode)
+    session.consumer("orders").listen(lambda message: seen.append(message.value))
+    fill(connection, "1", "2", "3")
+    until(lambda: len(seen) == 3)
+    session.close()
+    assert seen == ["1", "2", "3"]
+    assert left(connection) == 0
+
+
+def test_auto_acknowledges_after_the_listener_not_before(connection: MessagingConnection) -> None:
+    fill(connection, "1")
+    there: list[int] = []
+    session = connection.session(AUTO)
+    session.consumer("orders").listen(lambda message: there.append(left(connection)))
+    until(lambda: there != [])
+    until(lambda: left(connection) == 0)
+    assert there == [1]
+
+
+@pytest.mark.parametrize("mode", [AUTO, DUPS_OK, CLIENT, INDIVIDUAL])
+def test_a_message_whose_listener_raises_comes_again_with_its_count_one_more(
+    connection: MessagingConnection, mode: AcknowledgeMode
+) -> None:
+    fill(connection, "1")
+    counts: list[int] = []
+
+    def fails_twice(message: ReceivedMessage) -> None:
+        counts.append(message.delivery_count)
+        if len(counts) < 3:
+            raise ValueError("not yet")
+        message.acknowledge()
+
+    errors: list[Exception] = []
+    connection.exception_listener = errors.append
+    session = connection.session(mode)
+    session.consumer("orders").listen(fails_twice)
+    until(lambda: len(counts) == 3)
+    session.close()
+    assert counts == [1, 2, 3]
+    assert [str(error) for error in errors] == ["not yet", "not yet"]
+    assert left(connection) == 0
+
+
+def test_a_listener_that_raises_rolls_its_transaction_back(connection: MessagingConnection) -> None:
+    fill(connection, "1")
+    connection.exception_listener = lambda error: None
+    session = connection.session(TRANSACTED)
+    counts: list[int] = []
+
+    def relay(message: ReceivedMessage) -> None:
+        counts.append(message.delivery_count)
+        session.send("bills", f"bill {len(counts)}")
+        if len(counts) == 1:
+            raise ValueError("not yet")
+        session.commit()
+
+    session.consumer("orders").listen(relay)
+    until(lambda: len(counts) == 2)
+    session.close()
+    with connection.session() as other:
+        assert [message.value for message in other.browser("bills")] == ["bill 2"]
+
+
+def test_the_listeners_of_a_session_run_one_at_a_time(connection: MessagingConnection) -> None:
+    running: list[str] = []
+    overlaps: list[bool] = []
+
+    def listener(message: ReceivedMessage) -> None:
+        running.append(message.value)
+        time.sleep(0.01)
+        overlaps.append(len(running) > 1)
+        running.remove(message.value)
+
+    session = connection.session()
+    for queue in ("a", "b"):
+        session.consumer(queue).listen(listener)
+    with connection.session() as sender:
+        for number in range(5):
+            sender.send("a", f"a{number}")
+            sender.send("b", f"b{number}")
+    until(lambda: len(overlaps) == 10)
+    assert not any(overlaps)
+
+
+def test_a_failing_listener_keeps_no_other_from_its_messages(connection: MessagingConnection) -> None:
+    connection.exception_listener = lambda error: None
+    seen: list[str] = []
+
+    def fails(message: ReceivedMessage) -> None:
+        raise ValueError("never")
+
+    session = connection.session()
+    session.consumer("bad").listen(fails)
+    session.consumer("good").listen(lambda message: seen.append(message.value))
+    session.send("bad", "1")
+    session.send_many("good", ["1", "2", "3"])
+    until(lambda: len(seen) == 3)
+
+
+def test_close_waits_for_the_listener_that_runs(connection: MessagingConnection) -> None:
+    fill(connection, "1")
+    begun, ended = threading.Event(), threading.Event()
+
+    def slow(message: ReceivedMessage) -> None:
+        begun.set()
+        time.sleep(0.2)
+        ended.set()
+
+    session = connection.session()
+    session.consumer("orders").listen(slow)
+    assert begun.wait(10)
+    session.close()
+    assert ended.is_set()
+    assert left(connection) == 0
+
+
+def test_after_close_no_listener_is_called(connection: MessagingConnection) -> None:
+    seen: list[str] = []
+    session = connection.session()
+    session.consumer("orders").listen(lambda message: seen.append(message.value))
+    session.close()
+    fill(connection, "1")
+    time.sleep(0.15)
+    assert seen == []
+
+
+def test_a_listener_cannot_close_its_own_session_or_connection(connection: MessagingConnection) -> None:
+    fill(connection, "1")
+    refused: list[Exception] = []
+    session = connection.session()
+
+    def listener(message: ReceivedMessage) -> None:
+        for end in (session.close, connection.close, connection.stop):
+            try:
+                end()
+            except SessionStateError as error:
+                refused.append(error)
+
+    session.consumer("orders").listen(listener)
+    until(lambda: len(refused) == 3)
+
+
+def test_a_listener_may_close_its_own_consumer(connection: MessagingConnection) -> None:
+    fill(connection, "1", "2")
+    seen: list[str] = []
+    session = connection.session()
+    consumer = session.consumer("orders")
+
+    def once(message: ReceivedMessage) -> None:
+        seen.append(message.value)
+        consumer.close()
+
+    consumer.listen(once)
+    until(lambda: seen != [])
+    time.sleep(0.15)
+    session.close()
+    assert seen == ["1"]
+    assert left(connection) == 1
+
+
+def test_a_consumer_with_a_listener_has_no_receive(connection: MessagingConnection) -> None:
+    consumer = connection.session().consumer("orders")
+    consumer.listen(lambda message: None)
+    with pytest.raises(SessionStateError, match="listener"):
+        consumer.receive_nowait()
+
+
+def test_a_consumer_whose_listener_was_taken_off_receives_again(connection: MessagingConnection) -> None:
+    consumer = connection.session().consumer("orders")
+    consumer.listen(lambda message: None)
+    consumer.listen(None)
+    fill(connection, "1")
+    message = consumer.receive(5)
+    assert message is not None
+    assert message.value == "1"
+
+
+def test_stop_waits_for_the_listener_that_runs_and_start_goes_on(connection: MessagingConnection) -> None:
+    fill(connection, "1", "2")
+    seen: list[str] = []
+
+    def slow(message: ReceivedMessage) -> None:
+        time.sleep(0.1)
+        seen.append(message.value)
+
+    connection.session().consumer("orders").listen(slow)
+    until(lambda: seen != [] or left(connection) < 2)
+    connection.stop()
+    stopped_at = list(seen)
+    time.sleep(0.2)
+    assert seen == stopped_at
+    connection.start()
+    until(lambda: seen == ["1", "2"])
+
+
+def test_errors_of_listeners_are_logged_where_nobody_listens_to_them(
+    connection: MessagingConnection, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(message: ReceivedMessage) -> None:
+        raise ValueError("the reason")
+
+    fill(connection, "1")
+    connection.session().consumer("orders").listen(fails)
+    until(lambda: "ValueError: the reason" in caplog.text)
+
+
+def test_other_threads_send_while_a_listener_waits(connection: MessagingConnection) -> None:
+    """The thread of the listeners lets others in at once, not only when its wait is over."""
+    session = connection.session()
+    seen: list[str] = []
+    session.consumer("orders").listen(lambda message: seen.append(message.value))
+    for number in range(10):
+        session.send("orders", str(number))
+    until(lambda: len(seen) == 10)

@@ -1,0 +1,290 @@
+"""Transacted sessions (seed 002; seed 001, 5.1.3): receives and sends stand or fall together."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from connector.core.connection import MessagingConnection
+from connector.core.session import Session
+from connector.errors import CapabilityError, SettlementError, TransactionRolledBack
+from connector.messaging import PERSISTENT, AcknowledgeMode, Message
+from connector.providers.dropbox.connection import DropboxProvider
+from connector.providers.memory.provider import MemoryProvider
+from tests.core.conftest import Connect, Watched
+
+TRANSACTED = AcknowledgeMode.TRANSACTED
+
+
+@pytest.fixture
+def session(connection: MessagingConnection) -> Iterator[Session]:
+    with connection.session(TRANSACTED) as session:
+        yield session
+        session.rollback()
+
+
+def send(connection: MessagingConnection, *bodies: str) -> None:
+    with connection.session() as session:
+        session.send_many("orders", list(bodies))
+
+
+def bodies(connection: MessagingConnection, queue: str) -> list[str]:
+    """What a browser of another session sees; a queue that nobody has made has nothing."""
+    with connection.session() as session:
+        session.consumer(queue).close()
+        return [message.value for message in session.browser(queue)]
+
+
+def test_what_is_sent_is_seen_by_nobody_before_the_commit(
+    connection: MessagingConnection, session: Session
+) -> None:
+    session.send("orders", "1")
+    assert bodies(connection, "orders") == []
+    session.commit()
+    assert bodies(connection, "orders") == ["1"]
+
+
+def test_nothing_sent_to_a_topic_is_forwarded_before_the_commit(
+    connection: MessagingConnection, session: Session
+) -> None:
+    subscriber = connection.session().consumer("topic://prices")
+    session.send("topic://prices", "1")
+    assert subscriber.receive_nowait() is None
+    session.commit()
+    received = subscriber.receive(5)
+    assert received is not None
+    assert received.value == "1"
+
+
+def test_the_id_that_send_returns_is_the_id_that_arrives(session: Session) -> None:
+    identity = session.send("orders", "1")
+    session.commit()
+    received = session.consumer("orders").receive_nowait()
+    assert received is not None
+    assert received.message_id == identity
+
+
+def test_messages_of_one_transaction_arrive_in_the_order_of_sending(session: Session) -> None:
+    for number in range(20):
+        session.send("orders", str(number))
+    session.commit()
+    received = [message.value for message in session.consumer("orders").messages(0)]
+    assert received == [str(number) for number in range(20)]
+
+
+def test_rollback_brings_received_messages_again_flagged_and_drops_sent_ones(
+    connection: MessagingConnection, session: Session
+) -> None:
+    send(connection, "1")
+    consumer = session.consumer("orders")
+    first = consumer.receive_nowait()
+    session.send("bills", "bill")
+    session.rollback()
+    assert first is not None
+    assert not first.redelivered
+    assert bodies(connection, "bills") == []
+    again = consumer.receive_nowait()
+    assert again is not None
+    assert (again.value, again.redelivered, again.delivery_count) == ("1", True, 2)
+
+
+def test_what_is_received_stays_in_the_store_until_the_commit(
+    connection: MessagingConnection, session: Session
+) -> None:
+    send(connection, "1", "2")
+    assert len(list(session.consumer("orders").messages(0))) == 2
+    assert bodies(connection, "orders") == ["1", "2"]
+    session.commit()
+    assert bodies(connection, "orders") == []
+
+
+def test_nobody_else_gets_what_an_open_transaction_has_received(
+    connection: MessagingConnection, session: Session
+) -> None:
+    send(connection, "1")
+    assert session.consumer("orders").receive_nowait() is not None
+    assert connection.session().consumer("orders").receive_nowait() is None
+
+
+def test_a_relay_is_one_commit(connection: MessagingConnection) -> None:
+    send(connection, "1")
+    with connection.session(TRANSACTED) as session:
+        message = session.consumer("orders").receive_nowait()
+        assert message is not None
+        session.send("bills", message.value + " paid")
+    assert bodies(connection, "orders") == []
+    assert bodies(connection, "bills") == ["1 paid"]
+
+
+def test_the_next_transaction_begins_by_itself(connection: MessagingConnection, session: Session) -> None:
+    session.send("orders", "1")
+    session.commit()
+    session.send("orders", "2")
+    session.rollback()
+    session.send("orders", "3")
+    session.commit()
+    assert bodies(connection, "orders") == ["1", "3"]
+
+
+def test_close_rolls_back(connection: MessagingConnection) -> None:
+    send(connection, "1")
+    session = connection.session(TRANSACTED)
+    session.consumer("orders").receive_nowait()
+    session.send("bills", "bill")
+    session.close()
+    assert bodies(connection, "bills") == []
+    again = connection.session().consumer("orders").receive_nowait()
+    assert again is not None
+    assert again.delivery_count == 2
+
+
+def test_leaving_the_block_with_an_exception_rolls_back(connection: MessagingConnection) -> None:
+    send(connection, "1")
+
+    def fails() -> None:
+        with connection.session(TRANSACTED) as session:
+            session.consumer("orders").receive_nowait()
+            session.send("bills", "bill")
+            raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        fails()
+    assert bodies(connection, "orders") == ["1"]
+    assert bodies(connection, "bills") == []
+
+
+def test_a_message_that_has_expired_before_the_commit_rolls_everything_back(
+    connection: MessagingConnection, session: Session
+) -> None:
+    send(connection, "1")
+    consumer = session.consumer("orders")
+    consumer.receive_nowait()
+    session.send("bills", "lasting")
+    session.producer("bills", time_to_live=1).send("short-lived")
+    time.sleep(0.01)
+    with pytest.raises(TransactionRolledBack, match="expired"):
+        session.commit()
+    assert bodies(connection, "bills") == []
+    again = consumer.receive_nowait()
+    assert again is not None
+    assert again.redelivered
+
+
+def test_after_a_rollback_by_expiry_the_next_commit_works(
+    connection: MessagingConnection, session: Session
+) -> None:
+    session.producer("bills", time_to_live=1).send("short-lived")
+    time.sleep(0.01)
+    with pytest.raises(TransactionRolledBack):
+        session.commit()
+    session.send("bills", "lasting")
+    session.commit()
+    assert bodies(connection, "bills") == ["lasting"]
+
+
+def test_a_commit_of_what_somebody_has_taken_over_becomes_a_rollback(tmp_path: Path) -> None:
+    provider = DropboxProvider(tmp_path, durable=False)
+    with MessagingConnection(provider) as connection:
+        send(connection, "1", "2")
+        session = connection.session(TRANSACTED)
+        assert len(list(session.consumer("orders").messages(0))) == 2
+        session.send("bills", "bill")
+        processing = tmp_path / "orders" / "incoming" / "processing"
+        first = min(processing.iterdir())
+        first.rename(tmp_path / "orders" / "incoming" / "target" / "taken")
+        with pytest.raises(TransactionRolledBack, match="not this session's any more"):
+            session.commit()
+        assert bodies(connection, "bills") == []
+        assert len(bodies(connection, "orders")) == 2
+
+
+def test_a_commit_that_was_not_possible_yet_can_be_tried_again(tmp_path: Path) -> None:
+    provider = DropboxProvider(tmp_path, durable=False)
+    with MessagingConnection(provider) as connection:
+        send(connection, "1")
+        session = connection.session(TRANSACTED)
+        assert session.consumer("orders").receive_nowait() is not None
+        session.send("bills", "bill")
+        committing = tmp_path / "dropboxmq" / "transaction" / "committing"
+        committing.rename(committing.with_name("moved"))
+        committing.write_text("in the way")
+        with pytest.raises(SettlementError):
+            session.commit()
+        committing.unlink()
+        committing.with_name("moved").rename(committing)
+        session.commit()
+        assert bodies(connection, "orders") == []
+        assert bodies(connection, "bills") == ["bill"]
+
+
+def test_all_or_none_of_many_are_in_the_transaction() -> None:
+    with MessagingConnection(MemoryProvider()) as connection:
+        session = connection.session(TRANSACTED)
+        refused = Message(b"2", delivery_mode=PERSISTENT)
+        with pytest.raises(CapabilityError):
+            session.send_many("orders", ["1", refused])
+        session.commit()
+        assert bodies(connection, "orders") == []
+
+
+def test_a_message_received_twice_by_rollbacks_counts_its_deliveries(
+    connection: MessagingConnection, session: Session
+) -> None:
+    send(connection, "1")
+    consumer = session.consumer("orders")
+    counts = []
+    for _ in range(4):
+        message = consumer.receive_nowait()
+        assert message is not None
+        counts.append(message.delivery_count)
+        session.rollback()
+    assert counts == [1, 2, 3, 4]
+
+
+def test_the_claims_of_a_dead_session_come_again_and_its_sends_never(
+    connect: Connect, provider: Watched
+) -> None:
+    send(connect(), "1")
+    dying = connect().session(TRANSACTED)
+    assert dying.consumer("orders").receive_nowait() is not None
+    dying.send("bills", "bill")
+    provider.kill_latest()
+    living = connect()
+    again = living.session().consumer("orders").receive_nowait()
+    assert again is not None
+    assert (again.value, again.delivery_count) == ("1", 2)
+    assert bodies(living, "bills") == []
+
+
+@pytest.mark.parametrize("place", ["settle.record", "settle.committing", "settle.move:2"])
+def test_a_killed_commit_happens_whole_or_not_at_all(tmp_path: Path, place: str) -> None:
+    root = tmp_path / "root"
+    with MessagingConnection(DropboxProvider(root)) as connection:
+        send(connection, "1")
+        program = textwrap.dedent(
+            """
+            import sys
+            from connector.messaging import AcknowledgeMode, connect
+
+            session = connect("dropbox:" + sys.argv[1]).session(AcknowledgeMode.TRANSACTED)
+            assert session.consumer("orders").receive_nowait() is not None
+            session.send("bills", "bill")
+            session.commit()
+            """
+        )
+        killed = subprocess.run(
+            [sys.executable, "-c", program, str(root)],
+            env={"CONNECTOR_FAULT": f"{place}=kill", "PYTHONPATH": ":".join(sys.path)},
+            check=False,
+        )
+        assert killed.returncode == -9
+    with MessagingConnection(DropboxProvider(root)) as connection:  # takes over
+        committed = place != "settle.record"
+        assert bodies(connection, "orders") == ([] if committed else ["1"])
+        assert bodies(connection, "bills") == (["bill"] if committed else [])
