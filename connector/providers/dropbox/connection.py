@@ -172,6 +172,7 @@ class DropboxConnection:
         self._temporaries = Temporaries(layout, self._headers, self.client_id, self._info.origin)
         self._held: Mark | None = None
         self._pollers: list[QueuePoller] = []
+        self._subscribed = False
         self._closed = threading.Event()
 
     def hold(self, client_id: str) -> None:
@@ -260,6 +261,7 @@ class DropboxConnection:
         # what came before the subscription is not for it
         self._distributor.distribute(wanted.topic, self._committer)
         subscription, mark = self._store.attach(wanted)
+        self._subscribed = self._subscribed or not wanted.durable
         return SubscriptionPoller(
             self.layout,
             self._headers,
@@ -410,13 +412,11 @@ class DropboxConnection:
             return
         self._closed.set()
         try:
-            consumed = False
             for poller in tuple(self._pollers):
-                consumed = consumed or isinstance(poller, SubscriptionPoller)
                 poller.close()
             if self._lock is not None and os.path.isdir(self.layout.clients):
                 self._temporaries.end_all()
-                if consumed:
+                if self._subscribed:  # one may have waited for a claim to be settled
                     self._store.sweep()
         finally:
             if self._held is not None:

@@ -232,18 +232,25 @@ class Distributor:
     def _link_file(self, fan_out: FanOut, source: str, target: str) -> bool:
         """Links, or copies; False where the subscription has ended meanwhile."""
         try:
+            self._link_or_copy(fan_out, source, target)
+        except FileNotFoundError:
+            if not os.path.lexists(source):
+                raise
+            if not self._layout.make_parent(target):
+                return False
+            self._link_or_copy(fan_out, source, target)
+        return True
+
+    @staticmethod
+    def _link_or_copy(fan_out: FanOut, source: str, target: str) -> None:
+        try:
             try:
                 os.link(source, target, follow_symlinks=False)
             except FileExistsError:  # of an attempt that failed
                 os.unlink(target)
                 os.link(source, target, follow_symlinks=False)
-        except FileNotFoundError:
-            if not os.path.lexists(source):
-                raise
-            return self._layout.make_parent(target) and self._link_file(fan_out, source, target)
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise
             shutil.copyfile(source, target, follow_symlinks=False)
             fan_out.copied.append(target)
-        return True

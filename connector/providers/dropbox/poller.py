@@ -122,27 +122,31 @@ class QueuePoller:
         """Messages came back to the queue: the next :meth:`take` must see them."""
         self._listing.forget()
 
-    def _claim(self, name: str, cycle: int, sequence: int) -> DropboxClaim | None:
+    def _claim(self, name: str, cycle: int, sequence: int, *, again: bool = False) -> DropboxClaim | None:
         if self._in_progress is not None:
             return self._move_to_in_progress(name, cycle, sequence)
         claimed = f"{name}{self._tag}{base36(cycle)}-{base36(sequence)}{self._end_of_tag}"
         try:
             os.rename(self._target + name, self._processing + claimed)
         except OSError as error:
-            return self._claim_anyway(error, name, cycle, sequence)
+            return self._claim_anyway(error, name, cycle, sequence, again=again)
         faults.point("claim")
         return DropboxClaim(
             self._layout, self._headers, self._folders, name, self._relative + claimed, cycle, sequence
         )
 
-    def _claim_anyway(self, error: OSError, name: str, cycle: int, sequence: int) -> DropboxClaim | None:
+    def _claim_anyway(
+        self, error: OSError, name: str, cycle: int, sequence: int, *, again: bool
+    ) -> DropboxClaim | None:
         """What a failed claim means: somebody else was faster, the name is too long, or real trouble."""
         if error.errno == errno.ENOENT:
             if not os.path.lexists(self._target + name):
                 return None
+            if again:
+                raise self._trouble(error) from error
             if not self._layout.make_parent(self._processing + name):  # somebody removed processing/
                 return None
-            return self._claim(name, cycle, sequence)
+            return self._claim(name, cycle, sequence, again=True)
         if error.errno == errno.ENAMETOOLONG:
             tag = f"{self._tag}{base36(cycle)}-{base36(sequence)}{self._end_of_tag}"
             short = self._fit(name, codec.NAME_MAX - len(tag))

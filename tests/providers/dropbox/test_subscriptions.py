@@ -1,0 +1,455 @@
+"""Subscriptions on disk: their names, their details, their consumers, their end (seeds 000 and 003)."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from connector.errors import CapabilityError, ProviderError, SubscriptionError
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message
+from connector.messaging.provider import Settlement, TopicSubscription
+from connector.messaging.selector import compile_selector
+from connector.providers.dropbox.connection import DropboxConnection, DropboxProvider
+from connector.providers.dropbox.subscriptions import directory_name
+
+PRICES = parse_destination("topic://prices")
+RATES = parse_destination("topic://rates")
+
+CONSUME = """
+from connector.messaging.provider import TopicSubscription
+connection = DropboxProvider(sys.argv[1], durable=False).connect(sys.argv[2])
+topic = parse_destination("topic://prices")
+durable, shared = "durable" in sys.argv, "shared" in sys.argv
+name = "news" if durable or shared else ""
+poller = connection.poller(TopicSubscription(topic, name, "c", durable=durable, shared=shared))
+print(connection.client_id, flush=True)
+for line in sys.stdin:
+    claim = poller.take(1, 0)
+    print(claim and claim.message_id, flush=True)
+"""
+
+
+@pytest.fixture
+def other(root: Path) -> Iterator[DropboxConnection]:
+    """A client that is no adapter."""
+    connection = DropboxProvider(root, durable=False).connect()
+    yield connection
+    connection.abandon()
+
+
+def durable(name: str = "news", client_id: str = "c", **details: Any) -> TopicSubscription:
+    return TopicSubscription(details.pop("topic", PRICES), name, client_id, durable=True, **details)
+
+
+def directories(connection: DropboxConnection) -> list[str]:
+    return [os.path.basename(f.base) for f in connection.layout.subscriptions_of(PRICES)]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "name"),
+    [
+        (durable("sub1", "connection1"), "sub1.connection1"),
+        (durable("a.b", "c.d"), "a%2Eb.c%2Ed"),
+        (durable("a|b", "c|d"), "a%7Cb.c%7Cd"),
+        (durable("news", "c", no_local=True), "news.c.no-local"),
+        (durable("news", "", shared=True), "news."),
+        (TopicSubscription(PRICES, "news", "c", shared=True), "news.c.non-durable"),
+    ],
+)
+def test_a_subscription_is_the_directory_that_the_protocol_says(
+    connection: DropboxConnection, wanted: TopicSubscription, name: str
+) -> None:
+    connection.poller(wanted)
+    assert directories(connection) == [name]
+    (info,) = connection.subscriptions()
+    assert info.subscription == wanted
+
+
+_NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=150)
+
+
+@given(first=st.tuples(_NAMES, _NAMES, st.booleans()), second=st.tuples(_NAMES, _NAMES, st.booleans()))
+def test_no_two_subscriptions_have_one_directory_and_every_name_fits(
+    first: tuple[str, str, bool], second: tuple[str, str, bool]
+) -> None:
+    names = [
+        directory_name(TopicSubscription(PRICES, name, client_id, is_durable), "unique")
+        for name, client_id, is_durable in (first, second)
+    ]
+    assert all(len(os.fsencode(name)) <= 255 and "/" not in name and name[0] != "." for name in names)
+    if first[0] and second[0]:
+        assert (names[0] == names[1]) == (first == second)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(name=_NAMES.filter(bool), client_id=_NAMES.filter(bool))
+def test_names_of_any_kind_and_length_come_back_as_they_were(
+    connection: DropboxConnection, name: str, client_id: str
+) -> None:
+    connection.poller(durable(name, client_id)).close()
+    (info,) = connection.subscriptions()
+    assert (info.subscription.name, info.subscription.client_id) == (name, client_id)
+    connection.unsubscribe(name, client_id)
+    assert connection.subscriptions() == []
+
+
+def test_a_directory_that_another_program_made_is_a_durable_subscription(
+    root: Path, connection: DropboxConnection
+) -> None:
+    base = root / "topic-root/prices/.subscriptions/sub1.connection1.no-local"
+    for folder in ("working", "target", "processing", "processed", "expired", "error"):
+        (base / folder).mkdir(parents=True)
+    connection.send(PRICES, [Message(b"1")])
+    (info,) = connection.subscriptions()
+    assert info.subscription == durable("sub1", "connection1", no_local=True)
+    assert (info.consumers, info.waiting, info.in_progress) == (0, 1, 0)
+    assert connection.poller(durable("sub1", "connection1", no_local=True)).take(1, 0) is not None
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"name": 1}'])
+def test_details_that_cannot_be_read_lose_no_message(
+    root: Path, connection: DropboxConnection, content: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    connection.poller(durable()).close()
+    (root / "topic-root/prices/.subscriptions/news.c/subscription.json").write_text(content)
+    other = DropboxProvider(root, durable=False).connect()
+    other.send(PRICES, [Message(b"1")])
+    assert [info.waiting for info in other.subscriptions()] == [1]
+    other.close()
+
+
+def test_a_selector_that_became_invalid_lets_every_message_pass(
+    root: Path, connection: DropboxConnection, caplog: pytest.LogCaptureFixture
+) -> None:
+    connection.poller(durable(selector="a = 1")).close()
+    path = root / "topic-root/prices/.subscriptions/news.c/subscription.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "selector": "a = ="}))
+    other = DropboxProvider(root, durable=False).connect()
+    with caplog.at_level(logging.WARNING, "connector.dropbox"):
+        other.send(PRICES, [Message(b"1")])
+    assert "has a selector that is none" in caplog.text
+    assert [info.waiting for info in other.subscriptions()] == [1]
+    other.close()
+
+
+def test_a_consumer_that_is_killed_is_none_any_more_at_once(
+    root: Path, other: DropboxConnection, children: Any
+) -> None:
+    child = children.start(CONSUME, root, "", "durable")
+    child.stdout.readline()
+    with pytest.raises(SubscriptionError, match="has a consumer already"):
+        other.poller(durable())
+    with pytest.raises(SubscriptionError, match=f"has a consumer \\(process {child.pid}"):
+        other.unsubscribe("news", "c")
+    child.kill()
+    child.wait()
+    other.poller(durable()).close()
+    other.unsubscribe("news", "c")
+
+
+def test_instances_of_one_application_share_a_subscription_that_is_not_shared(
+    root: Path, children: Any
+) -> None:
+    child = children.start(CONSUME, root, "shop", "durable")
+    child.stdout.readline()
+    provider = DropboxProvider(root, durable=False)
+    sibling, stranger = provider.connect("shop"), provider.connect("another")
+    with pytest.raises(SubscriptionError):
+        stranger.poller(durable())
+    poller = sibling.poller(durable())
+    assert sibling.subscriptions()[0].consumers == 2
+    stranger.send(PRICES, [Message(b"1")])
+    assert poller.take(1, 0) is not None
+    sibling.abandon()
+    stranger.abandon()
+
+
+@pytest.mark.parametrize("kind", ["unnamed", "shared"])
+def test_a_subscription_whose_only_consumer_was_killed_is_swept(
+    root: Path, other: DropboxConnection, children: Any, kind: str
+) -> None:
+    child = children.start(CONSUME, root, "", kind)
+    child.stdout.readline()
+    other.send(PRICES, [Message(b"1"), Message(b"2")])
+    child.stdin.write("take\n")
+    child.stdin.flush()
+    assert child.stdout.readline().startswith("ID:")
+    child.kill()
+    child.wait()
+    assert [(i.consumers, i.waiting, i.in_progress) for i in other.subscriptions()] == [(0, 1, 1)]
+    (leftover,) = other.leftovers(None, at_start=False)
+    assert [claim.destination for claim in leftover.claims] == [PRICES]
+    other.settle([Settlement(c, give_back=True, delivery_count=1) for c in leftover.claims])
+    leftover.forget()
+    assert other.subscriptions() == []
+    assert os.listdir(other.layout.subscriptions(PRICES)) == []
+
+
+def test_claims_of_a_dead_consumer_go_back_to_their_own_subscription(
+    root: Path, other: DropboxConnection, children: Any
+) -> None:
+    other.poller(durable("another")).close()
+    child = children.start(CONSUME, root, "", "durable")
+    child.stdout.readline()
+    (identity,) = other.send(PRICES, [Message(b"1")])
+    child.stdin.write("take\n")
+    child.stdin.flush()
+    assert child.stdout.readline().strip() == identity
+    child.kill()
+    child.wait()
+    (leftover,) = other.leftovers(None, at_start=False)
+    other.settle([Settlement(c, give_back=True, delivery_count=1) for c in leftover.claims])
+    leftover.forget()
+    counts = {}
+    for name in ("news", "another"):
+        claim = other.poller(durable(name)).take(1, 0)
+        assert claim is not None
+        counts[name] = claim.delivery_count
+    assert counts == {"news": 1, "another": 0}
+
+
+def test_a_stopped_consumer_is_one(root: Path, other: DropboxConnection, children: Any) -> None:
+    child = children.start(CONSUME, root, "", "durable")
+    child.stdout.readline()
+    os.kill(child.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(SubscriptionError, match="has a consumer already"):
+            other.poller(durable())
+    finally:
+        os.kill(child.pid, signal.SIGCONT)
+
+
+def test_making_it_anew_with_other_details_warns_of_what_is_lost(
+    other: DropboxConnection, caplog: pytest.LogCaptureFixture
+) -> None:
+    other.poller(durable()).close()
+    other.send(PRICES, [Message(b"1", type="t" * 400), Message(b"2")])
+    with caplog.at_level(logging.WARNING, "connector.dropbox"):
+        other.poller(durable(topic=RATES))
+    assert "made anew with other details; its 2 messages are lost" in caplog.text
+    assert [info.subscription for info in other.subscriptions()] == [durable(topic=RATES)]
+    assert os.listdir(other.layout.headers) == []
+
+
+def test_with_and_without_no_local_it_is_one_subscription(other: DropboxConnection) -> None:
+    other.poller(durable()).close()
+    other.poller(durable(no_local=True))
+    assert directories(other) == ["news.c.no-local"]
+    with pytest.raises(SubscriptionError):
+        other.poller(durable())
+
+
+def test_unsubscribing_waits_for_what_is_claimed(other: DropboxConnection) -> None:
+    poller = other.poller(durable())
+    other.send(PRICES, [Message(b"1")])
+    claim = poller.take(1, 0)
+    assert claim is not None
+    poller.close()
+    with pytest.raises(SubscriptionError, match="1 messages that are not acknowledged yet"):
+        other.unsubscribe("news", "c")
+    other.settle([Settlement(claim)])
+    other.unsubscribe("news", "c")
+    with pytest.raises(SubscriptionError, match="there is no durable subscription 'news' of client 'c'"):
+        other.unsubscribe("news", "c")
+
+
+def test_a_subscription_that_ends_keeps_what_is_claimed_until_the_connection_closes(root: Path) -> None:
+    connection = DropboxProvider(root, durable=False).connect()
+    poller = connection.poller(TopicSubscription(PRICES))
+    connection.send(PRICES, [Message(b"1")])
+    claim = poller.take(1, 0)
+    assert claim is not None
+    poller.close()
+    assert connection.access().open().load(claim.reference, 100).body == b"1"
+    connection.settle([Settlement(claim)])
+    connection.close()
+    assert os.listdir(root / "topic-root/prices/.subscriptions") == []
+
+
+def test_messages_of_the_own_connection_are_those_of_its_origin_or_its_client_id(root: Path) -> None:
+    provider = DropboxProvider(root, durable=False)
+    consumer = provider.connect(client_id="c", origin="o")
+    consumer.poller(durable(no_local=True))
+    for origin, expected in (("o", 0), ("c", 0), ("else", 1), ("", 2)):
+        sender = provider.connect(origin=origin)
+        sender.send(PRICES, [Message(b"1")])
+        assert [info.waiting for info in consumer.subscriptions()] == [expected]
+        sender.close()
+    consumer.abandon()
+
+
+def test_what_clients_left_that_died_making_or_removing_is_swept(
+    root: Path, other: DropboxConnection
+) -> None:
+    other.poller(durable()).close()
+    directory = Path(other.layout.subscriptions(PRICES))
+    (directory / ".new-dead-1" / "target").mkdir(parents=True)
+    (directory / ".deleted-dead-2" / "target").mkdir(parents=True)
+    (directory / ".deleted-dead-2" / "target" / "4.1.T").touch()
+    living = DropboxProvider(root, durable=False).connect()
+    (directory / f".new-{living.client_id}-1").mkdir()
+    assert directories(other) == ["news.c"]
+    other._store.sweep()
+    assert sorted(os.listdir(directory)) == [f".new-{living.client_id}-1", "news.c"]
+    living.close()
+
+
+def test_processed_messages_of_subscriptions_are_pruned(root: Path) -> None:
+    provider = DropboxProvider(root, durable=False, keep_processed=0.05)
+    connection = provider.connect()
+    poller = connection.poller(durable())
+    connection.send(PRICES, [Message(b"1"), Message(b"2", expiration=1), Message(b"3")])
+    claim = poller.take(1, 0)
+    assert claim is not None
+    connection.settle([Settlement(claim)])
+    time.sleep(0.1)
+    assert connection.prune() == 1
+    assert poller.take(1, 1) is not None
+    assert (poller.expired, len(os.listdir(claim.home.expired))) == (1, 1)
+    connection.close()
+
+
+def test_a_rejected_backlog_is_not_looked_at_again_at_every_scan(other: DropboxConnection) -> None:
+    queue = parse_destination("orders")
+    for number in range(20):
+        message = Message(str(number).encode())
+        message.set_property("n", number)
+        other.send(queue, [message])
+    asked = []
+
+    class Counting:
+        text = "n = 19"
+
+        def matches(self, message: Message) -> bool:
+            asked.append(message.properties["n"])
+            return message.properties["n"] == 19
+
+    poller = other.poller(queue, selector=Counting())
+    claim = poller.take(1, 0)
+    assert claim is not None
+    for _ in range(5):
+        poller.look_again()
+        assert poller.take(1, 1) is None
+    assert asked == list(range(20))
+    other.settle([Settlement(claim, give_back=True, delivery_count=1)])
+    assert poller.take(2, 0) is not None
+
+
+def test_a_rejected_message_still_expires(other: DropboxConnection) -> None:
+    queue = parse_destination("orders")
+    other.send(queue, [Message(b"1", expiration=time.time_ns() // 1_000_000 + 100)])
+    poller = other.poller(queue, selector=compile_selector("a = 1"))
+    assert (poller.take(1, 0), poller.expired) == (None, 0)
+    time.sleep(0.15)
+    poller.look_again()
+    assert (poller.take(1, 0), poller.expired) == (None, 1)
+
+
+def test_a_selector_sees_headers_of_any_length_and_foreign_files(other: DropboxConnection, mv: Any) -> None:
+    queue = parse_destination("orders")
+    message = Message(b"1")
+    message.set_property("long", "x" * 400)
+    other.send(queue, [message])
+    mv("orders", "report.csv")
+    long = other.poller(queue, selector=compile_selector("long LIKE 'x%'"))
+    claim = long.take(1, 0)
+    assert claim is not None
+    assert long.take(1, 1) is None
+    recent = other.poller(
+        queue, selector=compile_selector(f"JMSTimestamp > {int(time.time() * 1000) - 60000}")
+    )
+    found = recent.take(1, 2)
+    assert found is not None
+    assert found.message_id == "report.csv"
+
+
+def test_a_topic_itself_and_a_subscription_in_progress_are_refused(connection: DropboxConnection) -> None:
+    with pytest.raises(CapabilityError, match="topic://prices holds no messages itself: subscribe to it"):
+        connection.poller(PRICES)
+    with pytest.raises(CapabilityError, match="no in-progress destination"):
+        connection.poller(durable(), parse_destination("in-progress"))
+
+
+def test_waiting_ends_when_something_comes_or_the_connection_is_closed(
+    root: Path, other: DropboxConnection
+) -> None:
+    connection = DropboxProvider(root, durable=False).connect()
+    poller = connection.poller(durable())
+    assert poller.take(1, 0) is None
+    time.sleep(0.05)
+    poller.take(1, 0)
+    begun = time.monotonic()
+    connection.wait(0.1)
+    assert 0.09 < time.monotonic() - begun < 1
+    other.send(PRICES, [Message(b"1")])
+    begun = time.monotonic()
+    connection.wait(5)
+    assert poller.take(1, 0) is not None
+    assert time.monotonic() - begun < 1
+    connection.abandon()
+
+
+def test_a_full_disk_makes_no_half_subscription(root: Path, children: Any) -> None:
+    code = CONSUME.replace(
+        "poller =",
+        "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\npoller =",
+    )
+    status, _, err = children.run(code, root, "", "durable")
+    assert status == 1
+    assert "ProviderError: the subscription news.c of topic://prices cannot be made: File too large" in err
+    assert os.listdir(root / "topic-root/prices/.subscriptions") == []
+
+
+def test_a_consumer_whose_mark_cannot_be_written_is_none(root: Path, children: Any) -> None:
+    first = children.start(CONSUME, root, "", "shared")
+    first.stdout.readline()
+    code = CONSUME.replace(
+        "poller =",
+        "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\npoller =",
+    )
+    status, _, err = children.run(code, root, "", "shared")
+    assert status == 1
+    assert "ProviderError: cannot write" in err
+    assert "File too large; make room on the disk" in err
+    assert len(os.listdir(root / "topic-root/prices/.subscriptions/news.c.non-durable/consumers")) == 1
+
+
+def test_unsubscribing_says_what_cannot_be_removed(root: Path, children: Any) -> None:
+    root.chmod(0o777)
+    code = """
+from connector.messaging.provider import TopicSubscription
+connection = DropboxProvider(sys.argv[1], durable=False).connect()
+topic = parse_destination("topic://prices")
+connection.poller(TopicSubscription(topic, "news", "c", durable=True)).close()
+os.chmod(connection.layout.subscriptions(topic), 0o555)
+try:
+    connection.unsubscribe("news", "c")
+except ProviderError as error:
+    print(error)
+os.chmod(connection.layout.subscriptions(topic), 0o755)
+connection.unsubscribe("news", "c")
+"""
+    status, out, err = children.run(code, root, ordinary_user=True)
+    assert status == 0, err
+    assert "cannot remove" in out
+    assert "Permission denied" in out
+
+
+def test_a_provider_error_is_what_a_root_that_is_gone_gives(root: Path, other: DropboxConnection) -> None:
+    os.rename(root / "dropboxmq", root / "gone")
+    try:
+        with pytest.raises(ProviderError):
+            other.poller(durable())
+    finally:
+        os.rename(root / "gone", root / "dropboxmq")
