@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING
 
-from connector.errors import ClientIdError
+from connector.errors import ClientIdError, ProviderError
 from connector.providers.memory.entries import Entry
-
-if TYPE_CHECKING:
-    from connector.providers.memory.claims import MemoryClaim
 
 
 class Client:
@@ -30,14 +26,22 @@ class Client:
         self.alive = True
         self.taken_by: Client | None = None
         """Who takes over from it, when it is dead."""
-        self.claims: dict[int, MemoryClaim] = {}
-        """By the number of the message."""
+        self.claims: dict[int, Entry] = {}
+        """By number."""
         self.prepared: dict[str, Entry] = {}
         """By key; NOT_COMMITTED."""
 
+    def check_open(self) -> None:
+        """Whether the connection is open.
+
+        Raises:
+            ProviderError: it is not.
+        """
+        if not self.alive:
+            raise ProviderError(f"the connection {self.client_id} of the memory provider is closed")
+
     def claimed_bytes(self) -> int:
-        entries = [claim.entry for claim in self.claims.values()]
-        return sum(entry.weight + len(entry.body.data) for entry in entries)
+        return sum(entry.weight + len(entry.body.data) for entry in self.claims.values())
 
     def prepared_bytes(self) -> int:
         return sum(entry.weight + len(entry.body.data) for entry in self.prepared.values())

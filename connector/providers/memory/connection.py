@@ -6,10 +6,11 @@ import itertools
 import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from connector.core.state import MessageState, Transition
-from connector.errors import CapabilityError, DestinationError, ProviderError, UnknownDestination
+from connector.errors import CapabilityError, DestinationError, UnknownDestination
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.messaging.provider import (
@@ -24,10 +25,11 @@ from connector.messaging.selector import Selector
 from connector.providers.memory import subscriptions
 from connector.providers.memory.access import MemoryAccessSpec
 from connector.providers.memory.channel import Channel, Queue, Subscription
-from connector.providers.memory.claims import MemoryClaim, MemoryPoller
+from connector.providers.memory.claims import MemoryClaim
 from connector.providers.memory.clients import Client
 from connector.providers.memory.entries import copy_message, weigh
 from connector.providers.memory.memory import Memory, folder_name
+from connector.providers.memory.poller import MemoryPoller
 from connector.providers.memory.recovery import (
     ORIGIN,
     MemoryLeftover,
@@ -51,6 +53,9 @@ class MemoryConnection:
         self._settler = Settler(memory, client)
         self._arrived = threading.Condition(memory.lock)
         self._pollers: list[MemoryPoller] = []
+        self._make_poller = partial(
+            MemoryPoller, memory, client, wake=self._arrived.notify_all, forget=self._forget_poller
+        )
         self._temporary_numbers = itertools.count(1)
 
     # -- what an adapter keeps beside its messages -------------------------------------------------
@@ -92,7 +97,7 @@ class MemoryConnection:
             UnknownDestination: a temporary destination that has ended.
         """
         with self.memory:
-            self.check_open()
+            self.client.check_open()
             if isinstance(source, TopicSubscription):
                 if in_progress is not None or selector is not None:
                     raise CapabilityError(
@@ -101,7 +106,7 @@ class MemoryConnection:
                     )
                 self._check_may_consume(source.topic)
                 subscription = subscriptions.attach(self.memory, source, self.client)
-                poller = MemoryPoller(self, subscription, source.topic)
+                poller = self._make_poller(subscription, source.topic)
             else:
                 poller = self._queue_poller(source, in_progress, selector)
             self._pollers.append(poller)
@@ -118,8 +123,7 @@ class MemoryConnection:
             raise CapabilityError(f"{source} in progress in {in_progress}: that is for queues only")
         self._check_may_consume(source)
         queue = self.memory.queue(source.base)
-        return MemoryPoller(
-            self,
+        return self._make_poller(
             queue.part(source.view),
             source,
             selector=selector,
@@ -135,10 +139,8 @@ class MemoryConnection:
                 f"{destination} is temporary: only the connection that made it takes from it"
             )
 
-    def forget_poller(self, poller: MemoryPoller) -> None:
-        """A poller was closed."""
-        if poller in self._pollers:
-            self._pollers.remove(poller)
+    def _forget_poller(self, poller: MemoryPoller) -> None:
+        self._pollers.remove(poller)
         if isinstance(poller.channel, Subscription):
             subscriptions.leave(self.memory, poller.channel, self.client)
 
@@ -150,30 +152,17 @@ class MemoryConnection:
     def _something_may_have_come(self) -> bool:
         return not self.client.alive or any(poller.pending for poller in self._pollers)
 
-    def wake(self) -> None:
-        """Something has come for a poller of this connection; the caller holds the lock."""
-        self._arrived.notify_all()
-
     def check(self) -> None:
         """See :meth:`connector.messaging.provider.Connection.check`."""
         with self.memory:
-            self.check_open()
-
-    def check_open(self) -> None:
-        """Whether this is still open.
-
-        Raises:
-            ProviderError: it is not.
-        """
-        if not self.client.alive:
-            raise ProviderError(f"the connection {self.client_id} of the memory provider is closed")
+            self.client.check_open()
 
     # -- subscriptions and destinations ------------------------------------------------------------
 
     def unsubscribe(self, name: str, client_id: str = "") -> None:
         """See :meth:`connector.messaging.provider.Connection.unsubscribe`."""
         with self.memory:
-            self.check_open()
+            self.client.check_open()
             subscriptions.unsubscribe(self.memory, name, client_id)
 
     def subscriptions(self) -> list[SubscriptionInfo]:
@@ -213,7 +202,7 @@ class MemoryConnection:
     def temporary(self, kind: str) -> Destination:
         """See :meth:`connector.messaging.provider.Connection.temporary`."""
         with self.memory:
-            self.check_open()
+            self.client.check_open()
             name = f"temporary-{self.client_id}-{next(self._temporary_numbers)}"
             destination = parse_destination(f"{kind}://{name}")
             self.memory.temporary[destination] = self.client
@@ -250,7 +239,7 @@ class MemoryConnection:
     ) -> None:
         """See :meth:`connector.messaging.provider.Connection.settle`."""
         with self.memory:
-            self.check_open()
+            self.client.check_open()
             self._settler.settle(settlements, sends, discards, fenced=fenced, window=self.window_directory)
 
     def access(self) -> MemoryAccessSpec:
@@ -272,7 +261,7 @@ class MemoryConnection:
         """See :meth:`connector.messaging.provider.Connection.adopt`."""
         assert isinstance(claim, MemoryClaim)
         with self.memory:
-            self.check_open()
+            self.client.check_open()
             return adopt(self.memory, claim, self.client, cycle, sequence)
 
     def prune(self) -> int:
@@ -292,7 +281,7 @@ class MemoryConnection:
         made = list(messages)
         memory = self.memory
         with memory:
-            self.check_open()
+            self.client.check_open()
             memory.check_target(destination)
             for message in made:
                 memory.check_delivery_mode(message)
@@ -325,8 +314,8 @@ class MemoryConnection:
             for entry in entries:
                 message = copy_message(entry.headers, entry.body.data)
                 message.destination = str(destination)
-                if entry.claim is not None and entry.claim.home is not entry.channel:
-                    message.set_property(ORIGIN, str(entry.claim.destination))
+                if entry.hold is not None and entry.hold.home is not entry.channel:
+                    message.set_property(ORIGIN, str(entry.hold.destination))
                 found.append(message)
         return iter(found)
 
@@ -358,5 +347,5 @@ class MemoryConnection:
             drop_prepared(memory, client)
             if not client.claims:
                 memory.clients.remove(client)
-        self.wake()
+        self._arrived.notify_all()
         memory.store.wake_senders()

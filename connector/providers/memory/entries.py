@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import Final, Protocol
 
 from connector.core.state import TRANSITIONS, MessageState, Transition
+from connector.messaging.destination import Destination
 from connector.messaging.message import Message, PropertyValue, natural_type
-
-if TYPE_CHECKING:
-    from connector.providers.memory.channel import Channel
-    from connector.providers.memory.claims import MemoryClaim
 
 OWN_PROPERTIES: Final = "connector_"
 """Begins the names of the properties that a copy does not inherit."""
@@ -35,6 +33,53 @@ class Body:
         self.links = 0
 
 
+class Place(Protocol):
+    """The channel that a message stands in, as the message knows it."""
+
+    destination: Destination
+    text: str
+    """Names it in duplicate keys."""
+    ended: bool
+    delivered: dict[int, Entry]
+    """By number."""
+
+    def enter(self, entry: Entry) -> None:
+        """A message that is NEW comes in, or comes back."""
+
+    def leave(self, entry: Entry, transition: Transition) -> None:
+        """A message that waits does so no longer."""
+
+    def drop(self, entry: Entry) -> None:
+        """A message goes, in whatever state it is."""
+
+
+class Holder(Protocol):
+    """Who has claims."""
+
+    claims: dict[int, Entry]
+    """By number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Who has claimed a message, and as what.
+
+    Args:
+        owner: None where nobody knows any more, or it only waits in an in-progress destination.
+        cycle, sequence: the claim's.
+        home: the channel that it goes back to.
+        destination: where it was taken from.
+        requeue: settled without a copy, it waits there again, as new.
+    """
+
+    owner: Holder | None
+    cycle: int
+    sequence: int
+    home: Place
+    destination: Destination
+    requeue: Place | None = None
+
+
 class Entry:
     """A message in one channel: its reference and its state.
 
@@ -49,8 +94,8 @@ class Entry:
     __slots__ = (
         "body",
         "channel",
-        "claim",
         "headers",
+        "hold",
         "number",
         "order",
         "origin",
@@ -69,8 +114,8 @@ class Entry:
         self.order = order
         self.origin = origin
         self.state: MessageState | None = None
-        self.channel: Channel | None = None
-        self.claim: MemoryClaim | None = None
+        self.channel: Place | None = None
+        self.hold: Hold | None = None
         self.takes = 0
         """Counts claims and returns, so that a late claim is told from the one that holds now."""
         self.ticket = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from connector.core.state import MessageState, Transition
@@ -12,7 +13,7 @@ from connector.messaging.provider import Settlement
 from connector.providers.memory.channel import Channel
 from connector.providers.memory.claims import MemoryClaim, claim, let_go
 from connector.providers.memory.clients import Client
-from connector.providers.memory.entries import Entry
+from connector.providers.memory.entries import Entry, Hold, Place
 from connector.providers.memory.memory import Memory
 from connector.providers.memory.settlement import give_back
 
@@ -55,11 +56,13 @@ def find_leftovers(memory: Memory, own: Client, in_progress: Destination | None)
         while remaining:
             with memory:
                 dead = remaining.pop(0)
+                # made anew: whoever had such a claim before has lost it
                 claims = [
-                    _renewed(held)
-                    for held in sorted(dead.claims.values(), key=lambda one: (one.cycle, one.sequence))
-                    if not _is_elsewhere(held, in_progress)
+                    claim(entry, hold, place)
+                    for entry, hold, place in _held(dead)
+                    if place is hold.home or place.destination == in_progress
                 ]
+                claims.sort(key=lambda one: (one.cycle, one.sequence))
             yield MemoryLeftover(memory, dead, own, claims)
     finally:
         with memory:
@@ -76,9 +79,9 @@ def unowned_claims(memory: Memory, in_progress: Destination) -> list[MemoryClaim
     for entry in queue.in_order():
         if entry.state is MessageState.NEW:
             home = _origin(memory, entry) or queue
-            found.append(MemoryClaim(entry, home, None, 0, 0, home.destination))
-        elif entry.claim is not None and entry.claim.owner is None:
-            found.append(entry.claim)
+            found.append(MemoryClaim(entry, Hold(None, 0, 0, home, home.destination)))
+        elif entry.hold is not None and entry.hold.owner is None:
+            found.append(MemoryClaim(entry, entry.hold))
     return found
 
 
@@ -96,7 +99,7 @@ def adopt(memory: Memory, held: MemoryClaim, own: Client, cycle: int, sequence: 
     headers = held.headers()
     headers.delivery_count += 1
     memory.set_headers(entry, headers)
-    return claim(entry, own, cycle, sequence, place=place, home=held.home, destination=held.destination)
+    return claim(entry, Hold(own, cycle, sequence, held.hold.home, held.destination), place)
 
 
 def end_client(memory: Memory, client: Client) -> None:
@@ -104,13 +107,13 @@ def end_client(memory: Memory, client: Client) -> None:
 
     Those in an in-progress destination stay there without an owner.
     """
-    for held in list(client.claims.values()):
-        entry = held.entry
-        if entry.channel is held.home:
+    for entry, hold, place in _held(client):
+        if place is hold.home:
+            held = MemoryClaim(entry, hold)
             let_go(held)
             give_back(memory, held, Settlement(held, give_back=True, delivery_count=entry.deliveries + 1))
         else:
-            held.owner = None
+            entry.hold = replace(hold, owner=None)
     client.claims.clear()
     drop_prepared(memory, client)
     memory.clients.remove(client)
@@ -124,27 +127,14 @@ def drop_prepared(memory: Memory, client: Client) -> None:
     client.prepared.clear()
 
 
-def _renewed(held: MemoryClaim) -> MemoryClaim:
-    """The same claim as one that only its finder has: whoever had it before has lost it."""
-    entry, owner = held.entry, held.owner
-    assert owner is not None
-    assert entry.channel is not None
-    return claim(
-        entry,
-        owner,
-        held.cycle,
-        held.sequence,
-        place=entry.channel,
-        home=held.home,
-        destination=held.destination,
-        requeue=held.requeue,
-    )
-
-
-def _is_elsewhere(held: MemoryClaim, in_progress: Destination | None) -> bool:
-    """Whether it stands in an in-progress destination that was not asked for."""
-    place = held.entry.channel
-    return place is not held.home and (place is None or place.destination != in_progress)
+def _held(client: Client) -> list[tuple[Entry, Hold, Place]]:
+    """What a client has claimed, and where each stands."""
+    found = []
+    for entry in client.claims.values():
+        assert entry.hold is not None
+        assert entry.channel is not None
+        found.append((entry, entry.hold, entry.channel))
+    return found
 
 
 def _origin(memory: Memory, entry: Entry) -> Channel | None:

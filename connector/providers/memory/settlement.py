@@ -123,7 +123,7 @@ class Settler:
             return
         memory, entry = self._memory, claim.entry
         entry.move(Transition.ACKNOWLEDGE)
-        copy_to = settlement.copy_to or (claim.requeue.destination if claim.requeue else None)
+        copy_to = settlement.copy_to or (claim.hold.requeue.destination if claim.hold.requeue else None)
         if copy_to is not None:
             properties = settlement.properties if settlement.copy_to is not None else {}
             headers = with_properties(
@@ -139,7 +139,7 @@ class Settler:
 def give_back(memory: Memory, claim: MemoryClaim, settlement: Settlement) -> None:
     """Returns a message that was let go to where it was taken from; it goes where that has ended."""
     entry = claim.entry
-    if claim.home.ended:
+    if claim.hold.home.ended:
         entry.state = MessageState.REMOVED
         memory.store.remove(entry)
         return
@@ -151,7 +151,7 @@ def give_back(memory: Memory, claim: MemoryClaim, settlement: Settlement) -> Non
             ),
         )
     entry.move(Transition.GIVE_BACK)
-    claim.home.enter(entry)
+    claim.hold.home.enter(entry)
 
 
 def discard(memory: Memory, prepared: Prepared) -> None:
