@@ -47,7 +47,6 @@ from connector.state.instances import InstanceLock
 
 _SHORTEST_PAUSE: Final = 0.0005
 _LONGEST_PAUSE: Final = 0.02
-_NO_LIMIT: Final = 1 << 62
 _WINDOW: Final = "published"
 _STATE_FOLDERS: Final = (_WINDOW, "in-flight")
 
@@ -248,7 +247,7 @@ class DropboxConnection:
             self.client_id,
             self.layout.queue(source) if source.view else self.layout.ensure(source),
             self.layout.ensure(in_progress) if in_progress else None,
-            limit=self._provider.redelivery_limit or _NO_LIMIT,
+            limit=self._provider.redelivery_limit,
             keep=self._provider.keep_processed != 0,
             selector=selector,
             pulse=self._pulse,
@@ -271,7 +270,7 @@ class DropboxConnection:
             self._store,
             self._distributor,
             self._committer,
-            limit=self._provider.redelivery_limit or _NO_LIMIT,
+            limit=self._provider.redelivery_limit,
             keep=self._provider.keep_processed != 0,
             pulse=self._pulse,
         )

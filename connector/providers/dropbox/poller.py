@@ -28,7 +28,7 @@ class QueuePoller:
         client_id: names the owner in claims.
         folders: what is taken from.
         in_progress: taking is the move there.
-        limit: deliveries after which a message goes to ``error/``.
+        limit: deliveries after which a message goes to ``error/``; None = never.
         keep: whether expired messages go to ``expired/``; else they are removed.
         selector: of the messages that are taken.
         pulse: of a client with a lease.
@@ -42,7 +42,7 @@ class QueuePoller:
         folders: QueueFolders,
         in_progress: QueueFolders | None = None,
         *,
-        limit: int,
+        limit: int | None,
         keep: bool,
         selector: Selector | None = None,
         pulse: Pulse | None = None,
@@ -77,7 +77,11 @@ class QueuePoller:
                 if self._has_expired(name):
                     self._expire(name)
                     continue
-                if codec.DELIVERY_COUNT in name and self._delivered_too_often(name):
+                if (
+                    self._limit is not None
+                    and (codec.DELIVERY_COUNT in name or codec.HEADER_KEY in name)
+                    and self._delivered_too_often(name, self._limit)
+                ):
                     self._remove_to(self._folders.error, name)
                     continue
             if self._selector is not None and not self._is_wanted(name, self._selector):
@@ -217,11 +221,8 @@ class QueuePoller:
             return False  # the event fails with that text
         return 0 < expiration <= time.time_ns() // 1_000_000
 
-    def _delivered_too_often(self, name: str) -> bool:
-        try:
-            return codec.decode(name)[0].delivery_count > self._limit
-        except MalformedData:
-            return False
+    def _delivered_too_often(self, name: str, limit: int) -> bool:
+        return codec.decode(self._headers.full(name), readable_only=True)[0].delivery_count > limit
 
     def _expire(self, name: str) -> None:
         if self._keep:

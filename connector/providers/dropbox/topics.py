@@ -40,7 +40,7 @@ class SubscriptionPoller(QueuePoller):
         distributor: Distributor,
         committer: Committer,
         *,
-        limit: int,
+        limit: int | None,
         keep: bool,
         pulse: Pulse | None,
     ) -> None:
