@@ -54,6 +54,7 @@ def make_provider(configuration: Configuration) -> AdapterProvider:
     return DropboxProvider(
         settings.root,
         incoming=settings.incoming_directory,
+        outgoing=settings.outgoing_directory,
         durable=settings.durability != "none",
         keep_processed=settings.keep_processed,
         redelivery_limit=settings.redelivery_limit,

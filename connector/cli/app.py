@@ -25,7 +25,11 @@ VERBS: Final = {
     "config": "Shows the resolved configuration, secrets masked.",
     "schema": "Shows the JSON Schema of adapter.yaml.",
     "send": "Sends messages to a destination.",
-    "browse": "Looks at the messages of a destination, takes nothing.",
+    "browse": "Looks at the messages of a queue, takes nothing.",
+    "receive": "Takes messages of a queue, topic or subscription.",
+    "subscribe": "Makes a durable subscription of a topic.",
+    "unsubscribe": "Removes a durable subscription, with its messages.",
+    "queues": "Lists destinations and subscriptions, with their numbers of messages.",
 }
 """Verb -> what it does, in one line. A verb with a ``-`` has a module and function with ``_``."""
 

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from connector.errors import DestinationError, SelectorError
+from connector.messaging.destination import Destination, parse_destination
+
+if TYPE_CHECKING:
+    from connector.messaging.selector import Selector
 
 ConfigOption = Annotated[
     str,
@@ -17,6 +23,26 @@ ConfigOption = Annotated[
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Answers in JSON.")]
 
+SelectorOption = Annotated[
+    str | None,
+    typer.Option("--selector", metavar="S", help="Only messages that match this selector."),
+]
+
+SubscriptionOption = Annotated[
+    str | None, typer.Option("--subscription", metavar="NAME", help="A durable subscription of the topic.")
+]
+
+SharedOption = Annotated[bool, typer.Option("--shared", help="Other consumers may share the subscription.")]
+
+ClientIdOption = Annotated[
+    str,
+    typer.Option(
+        "--client-id",
+        metavar="ID",
+        help="Whose subscription it is; needed unless it is shared. That of an adapter: its ApplicationName.",
+    ),
+]
+
 DEFAULT_CONFIG = "adapter.yaml"
 
 
@@ -24,6 +50,56 @@ class BadArgument(typer.TyperException):
     """An argument cannot be used; says which and what is expected."""
 
     exit_code = 2
+
+
+def read_destination(text: str) -> Destination:
+    """The destination that an argument names.
+
+    Raises:
+        BadArgument: it names none.
+    """
+    try:
+        return parse_destination(text)
+    except DestinationError as error:
+        raise BadArgument(str(error)) from None
+
+
+def read_selector(text: str | None) -> Selector | None:
+    """The selector of ``--selector``.
+
+    Raises:
+        BadArgument: it is none.
+    """
+    if text is None:
+        return None
+    from connector.messaging.selector import compile_selector  # loads its grammar, which few need
+
+    try:
+        return compile_selector(text)
+    except SelectorError as error:
+        raise BadArgument(f"--selector: {error}") from None
+
+
+def read_topic(text: str) -> Destination:
+    """The topic that an argument names.
+
+    Raises:
+        BadArgument: it names none, or a queue.
+    """
+    destination = read_destination(text)
+    if destination.is_queue:
+        raise BadArgument(f"{destination} is a queue: only topics have subscriptions, topic://NAME")
+    return destination
+
+
+def check_owner(subscription: str, client_id: str, *, shared: bool) -> None:
+    """Whether a subscription has the client id that it needs.
+
+    Raises:
+        BadArgument: it has none.
+    """
+    if not shared and not client_id:
+        raise BadArgument(f"--subscription {subscription}: give --client-id, whose it is, or --shared")
 
 
 def printable(text: str) -> str:

@@ -1,4 +1,4 @@
-"""``connector send``: puts messages into a queue."""
+"""``connector send``: sends messages to a queue or topic."""
 
 from __future__ import annotations
 
@@ -9,10 +9,16 @@ from typing import Annotated
 
 import typer
 
-from connector.cli.common import DEFAULT_CONFIG, BadArgument, ConfigOption, JsonOption, answer, answer_json
+from connector.cli.common import (
+    DEFAULT_CONFIG,
+    BadArgument,
+    ConfigOption,
+    JsonOption,
+    answer,
+    answer_json,
+    read_destination,
+)
 from connector.config.loading import load
-from connector.errors import DestinationError
-from connector.messaging.destination import parse_destination
 from connector.messaging.message import PROPERTY_TYPES, Message, parse_property
 from connector.parts import make_provider
 
@@ -20,7 +26,9 @@ _BATCH = 500
 
 
 def send(
-    destination: Annotated[str, typer.Argument(metavar="DEST", help="queue://NAME; a bare name is a queue.")],
+    destination: Annotated[
+        str, typer.Argument(metavar="DEST", help="queue://NAME or topic://NAME; a bare name is a queue.")
+    ],
     config: ConfigOption = DEFAULT_CONFIG,
     body: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The body; without it, stdin.", show_default=False)
@@ -42,7 +50,10 @@ def send(
     bytes: Annotated[bool, typer.Option("--bytes", help="A bytes message; otherwise text in UTF-8.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Sends messages and prints their ids, one a line."""
+    """Sends messages and prints their ids, one a line.
+
+    What is sent to a topic is there for every subscription that it has now; where it has none, for nobody.
+    """
     template = Message(
         body=_read(body),
         message_class="B" if bytes else "T",
@@ -60,12 +71,11 @@ def send(
         template.priority = priority
     for text in property or ():
         _add_property(template, text)
-    try:
-        target = parse_destination(destination)
-        if reply_to is not None:
-            template.reply_to = str(parse_destination(reply_to))
-    except DestinationError as error:
-        raise BadArgument(str(error)) from None
+    target = read_destination(destination)
+    if target.view:
+        raise BadArgument(f"{target} shows a part of {target.base}; send to that")
+    if reply_to is not None:
+        template.reply_to = str(read_destination(reply_to))
     if expires_in:
         template.expiration = time.time_ns() // 1_000_000 + expires_in
     configuration = load(config)

@@ -55,6 +55,13 @@ def _check_options(index: int, entry: InputEntry, places: Places) -> None:
             if places.leaf(*_INPUTS, index, key) is not None:
                 mark = places.key_mark(*_INPUTS, index, key)
                 places.add((*_INPUTS, index, key), f"{key} of a queue", "it with a topic only", mark=mark)
+    elif entry.shared and entry.no_local:
+        places.add(
+            (*_INPUTS, index, "no_local"),
+            "no_local of a shared subscription",
+            "one of the two: a shared subscription has messages for many, so none of them are local",
+            mark=places.key_mark(*_INPUTS, index, "no_local"),
+        )
     elif places.leaf(*_INPUTS, index, "subscription") is None:
         places.add(
             (*_INPUTS, index),
@@ -94,6 +101,8 @@ def _check_roles(
     """One destination, one role: in two, the adapter would read what it has written."""
     taken: dict[Destination, tuple[str, Mark]] = {}
     for index, entry in inputs:
+        if entry.no_local:
+            continue  # it leaves out what the adapter sends itself
         taken.setdefault(entry.destination, ("InputDestination", places.mark(*_INPUTS, index)))
     connector = file.connector
     roles: list[tuple[str, Location, Destination | None]] = [

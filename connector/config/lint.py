@@ -94,13 +94,10 @@ class Lint:
             return
         if provider.root.exists() and not provider.root.is_dir():
             self._add(("provider", "root"), f"{provider.root} is not a directory", "a directory")
-        name = provider.incoming_directory
-        if "/" in name or name.startswith(".") or name == "dropboxmq":
-            self._add(
-                ("provider", "incoming_directory"),
-                shown(name),
-                "the name of a directory, without / and first dot",
-            )
+        for key in ("incoming_directory", "outgoing_directory"):
+            name = getattr(provider, key)
+            if name is not None and ("/" in name or name.startswith(".") or name == "dropboxmq"):
+                self._add(("provider", key), shown(name), "the name of a directory, without / and first dot")
 
     def _window(self, connector: Connector) -> None:
         start, end = connector.poll_start_time, connector.poll_end_time

@@ -60,7 +60,7 @@ class InputEntry(Section):
         description="A queue, a topic, or what a queue could not deliver: `orders~EXPIRED`, "
         "`orders~REJECT-ERROR`."
     )
-    selector: Annotated[str | None, SELECTOR] = Field(
+    selector: Annotated[str, SELECTOR] | None = Field(
         default=None,
         description="Only messages that match; those of a queue that do not stay there for others, those of "
         "a topic never get into the subscription.",

@@ -42,6 +42,11 @@ class Dropbox(Provider):
         default="incoming",
         description="Name of the directory between a queue and its `working`, `target` ...",
     )
+    outgoing_directory: Annotated[str, text_kind("name")] | None = Field(
+        default=None,
+        description="The same for what is sent, where a partner who exchanges messages through this root has "
+        "the two the other way round; default: as `incoming_directory`.",
+    )
     durability: Annotated[Literal["none", "batch"], choice("none", "batch")] = Field(
         default="batch",
         description="`batch`: what is sent or settled is synced to disk before it is visible.",

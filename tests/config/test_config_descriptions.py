@@ -24,6 +24,7 @@ provider:
   type: dropbox
   root: ./data
   incoming_directory: incoming
+  outgoing_directory: outgoing
   durability: none
   keep_processed: 7d
   redelivery_limit: none
@@ -34,7 +35,8 @@ connector:
     - queue://orders
     - {destination: queue://customers}
     - {destination: queue://notes, selector: "urgent = TRUE"}
-    - {destination: topic://prices, subscription: prices, shared: true, no_local: true}
+    - {destination: topic://prices, subscription: prices, shared: true}
+    - {destination: topic://prices, subscription: others, no_local: true}
   PollFrequency: no
   PollQuantity: 25
   PollStartTime: 22:00

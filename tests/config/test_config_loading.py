@@ -238,6 +238,8 @@ def test_a_topic_that_is_input_and_sink_is_an_endless_loop(deployment: Deploymen
     problems = deployment.check()
     assert [problem.path for problem in problems] == ["subscriptions[1].destination"]
     assert "endless loop" in problems[0].found
+    deployment.replace(A, "subscription: s}", "subscription: s, no_local: true}")
+    assert deployment.check() == []
 
 
 @pytest.mark.parametrize("other", ["DuplicateEventElimination: true", "InProgressDestination: queue://p"])

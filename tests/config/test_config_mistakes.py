@@ -95,6 +95,7 @@ CASES = [
     # the provider
     case("memory", A, "type: dropbox\n  root: ./data", "type: §memory", "provider.type", "memory", "tests without Spark"),
     case("key of another provider", A, "root: ./data", "root: ./data\n  §max_bytes: 1MiB", "provider.max_bytes", "unknown key"),
+    case("outgoing directory", A, "root: ./data", "root: ./data\n  outgoing_directory: §a/b", "provider.outgoing_directory", "name of a directory"),
     case("lease", A, "root: ./data", "root: ./data\n  lease: §0s", "provider.lease", "above 0"),
     # inputs
     case("selector", A, "- queue://orders", "- {destination: orders, selector: §[a]}", "connector.InputDestination[0].selector", "a list", "message selector"),
@@ -110,6 +111,7 @@ CASES = [
     case("subscription of a queue", A, "- queue://orders", "- {destination: orders, §subscription: s}", "connector.InputDestination[0].subscription", "of a queue", "with a topic only"),
     case("sharing of a queue", A, "- queue://orders", "- {destination: orders, §shared: false}", "connector.InputDestination[0].shared", "of a queue"),
     case("no-local of a queue", A, "- queue://orders", "- {destination: orders, §no_local: true}", "connector.InputDestination[0].no_local", "of a queue"),
+    case("no-local of a shared subscription", A, "- queue://orders", "- {destination: topic://t, subscription: s, shared: true, §no_local: true}", "connector.InputDestination[0].no_local", "one of the two"),
     case("client id of an input", A, "- queue://orders", "- {destination: topic://t, subscription: s, §client_id: c}", "connector.InputDestination[0].client_id", "ApplicationName"),
     case("selector twice", A, "- queue://orders", "- {destination: customers, selector: a = 1}\n    - §{destination: customers, selector: a = 1}", "connector.InputDestination[1]", "stands twice, first in line 8"),
     case("subscription twice", A, "- queue://orders", "- {destination: topic://t, subscription: s}\n    - {destination: topic://t, subscription: §s, selector: a = 1}", "connector.InputDestination[1].subscription", "'s'", "first in line 8"),

@@ -189,6 +189,31 @@ def test_instances_of_one_application_share_the_work_of_a_subscription(deploy: D
     assert bench.called() == ids
 
 
+def test_an_input_without_local_messages_leaves_out_what_the_adapter_sends_itself(deploy: Deploy) -> None:
+    deployment = deploy(
+        {"destination": "topic://prices", "subscription": "s", "no_local": True},
+        {"destination": "topic://prices", "subscription": "other", "no_local": True},
+        subscriptions=[{"object": "*", "destination": "topic://prices"}],
+    )
+    subscribed(deployment)
+    deployment.send("topic://prices", ORDER)
+    assert drained(deployment)["claimed"] == 2
+    assert drained(deployment)["claimed"] == 0
+
+
+def test_what_is_published_to_a_topic_is_there_for_all_its_subscriptions(deploy: Deploy) -> None:
+    deployment = deploy("queue://orders", subscriptions=[{"object": "*", "destination": "topic://done"}])
+    topic = Destination("topic", "done")
+    wanted = [TopicSubscription(topic, name, durable=True, shared=True) for name in ("x", "y")]
+    with closing(deployment.provider.connect()) as connection:
+        pollers = [connection.poller(one) for one in wanted]
+        deployment.send("orders", ORDER)
+        assert drained(deployment)["published"] == 1
+        claims = [poller.take(1, n) for n, poller in enumerate(pollers)]
+        assert all(claim is not None for claim in claims)
+        connection.settle([Settlement(claim) for claim in claims if claim is not None])
+
+
 def test_another_application_with_the_client_id_is_refused(deploy: Deploy) -> None:
     deployment = deploy(PRICES, ApplicationName="billing")
     with (

@@ -1,0 +1,119 @@
+"""``connector receive``: takes messages, and acknowledges them or not."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import Annotated, Literal
+
+import typer
+
+from connector.cli.common import (
+    DEFAULT_CONFIG,
+    BadArgument,
+    ClientIdOption,
+    ConfigOption,
+    JsonOption,
+    SelectorOption,
+    SharedOption,
+    SubscriptionOption,
+    check_owner,
+    note,
+    printable,
+    read_destination,
+    read_selector,
+    read_topic,
+)
+from connector.cli.messages import show
+from connector.config.loading import load
+from connector.core.connection import MessagingConnection
+from connector.errors import MalformedData
+from connector.messaging.client import AcknowledgeMode, Consumer, ReceivedMessage, Session
+from connector.messaging.destination import Destination
+from connector.parts import make_provider
+
+_MODES = {
+    "auto": AcknowledgeMode.INDIVIDUAL,
+    "client": AcknowledgeMode.CLIENT,
+    "none": AcknowledgeMode.INDIVIDUAL,
+    "rollback": AcknowledgeMode.TRANSACTED,
+}
+
+
+def receive(
+    destination: Annotated[
+        str, typer.Argument(metavar="DEST", help="queue://NAME or topic://NAME; a bare name is a queue.")
+    ],
+    config: ConfigOption = DEFAULT_CONFIG,
+    count: Annotated[int, typer.Option(metavar="N", min=1, help="At most so many messages.")] = 1,
+    wait: Annotated[
+        int,
+        typer.Option(metavar="MS", min=0, help="Milliseconds to wait for each message."),
+    ] = 0,
+    selector: SelectorOption = None,
+    subscription: SubscriptionOption = None,
+    shared: SharedOption = False,
+    client_id: ClientIdOption = "",
+    ack: Annotated[
+        Literal["auto", "client", "none", "rollback"],
+        typer.Option(
+            help="auto: each once it is printed; client: all at the end, together; none: not at all; "
+            "rollback: a transaction that is rolled back.",
+        ),
+    ] = "auto",
+    json: JsonOption = False,
+) -> None:
+    """Takes messages, highest priority first, then oldest, and prints them like browse.
+
+    What is not acknowledged, with --ack none and rollback, waits again, redelivered. A topic without
+    --subscription gives what is sent while this waits. A queue or subscription that is not there is made.
+    Exit status 0 also when nothing came; 1 when a message could not be read, which then waits again.
+    """
+    target = read_destination(destination)
+    read_selector(selector)
+    if subscription is not None:
+        read_topic(destination)
+        check_owner(subscription, client_id, shared=shared)
+    elif shared:
+        raise BadArgument("--shared: say which subscription with --subscription")
+    provider = make_provider(load(config))
+    number = unreadable = 0
+    last: ReceivedMessage | None = None
+    with (
+        MessagingConnection(provider, client_id=client_id) as connection,
+        contextlib.closing(connection.session(_MODES[ack])) as session,
+    ):
+        consumer = _consumer(session, target, selector or "", subscription, shared=shared)
+        while number + unreadable < count:
+            try:
+                message = consumer.receive(wait / 1000)
+            except MalformedData as error:
+                unreadable += 1
+                reason = printable(str(error))
+                note(f"connector: a message of {target} cannot be read and waits again: {reason}")
+                continue
+            if message is None:
+                break
+            show(message, as_json=json, received=True)
+            sys.stdout.flush()  # whoever reads it has it before it is gone
+            if ack == "auto":
+                message.acknowledge()
+            number, last = number + 1, message
+        if ack == "client" and last is not None:
+            if unreadable:  # it would be acknowledged with the others, and nobody has seen it
+                note("connector: nothing was acknowledged")
+            else:
+                last.acknowledge()
+    if not json:
+        note(f"{number} message{'s' * (number != 1)} from {target}")
+    raise typer.Exit(1 if unreadable else 0)
+
+
+def _consumer(
+    session: Session, source: Destination, selector: str, subscription: str | None, *, shared: bool
+) -> Consumer:
+    if subscription is None:
+        return session.consumer(source, selector)
+    if shared:
+        return session.shared_durable_consumer(source, subscription, selector)
+    return session.durable_consumer(source, subscription, selector)

@@ -1,0 +1,65 @@
+"""``connector subscribe``: makes a durable subscription."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Annotated
+
+import typer
+
+from connector.cli.common import (
+    DEFAULT_CONFIG,
+    BadArgument,
+    ClientIdOption,
+    ConfigOption,
+    JsonOption,
+    SelectorOption,
+    SharedOption,
+    answer_json,
+    check_owner,
+    note,
+    read_selector,
+    read_topic,
+)
+from connector.cli.subscriptions import as_document
+from connector.config.loading import load
+from connector.messaging.provider import TopicSubscription
+from connector.parts import make_provider
+
+
+def subscribe(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="topic://NAME.")],
+    subscription: Annotated[str, typer.Option(metavar="NAME", help="Name of the subscription.")],
+    config: ConfigOption = DEFAULT_CONFIG,
+    shared: SharedOption = False,
+    client_id: ClientIdOption = "",
+    selector: SelectorOption = None,
+    no_local: Annotated[
+        bool, typer.Option("--no-local", help="Not what clients of the same client id send.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Makes a durable subscription: from now on it keeps what is sent to the topic.
+
+    One that is there already, and is the same, stays as it is. One with another topic, selector or --no-local
+    is made anew, and what it had kept is lost; while it is consumed that is an error.
+    """
+    wanted = TopicSubscription(
+        read_topic(topic),
+        subscription,
+        client_id,
+        durable=True,
+        shared=shared,
+        selector=selector or "",
+        no_local=no_local,
+    )
+    read_selector(selector)
+    check_owner(subscription, client_id, shared=shared)
+    if shared and no_local:
+        raise BadArgument("--no-local: a shared subscription has messages of many, so none are local")
+    with contextlib.closing(make_provider(load(config)).connect(client_id=client_id)) as connection:
+        connection.poller(wanted).close()
+    if json:
+        answer_json(as_document(wanted))
+    else:
+        note(f"subscription {subscription!r} of {wanted.topic} keeps what is sent from now on")

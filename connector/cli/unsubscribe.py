@@ -1,0 +1,38 @@
+"""``connector unsubscribe``: removes a durable subscription."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Annotated
+
+import typer
+
+from connector.cli.common import (
+    DEFAULT_CONFIG,
+    ClientIdOption,
+    ConfigOption,
+    JsonOption,
+    answer_json,
+    note,
+)
+from connector.config.loading import load
+from connector.parts import make_provider
+
+
+def unsubscribe(
+    subscription: Annotated[str, typer.Option(metavar="NAME", help="Name of the subscription.")],
+    config: ConfigOption = DEFAULT_CONFIG,
+    client_id: ClientIdOption = "",
+    json: JsonOption = False,
+) -> None:
+    """Removes a durable subscription, shared or not, with the messages that it has kept.
+
+    An error while it is consumed, or while a message of it is taken and not yet acknowledged.
+    """
+    # The client id is not held: it may be that of an adapter which runs, and has given up this input.
+    with contextlib.closing(make_provider(load(config)).connect()) as connection:
+        connection.unsubscribe(subscription, client_id)
+    if json:
+        answer_json({"subscription": subscription, "client_id": client_id})
+    else:
+        note(f"subscription {subscription!r} is removed")
