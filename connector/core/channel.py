@@ -52,9 +52,9 @@ class Channel(ABC):
         self._delivered: Final = Delivered(store)
         self._turns: Final = Turns(self._deliver_asked)
         self._anew = False
-        self._transactions: list[ChannelTransaction] = []
         self._closed = False
         self._ended = False
+        store.deliverers[destination] = self._deliver_soon
 
     # -- what it is able to do -------------------------------------------------------------------------
 
@@ -143,14 +143,9 @@ class Channel(ABC):
             return self._handle_synchronously(message)
         if transaction is None:
             self._store.send(self.destination, message)
-            self._deliver_soon()
+            self._store.new_in(self.destination)
         else:
-            transaction.send(self.destination, message, self._deliver_soon)
-            with self._store.lock:
-                self._transactions = [
-                    one for one in self._transactions if one.is_open and one is not transaction
-                ]
-                self._transactions.append(transaction)
+            transaction.send(self.destination, message)
         return True
 
     def _handle_synchronously(self, message: Message) -> bool:
@@ -285,13 +280,7 @@ class Channel(ABC):
         """
         self._check_open()
         if state is MessageState.NOT_COMMITTED:
-            with self._store.lock:
-                return [
-                    m
-                    for one in self._transactions
-                    if one.is_open
-                    for m in one.not_committed(self.destination)
-                ]
+            return self._store.not_committed(self.destination)
         if state is MessageState.REMOVED:
             return []
         return self._in_state(state)
@@ -329,8 +318,9 @@ class Channel(ABC):
             )
         self._closed = True  # a delivery under way ends with the message that is being handled
         with self._turns.mine(), self._store.lock:
-            if not self._ended:
+            if not (self._ended or self._store.is_closed):
                 self._ended = True
+                self._store.deliverers.pop(self.destination, None)
                 self._delivered.make_up()
                 self._close()
 

@@ -8,13 +8,14 @@ sender wait for room (3.1): no lock is held then that an acknowledgement needs, 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Final
 
 from connector.core.channel_receiver import Reference
 from connector.core.takeover import Schedule, take_over
-from connector.errors import SessionStateError
+from connector.errors import ClaimLost, ProviderError, SessionStateError, SettlementError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.provider import (
@@ -28,6 +29,15 @@ from connector.messaging.provider import (
 from connector.messaging.selector import Selector
 
 _MAX_BODY: Final = 1 << 40
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NotCommitted:
+    """A message of an open transaction."""
+
+    prepared: Prepared
+    destination: Destination
+    message: Message
 
 
 class ChannelStore:
@@ -57,6 +67,9 @@ class ChannelStore:
         self._preparer = self._taker.access().open()
         self._taken = 0
         self._prepared = 0
+        self._not_committed: list[NotCommitted] = []
+        self.deliverers: Final[dict[Destination, Callable[[], None]]] = {}
+        """How the open channels attempt delivery."""
         self._schedule = Schedule()
         self._closed = False
 
@@ -75,8 +88,8 @@ class ChannelStore:
         else:  # it may have to wait for room: the room of what this process has claimed does not count then
             self.commit([], [self.prepare(destination, message)])
 
-    def prepare(self, destination: Destination, message: Message) -> Prepared:
-        """A message is NOT_COMMITTED.
+    def prepare(self, destination: Destination, message: Message) -> NotCommitted:
+        """A message is NOT_COMMITTED, and belongs to whoever asked: to one transaction.
 
         Raises:
             ProviderError: it cannot be written.
@@ -86,7 +99,11 @@ class ChannelStore:
             self._prepared += 1
             key = f"channel|{self._prepared}"
         with self._preparing:
-            return self._preparer.prepare(destination, message, key)
+            prepared = self._preparer.prepare(destination, message, key)
+        made = NotCommitted(prepared, destination, message)
+        with self.lock:
+            self._not_committed.append(made)
+        return made
 
     def sync(self) -> None:
         """Makes what was prepared durable, before it is committed; where nothing is durable, nothing.
@@ -98,27 +115,53 @@ class ChannelStore:
             with self._preparing:
                 self._preparer.sync()
 
-    def discard(self, prepared: Sequence[Prepared]) -> None:
+    def discard(self, messages: Sequence[NotCommitted]) -> None:
         """NOT_COMMITTED messages are no more.
 
         Raises:
             ProviderError: they cannot be removed.
         """
         with self._preparing if self.is_reliable else nullcontext():
-            for one in prepared:
-                self._preparer.discard(one)
+            for message in messages:
+                self._preparer.discard(message.prepared)
+        self._forget(messages)
 
-    def commit(self, acknowledged: Iterable[Claim], prepared: Sequence[Prepared]) -> None:
+    def commit(self, acknowledged: Iterable[Claim], messages: Sequence[NotCommitted]) -> None:
         """DELIVERED ones are gone and NOT_COMMITTED ones are NEW, all of them or none.
 
         Raises:
             ClaimLost: one of the claims is not ours any more; nothing has happened.
             TransactionRolledBack: one of the messages has expired; all was undone.
-            ProviderError: nothing has happened, or recovery finishes it.
+            SettlementError: nothing has happened.
+            ProviderError: it is done as far as it could be; recovery finishes it.
         """
+        settlements = [Settlement(claim) for claim in acknowledged]
+        sends = [message.prepared for message in messages]
         with self.lock:
-            settlements = [Settlement(claim) for claim in acknowledged]
-            self._taker.settle(settlements, sends=prepared, fenced=bool(settlements))
+            try:
+                self._taker.settle(settlements, sends=sends, fenced=bool(settlements))
+            except (ClaimLost, SettlementError):
+                raise
+            except ProviderError:
+                self._forget(messages)
+                raise
+            self._forget(messages)
+
+    def not_committed(self, destination: Destination) -> list[Message]:
+        """What is NOT_COMMITTED in a channel, as far as this process has sent it; oldest first."""
+        with self.lock:
+            return [made.message for made in self._not_committed if made.destination == destination]
+
+    def _forget(self, messages: Sequence[NotCommitted]) -> None:
+        with self.lock:
+            gone = {id(message) for message in messages}
+            self._not_committed = [made for made in self._not_committed if id(made) not in gone]
+
+    def new_in(self, destination: Destination) -> None:
+        """Has delivery attempted where a channel of this process has a new message."""
+        deliver = self.deliverers.get(destination)
+        if deliver is not None:
+            deliver()
 
     # -- NEW -> DELIVERED, and from there ------------------------------------------------------------
 
@@ -229,6 +272,10 @@ class ChannelStore:
             self._closed = True
             self._taker.abandon()
             self._sender.abandon()
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
 
     def check_open(self) -> None:
         """Whether it can be used.

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from connector.core.channel_deliveries import Deliveries, Delivery, Fate
-from connector.core.channel_store import ChannelStore
-from connector.errors import ClaimLost, SessionStateError, TransactionRolledBack
+from connector.core.channel_store import ChannelStore, NotCommitted
+from connector.errors import (
+    ClaimLost,
+    ProviderError,
+    SessionStateError,
+    SettlementError,
+    TransactionRolledBack,
+)
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Prepared
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Sent:
-    prepared: Prepared
-    destination: Destination
-    message: Message
 
 
 class ChannelTransaction:
@@ -32,17 +28,12 @@ class ChannelTransaction:
 
     def __init__(self, store: ChannelStore) -> None:
         self._store: Final = store
-        self._sent: list[_Sent] = []
+        self._sent: list[NotCommitted] = []
         self._logged: list[tuple[Deliveries, Delivery]] = []
-        self._deliver: dict[Destination, Callable[[], None]] = {}
         self.is_open = True
 
-    def not_committed(self, destination: Destination) -> list[Message]:
-        """What is sent to a channel in it, in that order."""
-        return [sent.message for sent in self._sent if sent.destination == destination]
-
-    def send(self, destination: Destination, message: Message, deliver: Callable[[], None]) -> None:
-        """Adds a message; a channel does it. ``deliver`` is called after the commit.
+    def send(self, destination: Destination, message: Message) -> None:
+        """Adds a message; a channel does it.
 
         Raises:
             TransactionRolledBack: a message of it has expired meanwhile (5.1.3).
@@ -50,9 +41,7 @@ class ChannelTransaction:
             ProviderError: the message cannot be written.
         """
         self._check()
-        prepared = self._store.prepare(destination, message)
-        self._sent.append(_Sent(prepared, destination, message))
-        self._deliver[destination] = deliver
+        self._sent.append(self._store.prepare(destination, message))
 
     def acknowledge(self, deliveries: Deliveries, delivery: Delivery) -> None:
         """Logs an acknowledgement; a channel does it, under the lock of the store.
@@ -73,8 +62,8 @@ class ChannelTransaction:
             TransactionRolledBack: a message sent in it has expired, or one acknowledged in it is not ours any
                 more; all was undone.
             SessionStateError: it has ended.
-            ProviderError: nothing has happened, it may be tried again; or, after the commit point, recovery
-                finishes it.
+            SettlementError: nothing has happened; it may be tried again.
+            ProviderError: it is committed, but not finished; recovery does that.
         """
         self._check()
         if self._sent:
@@ -85,23 +74,28 @@ class ChannelTransaction:
                 self._undo(f"{lost[0].reference.message_id}, acknowledged in it, came again meanwhile")
             final = [pair for pair in self._logged if pair[1].fate is Fate.HELD and not pair[1].handling]
             try:
-                self._store.commit(
-                    [delivery.claim for _, delivery in final], [sent.prepared for sent in self._sent]
-                )
-            except TransactionRolledBack:
-                self._sent = []  # the provider has dropped them
-                self._end()
-                raise
+                self._store.commit((delivery.claim for _, delivery in final), self._sent)
             except ClaimLost as error:
                 self._undo(str(error))
-            for deliveries, delivery in final:
-                deliveries.end(delivery, Fate.ACKNOWLEDGED)
-            for _, delivery in self._logged:
-                delivery.positive = True  # of one being handled: applied when its receiver returns (5.3.4)
-            self._sent = []
-            self._end()
-        for deliver in self._deliver.values():
-            deliver()
+            except SettlementError:
+                raise
+            except TransactionRolledBack:
+                self._end()
+                raise
+            except ProviderError:
+                self._apply(final)
+                raise
+            sent = self._sent
+            self._apply(final)
+        for destination in {message.destination: None for message in sent}:
+            self._store.new_in(destination)
+
+    def _apply(self, final: list[tuple[Deliveries, Delivery]]) -> None:
+        for deliveries, delivery in final:
+            deliveries.end(delivery, Fate.ACKNOWLEDGED)
+        for _, delivery in self._logged:
+            delivery.positive = True  # of one being handled: applied when its receiver returns (5.3.4)
+        self._end()
 
     def rollback(self) -> None:
         """Drops what was sent and what was logged: the messages acknowledged in it stay DELIVERED.
@@ -112,9 +106,7 @@ class ChannelTransaction:
         """
         self._check_open()
         with self._store.lock:
-            if self._sent:
-                self._store.discard([sent.prepared for sent in self._sent])
-            self._sent = []
+            self._store.discard(self._sent)
             self._end()
 
     def __enter__(self) -> ChannelTransaction:
@@ -151,6 +143,7 @@ class ChannelTransaction:
 
     def _end(self) -> None:
         self.is_open = False
+        self._sent = []
         for _, delivery in self._logged:
             delivery.logged -= 1
         self._logged = []

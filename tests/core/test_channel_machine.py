@@ -1,0 +1,386 @@
+"""Channels under any sequence of what can be done to them, beside a model that only knows the states."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import ClassVar
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from connector.core.channel_transaction import ChannelTransaction
+from connector.core.state import MessageState
+from connector.errors import ClaimLost, TransactionRolledBack
+from connector.messaging.message import Message
+from tests.core.channel_world import DELIVERED, NEW, NOT_COMMITTED, Recorder, a_world
+
+NAMES = st.sampled_from(["a", "b", "picky"])
+ANSWERS = st.sampled_from([True, True, False, False, None, RuntimeError("broken")])
+PRIORITIES = st.integers(0, 9)
+PICKS = st.integers(0, 1000)
+
+
+class QueueMachine(RuleBasedStateMachine):
+    """One queue of one process, up to three receivers, at most one transaction."""
+
+    kind: ClassVar[str]
+
+    @initialize()
+    def start(self) -> None:
+        self.stack = ExitStack()
+        self.world = self.stack.enter_context(a_world(self.kind))
+        self.channels = self.world.open()
+        self.queue = self.channels.queue("orders")
+        self.known = {name: Recorder(name) for name in ("a", "b", "picky")}
+        self.known["picky"].wanted = lambda reference: reference.headers.priority >= 5
+        self.log: list[tuple[Recorder, str, bool]] = []
+        for receiver in self.known.values():
+            self.observe(receiver)
+        self.attached: set[str] = set()
+        self.sent: dict[str, Message] = {}
+        self.state: dict[str, MessageState] = {}
+        self.holder: dict[str, str] = {}
+        self.seen: set[str] = set()
+        self.transaction: ChannelTransaction | None = None
+        self.logged: set[str] = set()
+        self.lost = False
+
+    def observe(self, receiver: Recorder) -> None:
+        told = receiver.handle
+
+        def handle(reference: object) -> bool | None:
+            self.log.append((receiver, reference.message_id, reference.redelivered))  # type: ignore[attr-defined]
+            return told(reference)  # type: ignore[arg-type]
+
+        receiver.handle = handle  # type: ignore[method-assign, assignment]
+
+    # -- the model -----------------------------------------------------------------------------------
+
+    def learn(self, *, redelivering: str = "") -> None:
+        """Follows what the receivers have got; each must have been allowed to get it."""
+        order = []
+        for receiver, identity, flag in self.log:
+            assert flag is (identity in self.seen)
+            if redelivering:
+                assert (self.state[identity], self.holder[identity]) == (DELIVERED, receiver.receiver_id)
+                assert identity not in self.logged
+            else:
+                assert self.state[identity] is NEW
+                assert receiver.receiver_id in self.attached
+                assert receiver.receiver_id != "picky" or self.sent[identity].priority >= 5
+                order.append(self.place(identity))
+            if receiver.answer is True:
+                self.state[identity] = MessageState.REMOVED
+            elif receiver.answer is False:
+                self.state[identity] = DELIVERED
+                self.holder[identity] = receiver.receiver_id
+            if redelivering or receiver.answer is False:
+                self.seen.add(identity)
+        assert order == sorted(order)
+        self.log.clear()
+
+    def place(self, identity: str) -> tuple[int, int]:
+        return -self.sent[identity].priority, list(self.sent).index(identity)
+
+    def having(self, state: MessageState) -> list[str]:
+        return sorted((i for i, found in self.state.items() if found is state), key=self.place)
+
+    def nothing_deliverable_is_left(self) -> None:
+        willing = [self.known[name] for name in self.attached if isinstance(self.known[name].answer, bool)]
+        for identity in self.having(NEW):
+            assert not any(
+                receiver.receiver_id != "picky" or self.sent[identity].priority >= 5 for receiver in willing
+            )
+
+    def forget_process(self) -> None:
+        """What was delivered is nobody's again."""
+        for identity in self.having(DELIVERED):
+            self.state[identity] = NEW
+        self.attached.clear()
+        self.holder.clear()
+
+    # -- what can be done ----------------------------------------------------------------------------
+
+    @rule(priority=PRIORITIES)
+    def send(self, priority: int) -> None:
+        message = self.world.message("x", priority=priority)
+        assert self.queue.handle(message) is True
+        self.sent[message.message_id or ""] = message
+        self.state[message.message_id or ""] = NEW
+        self.learn()
+        if self.attached:
+            self.nothing_deliverable_is_left()
+
+    @rule(priority=PRIORITIES)
+    def send_in_transaction(self, priority: int) -> None:
+        self.transaction = self.transaction or self.channels.transaction()
+        message = self.world.message("x", priority=priority)
+        assert self.queue.handle(message, self.transaction) is True
+        self.sent[message.message_id or ""] = message
+        self.state[message.message_id or ""] = NOT_COMMITTED
+
+    @precondition(lambda self: self.transaction is not None)
+    @rule()
+    def commit(self) -> None:
+        assert self.transaction is not None
+        if self.lost:
+            with pytest.raises(TransactionRolledBack):
+                self.transaction.commit()
+        else:
+            self.transaction.commit()
+        for identity in self.having(NOT_COMMITTED):
+            self.state[identity] = MessageState.REMOVED if self.lost else NEW
+        if not self.lost:
+            for identity in self.logged:
+                self.state[identity] = MessageState.REMOVED
+        self.learn()
+        self.transaction, self.lost, self.logged = None, False, set()
+
+    @precondition(lambda self: self.transaction is not None)
+    @rule()
+    def roll_back(self) -> None:
+        assert self.transaction is not None
+        self.transaction.rollback()
+        for identity in self.having(NOT_COMMITTED):
+            self.state[identity] = MessageState.REMOVED
+        self.transaction, self.lost, self.logged = None, False, set()
+
+    @rule(name=NAMES)
+    def add(self, name: str) -> None:
+        if name in self.attached:
+            with pytest.raises(ValueError, match="already"):
+                self.queue.add_receiver(self.known[name])
+            return
+        self.attached.add(name)
+        self.queue.add_receiver(self.known[name])
+        self.learn()
+        self.nothing_deliverable_is_left()
+
+    @rule(name=NAMES)
+    def remove(self, name: str) -> None:
+        if name in self.attached:
+            self.queue.remove_receiver(name)
+            self.attached.remove(name)
+
+    @rule(name=NAMES, answer=ANSWERS)
+    def answer(self, name: str, answer: bool | Exception | None) -> None:
+        self.known[name].answer = answer
+
+    @rule()
+    def deliver(self) -> None:
+        complete = self.queue.deliver()
+        self.learn()
+        assert complete is (not self.having(NEW))
+        self.nothing_deliverable_is_left()
+
+    @rule(name=NAMES)
+    def redeliver(self, name: str) -> None:
+        due = [i for i in self.having(DELIVERED) if self.holder[i] == name and i not in self.logged]
+        self.seen.update(due)
+        self.queue.redeliver(self.known[name])
+        assert [identity for _, identity, _ in self.log] == due
+        self.learn(redelivering=name)
+
+    @precondition(lambda self: self.having(DELIVERED))
+    @rule(pick=PICKS, transacted=st.booleans())
+    def acknowledge(self, pick: int, transacted: bool) -> None:
+        held = self.having(DELIVERED)
+        identity = held[pick % len(held)]
+        if transacted:
+            self.transaction = self.transaction or self.channels.transaction()
+            self.queue.acknowledge(identity, self.holder[identity], self.transaction)
+            self.logged.add(identity)
+        else:
+            self.queue.acknowledge(identity, self.holder[identity])
+            self.queue.acknowledge(identity, self.holder[identity])
+            self.state[identity] = MessageState.REMOVED
+
+    @precondition(lambda self: self.having(NEW))
+    @rule(pick=PICKS, name=NAMES)
+    def acknowledge_what_is_not_delivered(self, pick: int, name: str) -> None:
+        new = self.having(NEW)
+        with pytest.raises(ClaimLost):
+            self.queue.acknowledge(new[pick % len(new)], name)
+
+    @rule()
+    def close_and_open(self) -> None:
+        self.queue.close()
+        self.queue = self.channels.queue("orders")
+        still = {identity for identity in self.logged if self.state[identity] is DELIVERED}
+        self.lost = self.lost or bool(still)
+        self.logged -= still
+        self.forget_process()
+
+    @rule()
+    def end_and_recover(self) -> None:
+        self.channels.abandon()
+        self.channels = self.world.open()
+        self.queue = self.channels.queue("orders")
+        for identity in self.having(NOT_COMMITTED):
+            self.state[identity] = MessageState.REMOVED
+        self.transaction, self.lost, self.logged = None, False, set()
+        self.forget_process()
+
+    # -- what is always true -------------------------------------------------------------------------
+
+    @invariant()
+    def every_message_is_in_its_state(self) -> None:
+        for state in (NEW, DELIVERED):
+            assert [message.message_id for message in self.queue.messages(state)] == self.having(state)
+        not_committed = [message.message_id for message in self.queue.messages(NOT_COMMITTED)]
+        assert sorted(not_committed, key=self.place) == self.having(NOT_COMMITTED)
+        for identity in self.having(DELIVERED):
+            assert self.queue.receivers_of(identity) == {self.holder[identity]}
+
+    @invariant()
+    def browse_shows_what_is_new_or_delivered_in_order(self) -> None:
+        expected = sorted([*self.having(NEW), *self.having(DELIVERED)], key=self.place)
+        assert [message.message_id for message in self.queue.browse()] == expected
+
+    def teardown(self) -> None:
+        self.stack.close()
+
+
+class TopicMachine(RuleBasedStateMachine):
+    """One topic of one process and up to three receivers: who holds which message."""
+
+    kind: ClassVar[str]
+
+    @initialize()
+    def start(self) -> None:
+        self.stack = ExitStack()
+        self.world = self.stack.enter_context(a_world(self.kind))
+        self.channels = self.world.open()
+        self.topic = self.channels.topic("prices")
+        self.known = {name: Recorder(name) for name in ("a", "b", "picky")}
+        self.known["picky"].wanted = lambda reference: reference.headers.priority >= 5
+        self.attached: set[str] = set()
+        self.sent: list[str] = []
+        self.waits: dict[str, list[str]] = {name: [] for name in self.known}
+        """NEW: by receiver, those that it was broken for."""
+        self.holds: dict[str, list[str]] = {name: [] for name in self.known}
+        """DELIVERED: by receiver."""
+
+    def expect_delivery(self) -> dict[str, list[str]]:
+        """What an attempt brings to whom; the state after it."""
+        brought = {}
+        for name in self.attached:
+            receiver = self.known[name]
+            brought[name] = self.waits[name]
+            if receiver.answer is False:
+                self.holds[name] = [*self.holds[name], *self.waits[name]]
+            if not isinstance(receiver.answer, Exception):
+                self.waits[name] = []
+        return brought
+
+    def check_delivery(self, expected: dict[str, list[str]]) -> None:
+        for name, receiver in self.known.items():
+            assert sorted(receiver.ids) == sorted(expected.get(name, []))
+            assert not any(receiver.flags)
+            receiver.forget()
+
+    @rule(priority=PRIORITIES, transacted=st.booleans())
+    def send(self, priority: int, transacted: bool) -> None:
+        message = self.world.message("x", priority=priority)
+        if transacted:
+            with self.channels.transaction() as transaction:
+                assert self.topic.handle(message, transaction) is True
+        else:
+            assert self.topic.handle(message) is True
+        identity = message.message_id or ""
+        self.sent.append(identity)
+        for name in self.attached:
+            if name != "picky" or priority >= 5:
+                self.waits[name] = [*self.waits[name], identity]
+        self.check_delivery(self.expect_delivery())
+
+    @rule(name=NAMES)
+    def add(self, name: str) -> None:
+        if name not in self.attached:
+            expected = self.expect_delivery()  # what waits for the others is tried too
+            self.attached.add(name)
+            self.topic.add_receiver(self.known[name])
+            self.check_delivery(expected)
+
+    @rule(name=NAMES)
+    def remove(self, name: str) -> None:
+        if name in self.attached:
+            self.attached.remove(name)
+            self.waits[name] = []
+            expected = self.expect_delivery()
+            self.topic.remove_receiver(name)
+            self.check_delivery(expected)
+
+    @rule(name=NAMES, answer=ANSWERS)
+    def answer(self, name: str, answer: bool | Exception | None) -> None:
+        self.known[name].answer = answer
+
+    @rule()
+    def deliver(self) -> None:
+        expected = self.expect_delivery()
+        assert self.topic.deliver() is (not any(self.waits.values()))
+        self.check_delivery(expected)
+
+    @rule(name=NAMES)
+    def redeliver(self, name: str) -> None:
+        receiver, held = self.known[name], self.holds[name]
+        nothing = self.topic.redeliver(receiver)
+        assert sorted(receiver.ids) == sorted(held)
+        assert all(receiver.flags)
+        if receiver.answer is True:
+            self.holds[name] = []
+        assert nothing is (not self.holds[name])
+        receiver.forget()
+
+    @rule(pick=PICKS, name=NAMES, transacted=st.booleans())
+    def acknowledge(self, pick: int, name: str, transacted: bool) -> None:
+        held = self.holds[name]
+        if not held:
+            with pytest.raises(ClaimLost):
+                self.topic.acknowledge("ID:unknown", name)
+            return
+        identity = held[pick % len(held)]
+        if transacted:
+            with self.channels.transaction() as transaction:
+                self.topic.acknowledge(identity, name, transaction)
+        else:
+            self.topic.acknowledge(identity, name)
+        self.holds[name] = [other for other in held if other != identity]
+
+    @invariant()
+    def a_message_is_delivered_while_somebody_holds_it(self) -> None:
+        held = {identity for identities in self.holds.values() for identity in identities}
+        assert {message.message_id for message in self.topic.messages(DELIVERED)} == held
+        for identity in held:
+            holders = {name for name, identities in self.holds.items() if identity in identities}
+            assert self.topic.receivers_of(identity) == holders
+
+    @invariant()
+    def a_message_is_new_while_it_only_waits(self) -> None:
+        held = {identity for identities in self.holds.values() for identity in identities}
+        waiting = {identity for identities in self.waits.values() for identity in identities}
+        assert {message.message_id for message in self.topic.messages(NEW)} == waiting - held
+        assert {message.message_id for message in self.topic.browse()} == waiting | held
+
+    def teardown(self) -> None:
+        self.stack.close()
+
+
+def _case(machine: type[RuleBasedStateMachine], kind: str, examples: int) -> type:
+    """The machine on a provider, as a test case."""
+    case: type = type(f"{machine.__name__}On{kind.title()}", (machine,), {"kind": kind}).TestCase  # type: ignore[attr-defined]
+    case.settings = settings(  # type: ignore[attr-defined]
+        max_examples=examples,
+        stateful_step_count=40,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+    )
+    return case
+
+
+TestQueueInMemory = _case(QueueMachine, "memory", 60)
+TestQueueInDropbox = _case(QueueMachine, "dropbox", 25)
+TestTopicInMemory = _case(TopicMachine, "memory", 60)
+TestTopicInDropbox = _case(TopicMachine, "dropbox", 25)
