@@ -29,6 +29,7 @@ from connector.testing.provider_suite.recovery import Recovery
 from connector.testing.provider_suite.returning import Returning
 from connector.testing.provider_suite.selectors import Selectors, SelectorsRefused
 from connector.testing.provider_suite.sending import Sending
+from connector.testing.provider_suite.sessions import Sessions
 from connector.testing.provider_suite.settling import Settling
 from connector.testing.provider_suite.subscription_names import SubscriptionNames
 from connector.testing.provider_suite.subscription_rules import SubscriptionRules
@@ -49,6 +50,7 @@ class ProviderSuite(
     Settling,
     Fencing,
     Transactions,
+    Sessions,
     Tasks,
     Duplicates,
     Recovery,

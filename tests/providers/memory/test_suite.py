@@ -24,6 +24,8 @@ class TestMemory(MemorySuite):
 
 
 class TestMemoryThatAcceptsPersistentMessages(MemorySuite):
+    accepts_persistent = True
+
     @pytest.fixture
     def provider(self) -> MemoryProvider:
         return MemoryProvider(accept_persistent=True)

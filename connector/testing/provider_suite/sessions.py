@@ -1,0 +1,159 @@
+"""What sessions over the provider promise a program: acknowledgement, redelivery, stop, close, expiry."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import ClassVar
+
+import pytest
+
+from connector.core.connection import MessagingConnection
+from connector.errors import CapabilityError, ClientIdError, TransactionRolledBack
+from connector.messaging.client import AcknowledgeMode, Consumer, ReceivedMessage
+from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
+from connector.messaging.provider import Capabilities, Connection, Provider
+from connector.testing.provider_suite.base import NOTES, ORDERS, PRICES, SuiteBase, needs
+
+
+class Sessions(SuiteBase):
+    """See the module."""
+
+    accepts_persistent: ClassVar[bool] = False
+    """Whether a provider that is not reliable was told to take persistent messages all the same."""
+
+    @pytest.fixture
+    def messaging(self, provider: Provider) -> Iterator[MessagingConnection]:
+        with MessagingConnection(provider) as messaging:
+            yield messaging
+
+    def test_persistent_messages_are_refused_by_a_provider_that_could_lose_them(
+        self, capabilities: Capabilities, connection: Connection, messaging: MessagingConnection
+    ) -> None:
+        """Unless somebody has told it to take them, knowing that."""
+        producer = messaging.session().producer(ORDERS)
+        producer.send("default")
+        (seen,) = connection.browse(ORDERS)
+        assert seen.delivery_mode == (PERSISTENT if capabilities.reliable else NON_PERSISTENT)
+        if capabilities.reliable or self.accepts_persistent:
+            producer.send("persistent", delivery_mode=PERSISTENT)
+            assert "persistent" in self.bodies(connection, ORDERS)
+            return
+        with pytest.raises(CapabilityError):
+            producer.send("persistent", delivery_mode=PERSISTENT)
+        assert self.bodies(connection, ORDERS) == ["default"]
+
+    @pytest.mark.parametrize("mode", list(AcknowledgeMode), ids=str)
+    def test_what_is_acknowledged_is_gone_and_the_rest_comes_again_flagged(
+        self, connection: Connection, messaging: MessagingConnection, mode: AcknowledgeMode
+    ) -> None:
+        self.send(connection, ORDERS, *"1234")
+        session = messaging.session(mode)
+        consumer = session.consumer(ORDERS)
+        received = [self.received(consumer) for _ in range(2)]
+        if mode is AcknowledgeMode.TRANSACTED:
+            session.commit()
+        for message in received:
+            message.acknowledge()
+        self.received(consumer)
+        session.close()
+        counts = [message.delivery_count for message in self.everything(messaging, 2)]
+        acknowledged_at_once = mode in (AcknowledgeMode.AUTO, AcknowledgeMode.DUPS_OK)
+        assert counts == ([1] if acknowledged_at_once else [2, 1])
+
+    def test_a_listener_that_raises_gets_its_message_again_flagged(
+        self, connection: Connection, messaging: MessagingConnection
+    ) -> None:
+        self.send(connection, ORDERS, "1")
+        counts: list[int] = []
+        told: list[Exception] = []
+        done = threading.Event()
+
+        def listen(message: ReceivedMessage) -> None:
+            counts.append(message.delivery_count)
+            if len(counts) < 3:
+                raise ValueError("not yet")
+            done.set()
+
+        messaging.exception_listener = told.append
+        session = messaging.session()
+        session.consumer(ORDERS).listen(listen)
+        assert done.wait(self.patience)
+        session.close()
+        assert counts == [1, 2, 3]
+        assert len(told) == 2
+        assert self.bodies(connection, ORDERS) == []
+
+    def test_a_stopped_connection_delivers_nothing_and_continues_where_it_was(
+        self, connection: Connection, messaging: MessagingConnection
+    ) -> None:
+        consumer = messaging.session().consumer(ORDERS)
+        self.send(connection, ORDERS, *"123")
+        assert self.received(consumer).body == b"1"
+        messaging.stop()
+        assert consumer.receive(0.1) is None
+        assert self.bodies(connection, ORDERS) == ["2", "3"]
+        messaging.start()
+        assert [self.received(consumer).body for _ in range(2)] == [b"2", b"3"]
+
+    def test_a_receive_that_waits_ends_when_another_thread_closes(
+        self, messaging: MessagingConnection
+    ) -> None:
+        consumer = messaging.session().consumer(ORDERS)
+        found: list[Message | None] = []
+        thread = threading.Thread(target=lambda: found.append(consumer.receive()))
+        thread.start()
+        time.sleep(0.05)
+        messaging.close()
+        thread.join(self.patience)
+        assert not thread.is_alive()
+        assert found == [None]
+
+    def test_a_transaction_with_a_message_that_has_expired_is_rolled_back_whole(
+        self, connection: Connection, messaging: MessagingConnection
+    ) -> None:
+        self.send(connection, ORDERS, "in")
+        session = messaging.session(AcknowledgeMode.TRANSACTED)
+        self.received(session.consumer(ORDERS))
+        session.send(NOTES, self.text("good"))
+        session.send(NOTES, self.text("late", expiration=time.time_ns() // 1_000_000 + 30))
+        time.sleep(0.05)
+        with pytest.raises(TransactionRolledBack):
+            session.commit()
+        session.close()
+        assert self.visible(connection, NOTES) == []
+        assert [message.delivery_count for message in self.everything(messaging, 1)] == [2]
+
+    def test_a_client_id_is_held_by_one_connection_at_a_time(self, provider: Provider) -> None:
+        with MessagingConnection(provider, client_id="billing"):
+            with pytest.raises(ClientIdError, match="billing"):
+                MessagingConnection(provider, client_id="billing")
+            MessagingConnection(provider, client_id="another").close()
+        MessagingConnection(provider, client_id="billing").close()
+
+    @needs("topics")
+    def test_a_durable_subscriber_gets_what_came_while_it_was_away(self, provider: Provider) -> None:
+        for number in range(3):
+            with MessagingConnection(provider, client_id="billing") as messaging:
+                session = messaging.session()
+                consumer = session.durable_consumer(PRICES, "own")
+                if number:
+                    assert self.received(consumer).body == f"{number - 1}".encode()
+                assert consumer.receive_nowait() is None
+            with MessagingConnection(provider) as other:
+                other.session().send(PRICES, self.text(str(number)))
+
+    def received(self, consumer: Consumer) -> ReceivedMessage:
+        message = consumer.receive(self.patience)
+        assert message is not None
+        return message
+
+    def everything(self, messaging: MessagingConnection, count: int) -> list[ReceivedMessage]:
+        """What waits in ORDERS; ``count`` messages may take a moment to come back."""
+        consumer = messaging.session().consumer(ORDERS)
+        found: list[ReceivedMessage] = []
+        deadline = time.monotonic() + self.patience / 10
+        while len(found) < count and time.monotonic() < deadline:
+            found += list(consumer.messages(timeout=0.05))
+        return found
