@@ -37,7 +37,7 @@ def compete(workers: Crew, processes: int, messages: int, batch: int) -> bool:
     print(
         f"{processes} processes, settled by {batch}: {rate:,.0f}/s, share of the fair one "
         f"{shares[0]:.2f} to {shares[-1]:.2f} (median {statistics.median(shares):.2f}), "
-        f"{races / messages:.2f} lost races a message, {cost:.1f} us each; {ledger}",
+        f"{races / messages:.2f} lost races a message, {cost:.1f} us of the processor each; {ledger}",
         flush=True,
     )
     return ledger.kept and len(ledger.done) == messages and not ledger.redelivered
