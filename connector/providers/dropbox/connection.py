@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import threading
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from connector.core.subscriptions import check
-from connector.errors import CapabilityError, ProviderError
+from connector.errors import ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.provider import (
@@ -36,17 +33,15 @@ from connector.providers.dropbox.lease import Pulse
 from connector.providers.dropbox.log import published_keys
 from connector.providers.dropbox.marks import Mark
 from connector.providers.dropbox.poller import QueuePoller
+from connector.providers.dropbox.pollers import Pollers
 from connector.providers.dropbox.pruning import prune
 from connector.providers.dropbox.recovery import DropboxLeftover, find_leftovers, unowned_claims
 from connector.providers.dropbox.sending import Sender
 from connector.providers.dropbox.settlement import Settler
 from connector.providers.dropbox.subscriptions import SubscriptionStore
 from connector.providers.dropbox.temporary import Temporaries
-from connector.providers.dropbox.topics import SubscriptionPoller
 from connector.state.instances import InstanceLock
 
-_SHORTEST_PAUSE: Final = 0.0005
-_LONGEST_PAUSE: Final = 0.02
 _WINDOW: Final = "published"
 _STATE_FOLDERS: Final = (_WINDOW, "in-flight")
 
@@ -170,9 +165,19 @@ class DropboxConnection:
         self._browser = Browser(layout, self._headers, self._store, self.client_id)
         self._temporaries = Temporaries(layout, self._headers, self.client_id, self._info.origin)
         self._held: Mark | None = None
-        self._pollers: list[QueuePoller] = []
-        self._subscribed = False
-        self._closed = threading.Event()
+        self._pollers = Pollers(
+            layout,
+            self._headers,
+            self.client_id,
+            self._store,
+            self._distributor,
+            self._committer,
+            self._temporaries,
+            limit=provider.redelivery_limit or None,
+            keep=keep,
+            pulse=self._pulse,
+        )
+        self._closed = False
 
     def hold(self, client_id: str) -> None:
         """Takes a client id of JMS for the life of this connection.
@@ -216,78 +221,11 @@ class DropboxConnection:
         selector: Selector | None = None,
     ) -> QueuePoller:
         """See :meth:`connector.messaging.provider.Connection.poller`."""
-        if isinstance(source, TopicSubscription):
-            if in_progress is not None or selector is not None:
-                raise CapabilityError(
-                    f"a subscription of {source.topic} has a selector of its own and no in-progress "
-                    "destination"
-                )
-            poller: QueuePoller = self._subscription_poller(source)
-        else:
-            poller = self._queue_poller(source, in_progress, selector)
-        poller.on_close = lambda: self._forget_poller(poller)
-        self._pollers.append(poller)
-        return poller
-
-    def _queue_poller(
-        self, source: Destination, in_progress: Destination | None, selector: Selector | None
-    ) -> QueuePoller:
-        if not source.is_queue:
-            raise CapabilityError(f"{source} holds no messages itself: subscribe to it")
-        if source.view == "PROCESSING":
-            raise CapabilityError(f"{source} can only be browsed: its messages are somebody's claims")
-        if source.view and in_progress is not None:
-            raise CapabilityError(f"{source} is no input with an in-progress destination")
-        self._temporaries.check_consumer(source)
-        if source.view:
-            self.layout.ensure(source.base)
-        return QueuePoller(
-            self.layout,
-            self._headers,
-            self.client_id,
-            self.layout.queue(source) if source.view else self.layout.ensure(source),
-            self.layout.ensure(in_progress) if in_progress else None,
-            limit=self._provider.redelivery_limit,
-            keep=self._provider.keep_processed != 0,
-            selector=selector,
-            pulse=self._pulse,
-        )
-
-    def _subscription_poller(self, wanted: TopicSubscription) -> SubscriptionPoller:
-        check(wanted)
-        self._temporaries.check_consumer(wanted.topic)
-        self.layout.ensure(wanted.topic)
-        # what came before the subscription is not for it
-        self._distributor.distribute(wanted.topic, self._committer)
-        subscription, mark = self._store.attach(wanted)
-        self._subscribed = self._subscribed or not wanted.durable
-        return SubscriptionPoller(
-            self.layout,
-            self._headers,
-            self.client_id,
-            subscription,
-            mark,
-            self._store,
-            self._distributor,
-            self._committer,
-            limit=self._provider.redelivery_limit,
-            keep=self._provider.keep_processed != 0,
-            pulse=self._pulse,
-        )
-
-    def _forget_poller(self, poller: QueuePoller) -> None:
-        if poller in self._pollers:
-            self._pollers.remove(poller)
+        return self._pollers.make(source, in_progress, selector)
 
     def wait(self, seconds: float) -> None:
         """See :meth:`connector.messaging.provider.Connection.wait`."""
-        deadline = time.monotonic() + seconds
-        pause = _SHORTEST_PAUSE
-        while not any(poller.has_news() for poller in tuple(self._pollers)):
-            left = deadline - time.monotonic()
-            if left <= 0 or self._closed.wait(min(pause, left)):
-                return
-            pause = min(pause * 1.5, _LONGEST_PAUSE)
+        self._pollers.wait(seconds)
 
     def check(self) -> None:
         """See :meth:`connector.messaging.provider.Connection.check`: a root that is gone looks drained."""
@@ -337,8 +275,7 @@ class DropboxConnection:
             self._pulse.check()
         self._settler.settle(settlements, sends, discards, fenced=fenced)
         if any(settlement.give_back for settlement in settlements):
-            for poller in self._pollers:
-                poller.look_again()
+            self._pollers.look_again()
 
     def access(self) -> DropboxAccessSpec:
         return DropboxAccessSpec(
@@ -407,16 +344,13 @@ class DropboxConnection:
 
     def close(self) -> None:
         """Ends the connection; everything must be settled or given back. Repeatable."""
-        if self._closed.is_set():
+        if self._closed:
             return
-        self._closed.set()
+        self._closed = True
         try:
-            for poller in tuple(self._pollers):
-                poller.close()
+            self._pollers.close()
             if self._lock is not None and os.path.isdir(self.layout.clients):
                 self._temporaries.end_all()
-                if self._subscribed:  # one may have waited for a claim to be settled
-                    self._store.sweep()
         finally:
             if self._held is not None:
                 self._held.close()
@@ -427,9 +361,8 @@ class DropboxConnection:
 
     def abandon(self) -> None:
         """Ends the connection with claims still open: whoever recovers next deals with them."""
-        self._closed.set()
-        for poller in self._pollers:
-            poller.abandon()
+        self._closed = True
+        self._pollers.abandon()
         if self._held is not None:
             self._held.abandon()
         if self._pulse is not None:
