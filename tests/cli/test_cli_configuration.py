@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from connector.cli.app import VERBS
 from connector.cli.app import run as run_in_process
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -138,7 +139,7 @@ def test_a_wrong_call_is_answered_with_usage_and_status_2(run: Run, arguments: l
 def test_every_verb_is_in_the_help(run: Run) -> None:
     done = run("--help")
     assert done.returncode == 0
-    for verb in ("run", "check", "schema", "config", "send", "browse"):
+    for verb in VERBS:
         assert f"\n  {verb} " in done.stdout
 
 

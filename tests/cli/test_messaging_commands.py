@@ -1,0 +1,387 @@
+"""The commands about messages, as real processes: send, browse, receive, subscribe, unsubscribe, queues."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connector.cli.app import run as run_in_process
+
+ROOT = Path(__file__).resolve().parents[2]
+ALL = ("--subscription", "all", "--client-id", "shop")
+SHARED = ("--subscription", "news", "--shared")
+Call = Callable[..., "Answer"]
+
+
+class Answer:
+    """What a command has answered."""
+
+    def __init__(self, status: int, output: str, errors: str) -> None:
+        self.status = status
+        self.output = output
+        self.errors = errors
+
+    @property
+    def documents(self) -> list[dict[str, Any]]:
+        assert self.status == 0, self.errors
+        return [json.loads(line) for line in self.output.splitlines()]
+
+    @property
+    def bodies(self) -> list[str]:
+        return [document["body"] for document in self.documents]
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Path:
+    shutil.copytree(ROOT / "tests/config/deployment", tmp_path / "deployment")
+    return tmp_path / "deployment"
+
+
+@pytest.fixture
+def call(deployment: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Runs a command in this process, which is quicker; stdin is of no use then, so bodies are files."""
+    monkeypatch.chdir(deployment)
+
+    def run(*arguments: str) -> Answer:
+        status = run_in_process(list(arguments))
+        captured = capsys.readouterr()
+        return Answer(status, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def send(call: Call, deployment: Path) -> Callable[..., str]:
+    def run(destination: str, body: str, *options: str) -> str:
+        (deployment / "body").write_text(body)
+        answer = call("send", destination, "--body", "body", *options)
+        assert answer.status == 0, answer.errors
+        return answer.output.strip()
+
+    return run
+
+
+Send = Callable[..., str]
+
+
+def numbers(call: Call, destination: str) -> dict[str, Any]:
+    """The line of ``queues --json`` about one destination."""
+    return next(line for line in call("queues", "--json").documents if line["destination"] == destination)
+
+
+def start(deployment: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "connector.cli.app", *arguments],
+        cwd=deployment,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+# --- receive ---------------------------------------------------------------------------------------
+
+
+def test_a_message_is_received_once_as_browse_shows_it(call: Call, send: Send) -> None:
+    identity = send("orders", "one", "--type", "T", "--property", "n:int=1", "--correlation-id", "c")
+    (seen,) = call("browse", "orders", "--json").documents
+    (received,) = call("receive", "orders", "--json").documents
+    assert received.pop("properties") == {"n": 1, "JMSXDeliveryCount": 1}
+    assert received.pop("property_types") == {"n": "int", "JMSXDeliveryCount": "int"}
+    assert (seen.pop("properties"), seen.pop("property_types")) == ({"n": 1}, {"n": "int"})
+    assert received == seen
+    assert (received["JMSMessageID"], received["body"]) == (identity, "one")
+    assert call("receive", "orders", "--json").documents == []
+
+
+def test_what_comes_for_people_has_headers_properties_and_body(call: Call, send: Send) -> None:
+    identity = send("orders", "two\nlines", "--property", "region=EU")
+    answer = call("receive", "orders")
+    assert answer.output.startswith(f"{identity}  (TextMessage, 9 bytes)\n")
+    assert "  region (string): EU\n" in answer.output
+    assert answer.output.endswith("  | two\n  | lines\n")
+    assert answer.errors == "1 message from queue://orders\n"
+
+
+def test_nothing_there_is_no_failure_and_makes_the_queue(call: Call) -> None:
+    assert call("receive", "queue://fresh").status == 0
+    assert numbers(call, "queue://fresh")["waiting"] == 0
+
+
+def test_messages_come_by_priority_and_age_at_most_as_many_as_asked_for(call: Call, send: Send) -> None:
+    for body, priority in (("a", "4"), ("b", "9"), ("c", "4"), ("d", "4")):
+        send("orders", body, "--priority", priority)
+    assert call("receive", "orders", "--count", "3", "--json").bodies == ["b", "a", "c"]
+    assert call("receive", "orders", "--count", "3", "--json").bodies == ["d"]
+
+
+def test_a_selector_takes_some_and_leaves_the_others(call: Call, send: Send) -> None:
+    for n in range(4):
+        send("orders", str(n), "--property", f"n:int={n}")
+    assert call("browse", "orders", "--selector", "n > 1", "--json").bodies == ["2", "3"]
+    assert call("browse", "orders", "--selector", "n > 1", "--limit", "1", "--json").bodies == ["2"]
+    assert call("receive", "orders", "--selector", "n > 1", "--count", "9", "--json").bodies == ["2", "3"]
+    assert call("browse", "orders", "--json").bodies == ["0", "1"]
+
+
+@pytest.mark.parametrize(
+    ("ack", "again"),
+    [("auto", []), ("client", []), ("none", ["1", "2"]), ("rollback", ["1", "2"])],
+)
+def test_what_is_not_acknowledged_comes_again_redelivered(
+    call: Call, send: Send, ack: str, again: list[str]
+) -> None:
+    send("orders", "1")
+    send("orders", "2")
+    first = call("receive", "orders", "--count", "2", "--ack", ack, "--json")
+    assert first.bodies == ["1", "2"]
+    second = call("receive", "orders", "--count", "2", "--json")
+    assert second.bodies == again
+    assert all(document["JMSRedelivered"] for document in second.documents)
+    assert [document["properties"]["JMSXDeliveryCount"] for document in second.documents] == [2] * len(again)
+
+
+def test_a_message_is_waited_for(deployment: Path, send: Send) -> None:
+    receiver = start(deployment, "receive", "orders", "--wait", "20000", "--json")
+    time.sleep(0.3)
+    send("orders", "late")
+    output, errors = receiver.communicate(timeout=30)
+    assert json.loads(output)["body"] == "late", errors
+
+
+def test_a_reader_that_is_gone_before_a_message_is_written_has_not_received_it(
+    call: Call, deployment: Path, send: Send
+) -> None:
+    receiver = start(deployment, "receive", "orders", "--wait", "20000")
+    assert receiver.stdout is not None
+    assert receiver.stderr is not None
+    receiver.stdout.close()
+    identity = send("orders", "x" * 100_000)
+    receiver.stderr.read()
+    receiver.stderr.close()
+    assert receiver.wait(30) == 1
+    (waiting,) = call("browse", "orders", "--json").documents
+    assert (waiting["JMSMessageID"], waiting["JMSRedelivered"]) == (identity, True)
+
+
+def test_a_message_that_cannot_be_read_waits_again_and_harms_no_other(
+    call: Call, deployment: Path, send: Send
+) -> None:
+    send("orders", "good")
+    target = deployment / "data/orders/incoming/target"
+    (target / "9.1.T.never").write_text("bad")
+    answer = call("receive", "orders", "--count", "5", "--json")
+    assert answer.status == 1
+    assert [json.loads(line)["body"] for line in answer.output.splitlines()] == ["good"]
+    assert "cannot be read" in answer.errors
+    assert numbers(call, "queue://orders")["waiting"] == 1
+
+
+# --- subscriptions ---------------------------------------------------------------------------------
+
+
+def test_a_subscription_keeps_what_is_sent_to_its_topic(call: Call, send: Send) -> None:
+    send("topic://prices", "before")
+    assert call("subscribe", "topic://prices", *ALL).status == 0
+    send("topic://prices", "after")
+    assert call("receive", "topic://prices", *ALL, "--count", "9", "--json").bodies == ["after"]
+    assert call("receive", "topic://prices", *ALL, "--json").bodies == []
+
+
+def test_to_subscribe_again_changes_nothing_and_with_another_selector_begins_anew(
+    call: Call, send: Send
+) -> None:
+    call("subscribe", "topic://prices", *SHARED)
+    send("topic://prices", "1")
+    assert call("subscribe", "topic://prices", *SHARED).status == 0
+    assert call("receive", "topic://prices", *SHARED, "--ack", "none", "--json").bodies == ["1"]
+    assert call("subscribe", "topic://prices", *SHARED, "--selector", "n > 1").status == 0
+    send("topic://prices", "2", "--property", "n:int=2")
+    send("topic://prices", "3", "--property", "n:int=1")
+    wanted = ("--selector", "n > 1", "--count", "9", "--json")
+    assert call("receive", "topic://prices", *SHARED, *wanted).bodies == ["2"]
+
+
+def test_every_subscription_has_the_message_and_each_takes_its_own(call: Call, send: Send) -> None:
+    call("subscribe", "topic://prices", *ALL)
+    call("subscribe", "topic://prices", *SHARED)
+    send("topic://prices", "x")
+    assert call("receive", "topic://prices", *ALL, "--json").bodies == ["x"]
+    assert call("receive", "topic://prices", *SHARED, "--json").bodies == ["x"]
+
+
+def test_a_subscription_that_is_removed_keeps_nothing(call: Call, send: Send) -> None:
+    call("subscribe", "topic://prices", *ALL)
+    send("topic://prices", "x")
+    removed = call("unsubscribe", *ALL, "--json")
+    assert removed.documents == [{"subscription": "all", "client_id": "shop"}]
+    assert numbers(call, "topic://prices")["subscriptions"] == []
+    again = call("unsubscribe", *ALL)
+    assert again.status == 1
+    assert "'all'" in again.errors
+
+
+def test_a_subscription_that_is_consumed_cannot_be_removed(call: Call, deployment: Path) -> None:
+    receiver = start(deployment, "receive", "topic://prices", *SHARED, "--wait", "30000")
+    try:
+        deadline = time.monotonic() + 20
+        while not (deployment / "data/topic-root/prices").exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        while numbers(call, "topic://prices")["subscriptions"][0]["consumers"] != 1:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        refused = call("unsubscribe", "--subscription", "news")
+        assert refused.status == 1
+        assert "consumer" in refused.errors
+    finally:
+        receiver.kill()
+        receiver.communicate()
+    assert call("unsubscribe", "--subscription", "news").status == 0
+
+
+def test_a_topic_without_subscription_gives_what_is_sent_while_one_waits(
+    deployment: Path, call: Call, send: Send
+) -> None:
+    receiver = start(deployment, "receive", "topic://prices", "--wait", "20000", "--json")
+    deadline = time.monotonic() + 20
+    while receiver.poll() is None and time.monotonic() < deadline:
+        send("topic://prices", "tick")
+        time.sleep(0.1)
+    output, errors = receiver.communicate(timeout=30)
+    assert json.loads(output)["body"] == "tick", errors
+    assert numbers(call, "topic://prices")["subscriptions"] == []
+
+
+def test_a_name_may_have_dots_and_bars(call: Call, send: Send) -> None:
+    name = ("--subscription", "a.b|c", "--client-id", "x.y|z")
+    assert call("subscribe", "topic://prices", *name, "--no-local").status == 0
+    send("topic://prices", "1")
+    (found,) = numbers(call, "topic://prices")["subscriptions"]
+    assert (found["subscription"], found["client_id"], found["waiting"]) == ("a.b|c", "x.y|z", 1)
+    assert found["no_local"] is True
+
+
+# --- queues ----------------------------------------------------------------------------------------
+
+
+def test_destinations_are_listed_with_their_numbers(call: Call, send: Send) -> None:
+    for body in "abc":
+        send("orders", body)
+    call("receive", "orders")
+    call("subscribe", "topic://prices", *ALL, "--selector", "n = 1")
+    assert numbers(call, "queue://orders") == {
+        "destination": "queue://orders",
+        "kind": "queue",
+        "waiting": 2,
+        "in_progress": 0,
+        "processed": 1,
+        "expired": 0,
+        "error": 0,
+        "subscriptions": [],
+    }
+    topic = numbers(call, "topic://prices")
+    assert topic["kind"] == "topic"
+    assert topic["subscriptions"] == [
+        {
+            "subscription": "all",
+            "topic": "topic://prices",
+            "client_id": "shop",
+            "durable": True,
+            "shared": False,
+            "selector": "n = 1",
+            "no_local": False,
+            "consumers": 0,
+            "waiting": 0,
+            "in_progress": 0,
+        }
+    ]
+    lines = call("queues").output.splitlines()
+    assert lines[0].split() == ["destination", "waiting", "in", "progress", "processed", "expired", "error"]
+    assert lines[2].split() == ["queue://orders", "2", "0", "1", "0", "0"]
+    assert lines[4].startswith("  all of shop (durable, n = 1, 0 consumers)")
+
+
+def test_a_look_makes_nothing(call: Call, deployment: Path) -> None:
+    assert call("queues").status == 1
+    assert call("browse", "orders").status == 1
+    assert not (deployment / "data").exists()
+
+
+# --- wrong calls -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["receive", "orders", "--selector", "a = = 1"], ["--selector", "'='", "character 5"]),
+        (["browse", "orders", "--selector", ""], ["--selector"]),
+        (["browse", "topic://prices"], ["keeps no messages", "connector queues"]),
+        (["receive", "orders", *SHARED], ["is a queue"]),
+        (["receive", "topic://prices", "--subscription", "a"], ["--client-id", "--shared"]),
+        (["receive", "topic://prices", "--shared"], ["--subscription"]),
+        (["receive", "queue://a/b"], ["'/'"]),
+        (["receive", "orders", "--ack", "maybe"], ["--ack", "rollback"]),
+        (["receive", "orders", "--count", "0"], ["--count"]),
+        (["subscribe", "orders", *SHARED], ["is a queue", "topic://"]),
+        (["subscribe", "topic://prices"], ["--subscription"]),
+        (["subscribe", "topic://prices", "--subscription", "a"], ["--client-id"]),
+        (["subscribe", "topic://prices", *SHARED, "--no-local"], ["--no-local"]),
+        (["subscribe", "topic://prices", *SHARED, "--selector", "JMSDestination = 'x'"], ["JMSDestination"]),
+        (["unsubscribe"], ["--subscription"]),
+        (["send", "orders~EXPIRED", "--body", "adapter.yaml"], ["queue://orders"]),
+    ],
+)
+def test_a_wrong_call_has_status_2_and_says_what_to_do(
+    call: Call, deployment: Path, arguments: list[str], words: list[str]
+) -> None:
+    answer = call(*arguments)
+    assert (answer.status, answer.output) == (2, "")
+    for word in words:
+        assert word in answer.errors
+    assert not (deployment / "data").exists()
+
+
+def test_a_client_id_that_another_process_holds_is_named(call: Call, deployment: Path) -> None:
+    holder = start(deployment, "receive", "topic://prices", *ALL, "--wait", "30000")
+    try:
+        deadline = time.monotonic() + 20
+        while not (deployment / "data/topic-root/prices").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        refused = call("subscribe", "topic://prices", "--subscription", "b", "--client-id", "shop")
+        assert refused.status == 1
+        assert "shop" in refused.errors
+        assert str(holder.pid) in refused.errors
+    finally:
+        holder.kill()
+        holder.communicate()
+
+
+def test_only_a_selector_loads_the_grammar_of_selectors(deployment: Path) -> None:
+    program = (
+        "import sys\nfrom connector.cli.app import run\n"
+        "run(['receive', 'orders']), run(['subscribe', 'topic://t', '--subscription', 's', '--shared'])\n"
+        "run(['queues'])\n"
+        "print([name for name in ('lark', 'pyspark', 'rich', 'apscheduler') if name in sys.modules])\n"
+        "run(['browse', 'orders', '--selector', 'a = 1'])\nprint('lark' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=deployment,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-2:] == ["[]", "True"]
