@@ -13,6 +13,7 @@ from connector.core.session import Session
 from connector.core.takeover import Schedule, take_over
 from connector.errors import ProviderError, SessionStateError
 from connector.messaging.client import AcknowledgeMode
+from connector.messaging.destination import Destination
 from connector.messaging.provider import Capabilities, Connection, Provider
 
 _log = logging.getLogger("connector.core")
@@ -39,7 +40,6 @@ class MessagingConnection:
         self._started = start
         self._lock = threading.Lock()
         self._sessions: list[Session] = []
-        self._kept: list[Connection] = []
         self._schedule = Schedule()
         self._closed = False
         self._own = provider.connect(client_id=client_id, origin=self._origin)  # holds the client id
@@ -99,7 +99,6 @@ class MessagingConnection:
             self._closed = True
         with contextlib.ExitStack() as rest:  # each is closed, whatever becomes of the others
             rest.callback(self._own.close)
-            rest.callback(self._close_kept)
             for session in sessions:
                 rest.callback(session.close)
 
@@ -128,29 +127,32 @@ class MessagingConnection:
         """Whether the session that asks is to look after dead clients, now."""
         return self._schedule.is_due()
 
-    def ended(self, session: Session, connection: Connection, *, keep: bool, broken: bool) -> None:
+    def temporary(self, kind: str) -> Destination:
+        """A new temporary destination, for all sessions; it ends with this connection."""
+        with self._lock:
+            self._check_open()
+            return self._own.temporary(kind)
+
+    def delete_temporary(self, destination: Destination) -> None:
+        """Ends one; raises DestinationError."""
+        with self._lock:
+            self._check_open()
+            self._own.delete_temporary(destination)
+
+    def ended(self, session: Session, connection: Connection, *, broken: bool) -> None:
         """A session has ended.
 
         Args:
             connection: the provider connection that it had.
-            keep: until this connection closes: it has temporary destinations.
             broken: something of it is not settled: whoever takes over does that.
         """
         with self._lock:
             if session in self._sessions:
                 self._sessions.remove(session)
-            if keep and not broken and not self._closed:
-                self._kept.append(connection)
-                return
         if broken:
             connection.abandon()
         else:
             connection.close()
-
-    def _close_kept(self) -> None:
-        for connection in self._kept:
-            connection.close()
-        self._kept = []
 
     def _all(self) -> list[Session]:
         with self._lock:

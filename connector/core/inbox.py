@@ -13,6 +13,7 @@ from connector.core.takeover import take_over
 from connector.core.transaction import Transaction
 from connector.errors import ClaimLost, ProviderError
 from connector.messaging.client import AcknowledgeMode, ReceivedMessage
+from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Capabilities, Connection, MessageAccess, Poller
 
@@ -39,11 +40,16 @@ class Owner(Protocol):
     def is_takeover_due(self) -> bool:
         """Whether the session that asks is to look after dead clients, now."""
 
-    def ended(self, session: Any, connection: Connection, *, keep: bool, broken: bool) -> None:
+    def temporary(self, kind: str) -> Destination:
+        """A new temporary destination of the connection."""
+
+    def delete_temporary(self, destination: Destination) -> None:
+        """Ends one; raises DestinationError."""
+
+    def ended(self, session: Any, connection: Connection, *, broken: bool) -> None:
         """The session has ended, and with it the use of its provider connection.
 
         Args:
-            keep: until the owner closes: it has temporary destinations.
             broken: something of it is not settled: whoever takes over does that.
         """
 

@@ -45,7 +45,6 @@ class Session:
         self._connection = connection
         self._owner = owner
         self._inbox = Inbox(connection, connection.access().open(), mode, owner)
-        self._temporaries: set[Destination] = set()
         self._turn = Turn()
         self._dispatcher: Dispatcher | None = None
         self._closing = False
@@ -81,18 +80,13 @@ class Session:
 
     def delete_temporary(self, destination: Destination) -> None:
         """See :meth:`connector.messaging.client.Session.delete_temporary`."""
-        with self._turn:
-            self._check_open()
-            self._connection.delete_temporary(destination)
-            self._temporaries.discard(destination)
+        self._check_open()
+        self._owner.delete_temporary(destination)
 
     def _temporary(self, kind: str) -> Destination:
         self._require(self._owner.capabilities.temporary_destinations, f"temporary {kind}s")
-        with self._turn:
-            self._check_open()
-            made = self._connection.temporary(kind)
-            self._temporaries.add(made)
-            return made
+        self._check_open()
+        return self._owner.temporary(kind)
 
     # -- sending -----------------------------------------------------------------------------------
 
@@ -310,7 +304,7 @@ class Session:
                 self._inbox.close()
                 broken = False
             finally:
-                self._owner.ended(self, self._connection, keep=bool(self._temporaries), broken=broken)
+                self._owner.ended(self, self._connection, broken=broken)
         if self._dispatcher is not None:
             self._dispatcher.join()
 

@@ -49,10 +49,9 @@ def take_over(connection: Connection, *, at_start: bool) -> int:
 class Schedule:
     """Says when it is time to look again, to one of all the sessions that ask."""
 
-    def __init__(self, interval: float = INTERVAL) -> None:
-        self._interval = interval
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._next = time.monotonic() + interval
+        self._next = time.monotonic() + INTERVAL
 
     def is_due(self) -> bool:
         """True once an interval, to whoever asks first."""
@@ -62,5 +61,5 @@ class Schedule:
         with self._lock:
             if now < self._next:
                 return False
-            self._next = now + self._interval
+            self._next = now + INTERVAL
             return True

@@ -212,7 +212,7 @@ class Session(Protocol):
         """The topic of this name; raises DestinationError where it is none."""
 
     def temporary_queue(self) -> Destination:
-        """A queue for replies: everybody may send to it, only this session receives.
+        """A queue for replies: everybody may send to it, only sessions of this connection receive.
 
         It ends with the connection. Raises CapabilityError where the provider has none.
         """
@@ -221,7 +221,7 @@ class Session(Protocol):
         """The same as a topic."""
 
     def delete_temporary(self, destination: Destination) -> None:
-        """Ends a temporary destination of this session, with its messages; raises DestinationError."""
+        """Ends a temporary destination of the connection, with its messages; raises DestinationError."""
 
     def producer(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -34,7 +34,12 @@ class Watched:
 
     def kill_latest(self) -> None:
         """The latest connection ends as if its process had died: others may take over what it had."""
-        self.connections[-1].abandon()
+        self.kill(self.connections[-1:])
+
+    def kill(self, connections: Sequence[Connection]) -> None:
+        """Some connections end as if their process had died."""
+        for connection in connections:
+            connection.abandon()
         self.killed = True
 
 

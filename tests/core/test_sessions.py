@@ -1,0 +1,511 @@
+"""Sessions and connections: what they send, what they refuse, how they start, stop and end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from connector.core.connection import MessagingConnection
+from connector.errors import (
+    CapabilityError,
+    ClientIdError,
+    DestinationError,
+    MalformedData,
+    ProviderError,
+    SelectorError,
+    SessionStateError,
+    UnknownDestination,
+)
+from connector.messaging import NON_PERSISTENT, PERSISTENT, AcknowledgeMode, Message, ReceivedMessage
+from connector.providers.dropbox.connection import DropboxProvider
+from connector.providers.memory.provider import MemoryProvider
+from tests.core.conftest import Connect
+
+AUTO, DUPS_OK, CLIENT, INDIVIDUAL, TRANSACTED = AcknowledgeMode
+MODES = list(AcknowledgeMode)
+
+
+def received(connection: MessagingConnection, queue: str = "orders") -> ReceivedMessage:
+    with connection.session() as session:
+        message = session.consumer(queue).receive(5)
+        assert message is not None
+        return message
+
+
+# -- producers -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "body", [None, "text \u20ac", b"\x00\xff", {"a": [1, 2.5, None]}, [1, "two", b"\x00"]]
+)
+def test_a_body_arrives_as_it_was_sent(connection: MessagingConnection, body: object) -> None:
+    connection.session().send("orders", body)  # type: ignore[arg-type]
+    assert received(connection).value == body
+
+
+def test_headers_and_properties_arrive_as_they_were_sent(connection: MessagingConnection) -> None:
+    producer = connection.session().producer("orders", priority=7)
+    identity = producer.send(
+        "1",
+        type="ORDER",
+        correlation_id="c-1",
+        reply_to="queue://replies",
+        properties={"region": "EU", "urgent": True, "amount": 3},
+    )
+    message = received(connection)
+    assert (message.message_id, message.type, message.correlation_id) == (identity, "ORDER", "c-1")
+    assert (message.reply_to, message.priority, message.expiration) == ("queue://replies", 7, 0)
+    assert message.properties["region"] == "EU"
+    assert message.properties["urgent"] is True
+    assert message.properties["amount"] == 3
+    assert message.destination == "queue://orders"
+
+
+def test_what_is_said_with_a_message_counts_more_than_what_the_producer_says(
+    connection: MessagingConnection,
+) -> None:
+    connection.session().producer("orders", priority=7).send("1", priority=1)
+    assert received(connection).priority == 1
+
+
+def test_a_message_is_sent_as_it_is_and_not_changed(connection: MessagingConnection) -> None:
+    message = Message(b"1", delivery_mode=NON_PERSISTENT, priority=8, type="T", correlation_id="c")
+    message.set_property("region", "EU")
+    connection.session().producer("orders").send(message, properties={"more": 1})
+    arrived = received(connection)
+    assert (arrived.body, arrived.priority, arrived.type, arrived.correlation_id) == (b"1", 8, "T", "c")
+    assert (arrived.properties["region"], arrived.properties["more"]) == ("EU", 1)
+    assert (message.message_id, message.properties) == (None, {"region": "EU"})
+
+
+def test_a_message_passed_on_counts_its_deliveries_anew(connection: MessagingConnection) -> None:
+    connection.session().send("orders", "1")
+    with connection.session(CLIENT) as session:
+        session.consumer("orders").receive_nowait()
+    again = received(connection)
+    assert again.redelivered
+    connection.session().send("bills", again)
+    assert not received(connection, "bills").redelivered
+
+
+def test_persistent_is_the_default_exactly_where_the_provider_keeps_it(
+    connection: MessagingConnection,
+) -> None:
+    connection.session().send("orders", "1")
+    expected = PERSISTENT if connection.capabilities.reliable else NON_PERSISTENT
+    assert received(connection).delivery_mode == expected
+
+
+def test_an_unreliable_provider_refuses_a_persistent_message() -> None:
+    with MessagingConnection(MemoryProvider()) as connection:
+        producer = connection.session().producer("orders", delivery_mode=PERSISTENT)
+        with pytest.raises(CapabilityError, match="non-persistent"):
+            producer.send("1")
+
+
+def test_a_message_that_has_outlived_its_time_is_not_delivered(connection: MessagingConnection) -> None:
+    session = connection.session()
+    session.producer("orders", time_to_live=1).send("short-lived")
+    session.producer("orders", time_to_live=60_000).send("lasting")
+    time.sleep(0.01)
+    assert [message.value for message in session.consumer("orders").messages(0)] == ["lasting"]
+
+
+def test_send_many_keeps_the_order(connection: MessagingConnection) -> None:
+    session = connection.session()
+    ids = session.send_many("orders", [str(number) for number in range(50)])
+    messages = list(session.consumer("orders").messages(0))
+    assert [message.value for message in messages] == [str(number) for number in range(50)]
+    assert [message.message_id for message in messages] == ids
+
+
+def test_a_producer_without_destination_asks_for_one(connection: MessagingConnection) -> None:
+    producer = connection.session().producer()
+    producer.send("1", destination="orders")
+    assert received(connection).value == "1"
+    with pytest.raises(DestinationError, match="no destination"):
+        producer.send("2")
+
+
+def test_a_producer_with_a_destination_sends_nowhere_else(connection: MessagingConnection) -> None:
+    with pytest.raises(DestinationError, match="sends to queue://orders"):
+        connection.session().producer("orders").send("1", destination="bills")
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [({"priority": 10}, "priority"), ({"time_to_live": -1}, "time to live"), ({"delivery_mode": 3}, "mode")],
+)
+def test_a_producer_refuses_what_is_no_header(
+    connection: MessagingConnection, options: dict[str, int], error: str
+) -> None:
+    with pytest.raises(ValueError, match=error):
+        connection.session().producer("orders", **options)
+
+
+def test_a_body_that_no_message_carries_is_refused_and_nothing_sent(connection: MessagingConnection) -> None:
+    session = connection.session()
+    with pytest.raises(TypeError, match="cannot carry a object"):
+        session.send("orders", object())  # type: ignore[arg-type]
+    assert session.consumer("orders").receive_nowait() is None
+
+
+def test_a_closed_producer_sends_no_more(connection: MessagingConnection) -> None:
+    with connection.session().producer("orders") as producer:
+        pass
+    with pytest.raises(SessionStateError, match="closed"):
+        producer.send("1")
+
+
+# -- consumers -------------------------------------------------------------------------------------
+
+
+def test_receive_waits_for_a_message_that_comes(connection: MessagingConnection) -> None:
+    consumer = connection.session().consumer("orders")
+    sender = threading.Timer(0.1, lambda: connection.session().send("orders", "1"))
+    sender.start()
+    message = consumer.receive(10)
+    sender.join()
+    assert message is not None
+    assert message.value == "1"
+
+
+def test_receive_gives_up_after_its_timeout(connection: MessagingConnection) -> None:
+    begun = time.monotonic()
+    assert connection.session().consumer("orders").receive(0.2) is None
+    assert 0.2 <= time.monotonic() - begun < 2
+
+
+def test_a_selector_leaves_the_rest_for_others(connection: MessagingConnection) -> None:
+    session = connection.session()
+    for region in ("EU", "US", "EU"):
+        session.producer("orders").send(region, properties={"region": region})
+    chosen = [message.value for message in session.consumer("orders", "region = 'EU'").messages(0)]
+    others = [message.value for message in session.consumer("orders").messages(0)]
+    assert (chosen, others) == (["EU", "EU"], ["US"])
+
+
+def test_a_wrong_selector_is_an_error_at_once(connection: MessagingConnection) -> None:
+    with pytest.raises(SelectorError):
+        connection.session().consumer("orders", "region =")
+
+
+def test_a_browser_takes_nothing_and_knows_selectors(connection: MessagingConnection) -> None:
+    session = connection.session()
+    for number in range(4):
+        session.producer("orders", priority=number).send(str(number), properties={"n": number})
+    for _ in range(2):
+        assert [message.value for message in session.browser("orders", "n > 1")] == ["3", "2"]
+
+
+def test_a_browser_of_a_queue_that_is_not_there_is_an_error(connection: MessagingConnection) -> None:
+    with pytest.raises(UnknownDestination):
+        list(connection.session().browser("nowhere"))
+
+
+def test_a_queue_has_no_no_local(connection: MessagingConnection) -> None:
+    with pytest.raises(CapabilityError, match="only topics"):
+        connection.session().consumer("orders", no_local=True)
+
+
+@pytest.mark.parametrize("mode", [AUTO, INDIVIDUAL, DUPS_OK])
+def test_a_message_that_cannot_be_read_is_an_error_once_and_stays(
+    tmp_path: Path, mode: AcknowledgeMode
+) -> None:
+    with MessagingConnection(DropboxProvider(tmp_path, durable=False)) as connection:
+        session = connection.session(mode)
+        session.send("orders", "good")
+        (tmp_path / "orders/incoming/target/9.1140429201295000-1.T.no-number").write_bytes(b"bad")
+        consumer = session.consumer("orders")
+        with pytest.raises(MalformedData):
+            consumer.receive_nowait()
+        good = consumer.receive_nowait()
+        assert good is not None
+        assert good.value == "good"
+        good.acknowledge()
+        assert consumer.receive_nowait() is None
+        session.close()
+        with connection.session() as other, pytest.raises(MalformedData):
+            other.consumer("orders").receive_nowait()
+
+
+def test_a_message_that_cannot_be_read_goes_with_its_transaction(tmp_path: Path) -> None:
+    with MessagingConnection(DropboxProvider(tmp_path, durable=False)) as connection:
+        session = connection.session(TRANSACTED)
+        consumer = session.consumer("orders")
+        (tmp_path / "orders/incoming/target/9.1140429201295000-1.T.no-number").write_bytes(b"bad")
+        for end in (session.rollback, session.commit):
+            with pytest.raises(MalformedData):
+                consumer.receive(5)
+            end()
+        assert consumer.receive_nowait() is None
+
+
+def test_a_message_that_is_taken_away_by_hand_is_not_delivered(tmp_path: Path) -> None:
+    with MessagingConnection(DropboxProvider(tmp_path, durable=False)) as connection:
+        session = connection.session(CLIENT)
+        session.send_many("orders", ["1", "2"])
+        consumer = session.consumer("orders")
+        first = consumer.receive_nowait()
+        assert first is not None
+        for file in (tmp_path / "orders/incoming/target").iterdir():
+            file.unlink()
+        assert consumer.receive_nowait() is None
+
+
+# -- temporary destinations ------------------------------------------------------------------------
+
+
+def test_a_request_is_answered_over_a_temporary_queue(
+    connection: MessagingConnection, connect: Connect
+) -> None:
+    session = connection.session()
+    replies = session.temporary_queue()
+    session.producer("orders").send("ping", reply_to=replies)
+    with connect().session() as server:
+        request = server.consumer("orders").receive(5)
+        assert request is not None
+        assert request.reply_to is not None
+        server.send(request.reply_to, "pong")
+    reply = connection.session().consumer(replies).receive(5)
+    assert reply is not None
+    assert reply.value == "pong"
+
+
+def test_a_temporary_queue_ends_with_its_connection_not_with_the_session(
+    connect: Connect,
+) -> None:
+    connection = connect()
+    with connection.session() as session:
+        replies = session.temporary_queue()
+    other = connect().session()
+    other.send(replies, "1")
+    connection.close()
+    with pytest.raises(UnknownDestination):
+        other.send(replies, "2")
+
+
+def test_nobody_else_takes_from_a_temporary_queue(connection: MessagingConnection, connect: Connect) -> None:
+    replies = connection.session().temporary_queue()
+    with pytest.raises(DestinationError):
+        connect().session().consumer(replies)
+
+
+def test_a_deleted_temporary_queue_takes_nothing_more(connection: MessagingConnection) -> None:
+    session = connection.session()
+    replies = session.temporary_queue()
+    session.delete_temporary(replies)
+    with pytest.raises(UnknownDestination):
+        session.send(replies, "1")
+
+
+# -- states ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [mode for mode in MODES if mode is not TRANSACTED])
+def test_only_transacted_sessions_commit_and_roll_back(
+    connection: MessagingConnection, mode: AcknowledgeMode
+) -> None:
+    session = connection.session(mode)
+    assert not session.transacted
+    for operation in (session.commit, session.rollback):
+        with pytest.raises(SessionStateError, match="TRANSACTED"):
+            operation()
+
+
+def test_transacted_sessions_do_not_recover(connection: MessagingConnection) -> None:
+    with pytest.raises(SessionStateError, match="rollback"):
+        connection.session(TRANSACTED).recover()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_closed_session_does_nothing_any_more(
+    connection: MessagingConnection, mode: AcknowledgeMode
+) -> None:
+    session = connection.session(mode)
+    consumer = session.consumer("orders")
+    producer = session.producer("orders")
+    session.close()
+    session.close()
+    operations: list[Callable[[], object]] = [
+        lambda: session.send("orders", "1"),
+        lambda: producer.send("1"),
+        lambda: session.consumer("orders"),
+        lambda: session.browser("orders"),
+        lambda: session.temporary_queue(),
+        lambda: session.unsubscribe("audit"),
+        lambda: consumer.receive_nowait(),
+        lambda: consumer.listen(print),
+        session.commit,
+        session.rollback,
+        session.recover,
+    ]
+    for operation in operations:
+        with pytest.raises(SessionStateError):
+            operation()
+
+
+def test_a_closed_consumer_receives_no_more(connection: MessagingConnection) -> None:
+    consumer = connection.session().consumer("orders")
+    consumer.close()
+    consumer.close()
+    with pytest.raises(SessionStateError, match="closed"):
+        consumer.receive_nowait()
+
+
+def test_what_a_closed_consumer_has_delivered_can_still_be_acknowledged(
+    connection: MessagingConnection,
+) -> None:
+    connection.session().send("orders", "1")
+    session = connection.session(CLIENT)
+    with session.consumer("orders") as consumer:
+        message = consumer.receive_nowait()
+    assert message is not None
+    message.acknowledge()
+    session.close()
+    assert connection.session().consumer("orders").receive_nowait() is None
+
+
+def test_a_closed_connection_has_closed_its_sessions(connect: Connect) -> None:
+    connection = connect()
+    session = connection.session()
+    connection.close()
+    connection.close()
+    with pytest.raises(SessionStateError):
+        session.send("orders", "1")
+    with pytest.raises(SessionStateError):
+        connection.session()
+    with pytest.raises(SessionStateError):
+        connection.start()
+
+
+@pytest.mark.parametrize("closes", ["consumer", "session", "connection"])
+def test_a_receive_that_waits_ends_with_none_when_somebody_closes(connect: Connect, closes: str) -> None:
+    connection = connect()
+    session = connection.session()
+    consumer = session.consumer("orders")
+    results: list[object] = []
+    waiting = threading.Thread(target=lambda: results.append(consumer.receive()))
+    waiting.start()
+    time.sleep(0.1)
+    begun = time.monotonic()
+    {"consumer": consumer, "session": session, "connection": connection}[closes].close()
+    waiting.join(10)
+    assert results == [None]
+    assert time.monotonic() - begun < 2
+
+
+def test_close_from_many_threads_closes_once(connect: Connect) -> None:
+    connection = connect()
+    session = connection.session(CLIENT)
+    session.send("orders", "1")
+    assert session.consumer("orders").receive_nowait() is not None
+    errors: list[Exception] = []
+
+    def close() -> None:
+        try:
+            session.close()
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=close) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    again = received(connection)
+    assert again.delivery_count == 2
+
+
+def test_a_stopped_connection_delivers_nothing_until_it_is_started(connection: MessagingConnection) -> None:
+    session = connection.session()
+    consumer = session.consumer("orders")
+    connection.stop()
+    session.send("orders", "1")
+    assert consumer.receive_nowait() is None
+    assert consumer.receive(0.15) is None
+    connection.start()
+    message = consumer.receive(5)
+    assert message is not None
+    assert message.value == "1"
+
+
+def test_a_receive_that_waits_gets_its_message_when_the_connection_starts(connect: Connect) -> None:
+    connection = connect(start=False)
+    session = connection.session()
+    session.send("orders", "1")
+    starter = threading.Timer(0.1, connection.start)
+    starter.start()
+    message = session.consumer("orders").receive(10)
+    starter.join()
+    assert message is not None
+    assert message.value == "1"
+
+
+def test_sessions_of_one_connection_work_in_threads(connection: MessagingConnection) -> None:
+    with connection.session() as sender:
+        sender.send_many("orders", [str(number) for number in range(200)])
+    seen: list[str] = []
+
+    def work() -> None:
+        with connection.session() as session:
+            for message in session.consumer("orders").messages(0.3):
+                seen.append(message.value)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(seen, key=int) == [str(number) for number in range(200)]
+
+
+def test_a_client_id_is_held_by_one_connection_at_a_time(connect: Connect) -> None:
+    first = connect(client_id="billing")
+    with pytest.raises(ClientIdError):
+        connect(client_id="billing")
+    first.session().close()
+    first.close()
+    connect(client_id="billing")
+
+
+def test_a_client_id_may_have_many_sessions(connect: Connect) -> None:
+    connection = connect(client_id="billing")
+    sessions = [connection.session() for _ in range(3)]
+    sessions[0].send("orders", "1")
+    assert sessions[1].consumer("orders").receive(5) is not None
+
+
+def test_a_provider_that_is_out_of_reach_is_an_error_of_a_receive_that_waits(tmp_path: Path) -> None:
+    connection = MessagingConnection(DropboxProvider(tmp_path / "root", durable=False))
+    consumer = connection.session().consumer("orders")
+    (tmp_path / "root").rename(tmp_path / "moved")
+    with pytest.raises(ProviderError):
+        consumer.receive(5)
+    with pytest.raises(ProviderError):
+        consumer.receive_nowait()
+    (tmp_path / "moved").rename(tmp_path / "root")
+    assert consumer.receive_nowait() is None
+    connection.close()
+
+
+def test_a_session_whose_provider_fails_at_its_end_leaves_the_rest_to_others(tmp_path: Path) -> None:
+    connection = MessagingConnection(DropboxProvider(tmp_path, durable=False))
+    session = connection.session(CLIENT)
+    session.send("orders", "1")
+    assert session.consumer("orders").receive_nowait() is not None
+    target = tmp_path / "orders/incoming/target"
+    target.rename(tmp_path / "elsewhere")
+    target.write_bytes(b"in the way")
+    with pytest.raises(ProviderError):
+        session.close()
+    target.unlink()
+    (tmp_path / "elsewhere").rename(target)
+    connection.close()
+    with MessagingConnection(DropboxProvider(tmp_path, durable=False)) as other:
+        assert received(other).delivery_count == 2
