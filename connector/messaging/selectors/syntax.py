@@ -13,7 +13,7 @@ from connector.errors import SelectorError
 from connector.messaging.selectors import logic
 from connector.messaging.selectors.identifiers import kind_of, wrong_character
 from connector.messaging.selectors.like import like_pattern
-from connector.messaging.selectors.literals import LONG_LIMIT, parse_number, parse_string
+from connector.messaging.selectors.literals import parse_number, parse_string
 from connector.messaging.selectors.nodes import (
     Arithmetic,
     Between,
@@ -34,7 +34,7 @@ from connector.messaging.selectors.nodes import (
 MAX_NESTING: Final = 64
 """Parentheses, NOTs and signs around a value; guards the stack of whoever walks the tree."""
 
-_KEYWORDS: Final = frozenset(
+KEYWORDS: Final = frozenset(
     {"AND", "BETWEEN", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE"}
 )
 
@@ -160,7 +160,7 @@ def _name(token: Token) -> Token:
     """Tells keywords from names."""
     if token.isascii():
         word = token.upper()
-        if word in _KEYWORDS:
+        if word in KEYWORDS:
             return Token.new_borrow_pos(word, token, token)
     wrong = wrong_character(token)
     if wrong is not None:
@@ -242,7 +242,7 @@ class _Builder(Transformer[Token, Node]):
         if isinstance(operand, Literal) and operand.kind is Kind.NUMBER:
             value: Any = operand.value
             if token == "-":
-                value = -LONG_LIMIT if value == LONG_LIMIT and type(value) is int else logic.minus(value)
+                value = logic.minus(value)
             return Literal(_start(token), value)
         _demand(operand, Kind.NUMBER, f"a number after '{token}'")
         return Signed(_start(token), str(token), operand)
