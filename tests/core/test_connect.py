@@ -1,0 +1,67 @@
+"""Connecting by URL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from connector.errors import ConnectorError
+from connector.messaging import connect
+
+
+def test_a_directory_is_a_provider(tmp_path: Path) -> None:
+    with connect(f"dropbox:{tmp_path}/mq") as connection, connection.session() as session:
+        session.send("orders", "1")
+    assert len(list((tmp_path / "mq/orders/incoming/target").iterdir())) == 1
+
+
+def test_a_relative_directory_counts_from_where_the_program_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with connect("dropbox:./data", durability="none") as connection:
+        connection.session().send("orders", "1")
+    assert (tmp_path / "data/orders").is_dir()
+
+
+def test_one_name_is_one_memory_within_a_process() -> None:
+    with connect("memory:test_connect") as one, connect("memory:test_connect") as other:
+        one.session().send("orders", "1")
+        message = other.session().consumer("orders").receive(5)
+        assert message is not None
+        assert message.value == "1"
+
+
+def test_another_name_is_another_memory() -> None:
+    with connect("memory:test_connect_a") as one, connect("memory:test_connect_b") as other:
+        one.session().send("orders", "1")
+        assert other.session().consumer("orders").receive_nowait() is None
+
+
+@pytest.mark.parametrize("url", ["", "/var/mq", "rabbit:host", "dropboxx:/tmp/x"])
+def test_a_url_that_names_no_provider_is_answered_with_those_there_are(url: str) -> None:
+    with pytest.raises(ConnectorError, match=r"names no provider; there are dropbox:\.\.\., memory:\.\.\."):
+        connect(url)
+
+
+def test_an_option_that_the_provider_does_not_have_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="durabilty"):
+        connect(f"dropbox:{tmp_path}", durabilty="none")
+    with pytest.raises(ValueError, match="no durability"):
+        connect(f"dropbox:{tmp_path}", durability="some")
+
+
+def test_a_directory_has_to_be_named() -> None:
+    with pytest.raises(ValueError, match="needs a directory"):
+        connect("dropbox:")
+
+
+def test_a_connection_may_begin_stopped(tmp_path: Path) -> None:
+    with connect(f"dropbox:{tmp_path}", start=False, client_id="billing") as connection:
+        session = connection.session()
+        session.send("orders", "1")
+        assert session.consumer("orders").receive_nowait() is None
+        connection.start()
+        assert session.consumer("orders").receive(5) is not None
+        assert connection.client_id == "billing"
