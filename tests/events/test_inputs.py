@@ -170,6 +170,21 @@ def test_a_message_given_back_waits_in_the_subscription_it_came_from(deploy: Dep
     assert len(deployment.messages("archive")) == 2
 
 
+def test_what_a_dead_instance_had_taken_is_back_in_its_subscription(deploy: Deploy, bench: Bench) -> None:
+    deployment = deploy(PRICES, {"destination": "topic://prices", "subscription": "other"})
+    subscribed(deployment)
+    identity = deployment.send("topic://prices", ORDER)
+    victim = deployment.provider.connect("test", "victim", client_id="test")
+    topic = Destination("topic", "prices")
+    poller = victim.poller(TopicSubscription(topic, "all", client_id="test", durable=True))
+    assert poller.take(1, 0) is not None
+    assert poller.take(1, 1) is None
+    victim.abandon()
+    drained(deployment)
+    assert bench.called() == [identity, identity]
+    assert len(deployment.messages("archive")) == 2
+
+
 def test_the_subscription_belongs_to_the_application(deploy: Deploy) -> None:
     deployment = deploy(PRICES, ApplicationName="billing")
     subscribed(deployment)
