@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
 import pytest
 
 from connector.core.connection import MessagingConnection
 from connector.core.session import Session
 from connector.errors import ClaimLost, ProviderError, SessionStateError
 from connector.messaging import AcknowledgeMode, ReceivedMessage
+from connector.providers.dropbox.connection import DropboxProvider
 from tests.core.conftest import Connect, Watched
 
 AUTO, DUPS_OK, CLIENT, INDIVIDUAL, TRANSACTED = AcknowledgeMode
@@ -202,6 +208,102 @@ def test_a_late_acknowledgement_fails_and_touches_nothing(
         message.acknowledge()
     theirs.acknowledge()
     assert theirs.delivery_count == 2
+
+
+# -- when the provider fails -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[tuple[MessagingConnection, Callable[[], None], Callable[[], None]]]:
+    """A connection whose messages cannot be acknowledged from the one call on, and can from the other."""
+    processed = tmp_path / "orders/incoming/processed"
+
+    def obstruct() -> None:
+        processed.rename(tmp_path / "elsewhere")
+        processed.write_bytes(b"in the way")
+
+    def repair() -> None:
+        processed.unlink()
+        (tmp_path / "elsewhere").rename(processed)
+
+    with MessagingConnection(DropboxProvider(tmp_path, durable=False)) as connection:
+        yield connection, obstruct, repair
+
+
+Folder = tuple[MessagingConnection, Callable[[], None], Callable[[], None]]
+
+
+@pytest.mark.parametrize("mode", EXPLICIT)
+def test_acknowledge_raises_when_the_provider_fails_and_the_message_comes_again(
+    folder: Folder, mode: AcknowledgeMode
+) -> None:
+    connection, obstruct, repair = folder
+    fill(connection, "1", "2")
+    session = connection.session(mode)
+    messages = take(session, 2)
+    obstruct()
+    with pytest.raises(ProviderError):
+        messages[1].acknowledge()
+    repair()
+    session.close()
+    assert rest(connection) == [("1", 2), ("2", 2)]
+
+
+@pytest.mark.parametrize("mode", EXPLICIT)
+def test_an_acknowledgement_that_failed_can_be_tried_again(folder: Folder, mode: AcknowledgeMode) -> None:
+    connection, obstruct, repair = folder
+    fill(connection, "1")
+    session = connection.session(mode)
+    (message,) = take(session, 1)
+    obstruct()
+    with pytest.raises(ProviderError):
+        message.acknowledge()
+    repair()
+    message.acknowledge()
+    session.close()
+    assert rest(connection) == []
+
+
+def test_auto_delivers_nothing_that_it_cannot_acknowledge(folder: Folder) -> None:
+    connection, obstruct, repair = folder
+    fill(connection, "1")
+    consumer = connection.session(AUTO).consumer("orders")
+    obstruct()
+    with pytest.raises(ProviderError):
+        consumer.receive_nowait()
+    repair()
+    message = consumer.receive(5)
+    assert message is not None
+    assert (message.value, message.delivery_count) == ("1", 1)
+
+
+def test_auto_brings_again_what_a_listener_has_seen_and_nobody_could_acknowledge(folder: Folder) -> None:
+    connection, obstruct, repair = folder
+    errors: list[Exception] = []
+    connection.exception_listener = errors.append
+    fill(connection, "1")
+    counts: list[int] = []
+    again = threading.Event()
+
+    def listener(message: ReceivedMessage) -> None:
+        counts.append(message.delivery_count)
+        if len(counts) == 1:
+            obstruct()
+        else:
+            again.set()
+
+    session = connection.session(AUTO)
+    consumer = session.consumer("orders")
+    consumer.listen(listener)
+    deadline = time.monotonic() + 10
+    while not errors:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    repair()
+    assert again.wait(10)
+    session.close()
+    assert counts[:2] == [1, 2]
+    assert isinstance(errors[0], ProviderError)
 
 
 @pytest.mark.parametrize("mode", [AUTO, DUPS_OK, TRANSACTED])
