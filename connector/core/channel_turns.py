@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -22,6 +23,7 @@ class Turns:
         self._deliver = deliver
         self._changed = threading.Condition()
         self._holder: int | None = None
+        self._waiting: deque[object] = deque()
         self._depth = 0
         self._asked = False
 
@@ -34,17 +36,23 @@ class Turns:
         """Has delivered what there is: by this thread now, or by the one whose turn it is."""
         with self._changed:
             self._asked = True
-            if self._holder is not None:
+            if self._holder is not None or self._waiting:
                 return
             self._holder = threading.get_ident()
         self._leave()
 
     @contextmanager
     def mine(self) -> Iterator[None]:
-        """The turn of this thread, waited for; within it as often as it likes."""
+        """The turn of this thread, in the order of asking for it; within it as often as it likes."""
         with self._changed:
             if not self.is_mine:
-                self._changed.wait_for(lambda: self._holder is None)
+                ticket = object()
+                self._waiting.append(ticket)
+                try:
+                    self._changed.wait_for(lambda: self._holder is None and self._waiting[0] is ticket)
+                finally:
+                    self._waiting.remove(ticket)
+                    self._changed.notify_all()  # should this wait have been interrupted
                 self._holder = threading.get_ident()
             self._depth += 1
         try:
@@ -74,4 +82,4 @@ class Turns:
 
     def _release(self) -> None:
         self._holder = None
-        self._changed.notify()
+        self._changed.notify_all()

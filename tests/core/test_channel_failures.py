@@ -1,0 +1,197 @@
+"""Channels whose provider fails, and that many threads use: nothing is lost, nothing comes twice."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from connector.core.channel_receiver import Reference
+from connector.errors import ProviderError
+from tests.core.channel_world import DELIVERED, NEW, PROVIDERS, Recorder, World, a_world, texts
+
+
+class Folder:
+    """A folder that can be made one that nothing is moved into, not even by root."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.away = path.with_name(f"{path.name}-away")
+
+    def close(self) -> None:
+        self.path.rename(self.away)
+        self.path.touch()
+
+    def open(self) -> None:
+        self.path.unlink()
+        self.away.rename(self.path)
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with a_world("dropbox") as made:
+        yield made
+
+
+@pytest.fixture
+def processed(world: World) -> Folder:
+    """Where acknowledged messages go; there is one message in the queue."""
+    world.open().queue("orders").handle(world.message("first"))
+    folder = Path(world.directory, "orders", "incoming", "processed")
+    folder.mkdir(exist_ok=True)
+    return Folder(folder)
+
+
+def test_an_acknowledgement_at_delivery_that_fails_is_made_at_the_next(
+    world: World, processed: Folder
+) -> None:
+    queue = world.open().queue("orders")
+
+    def acknowledge_in_vain(reference: Reference) -> bool:
+        processed.close()
+        return True
+
+    receiver = Recorder(answer=acknowledge_in_vain)
+    queue.add_receiver(receiver)
+    assert texts(queue.messages(DELIVERED)) == ["first"]
+    with pytest.raises(ProviderError):
+        queue.deliver()
+    processed.open()
+    assert queue.deliver() is True
+    assert receiver.bodies == ["first"]
+    assert queue.browse() == []
+
+
+def test_a_sender_is_not_told_of_a_delivery_that_fails(world: World, processed: Folder) -> None:
+    queue = world.open().queue("orders")
+    processed.close()
+    queue.add_receiver(Recorder())
+    assert queue.handle(world.message("second")) is True
+    processed.open()
+    assert queue.deliver() is True
+    assert queue.browse() == []
+
+
+def test_an_asynchronous_acknowledgement_that_fails_says_so_and_may_be_repeated(
+    world: World, processed: Folder
+) -> None:
+    queue, receiver = world.open().queue("orders"), Recorder(answer=False)
+    queue.add_receiver(receiver)
+    processed.close()
+    with pytest.raises(ProviderError):
+        queue.acknowledge(receiver.ids[0], "r")
+    assert texts(queue.messages(DELIVERED)) == ["first"]
+    processed.open()
+    queue.acknowledge(receiver.ids[0], "r")
+    assert queue.browse() == []
+
+
+def test_an_interrupted_receiver_holds_its_message(world: World) -> None:
+    def interrupt(reference: Reference) -> bool:
+        raise KeyboardInterrupt
+
+    queue, receiver = world.open().queue("orders"), Recorder(answer=interrupt)
+    queue.handle(world.message("1"))
+    with pytest.raises(KeyboardInterrupt):
+        queue.add_receiver(receiver)
+    assert texts(queue.messages(DELIVERED)) == ["1"]
+    receiver.answer = True
+    assert queue.redeliver(receiver) is True
+    assert receiver.flags == [False, True]
+
+
+def test_a_message_taken_away_by_hand_breaks_only_its_own_delivery(world: World) -> None:
+    queue = world.open().queue("orders")
+
+    def remove_the_first(reference: Reference) -> bool:
+        folder = Path(world.directory, "orders", "incoming", "processing")
+        if not receiver.bodies[:-1]:
+            for name in os.listdir(folder):
+                (folder / name).unlink()
+        return True
+
+    receiver = Recorder(answer=remove_the_first)
+    queue.add_receiver(receiver)
+    queue.handle(world.message("1"))
+    queue.handle(world.message("2"))
+    assert queue.deliver() is True
+    assert receiver.bodies == ["1", "2"]
+
+
+@pytest.mark.parametrize("kind", PROVIDERS)
+def test_threads_that_send_deliver_and_acknowledge_at_once_lose_nothing(kind: str) -> None:
+    with a_world(kind) as world:
+        queue = world.open().queue("orders")
+        receivers = [Recorder("yes", answer=True), Recorder("later", answer=False)]
+        for receiver in receivers:
+            queue.add_receiver(receiver)
+        sending = threading.Event()
+        failures: list[BaseException] = []
+
+        def guarded(work: object, *arguments: object) -> None:
+            try:
+                work(*arguments)  # type: ignore[operator]
+            except BaseException as error:
+                failures.append(error)
+
+        def send(name: str) -> None:
+            for number in range(40):
+                assert queue.handle(world.message(f"{name}{number}")) is True
+
+        def acknowledge() -> None:
+            done = 0
+            while not sending.is_set() or done < len(receivers[1].ids):
+                for identity in receivers[1].ids[done:]:
+                    queue.acknowledge(identity, "later")
+                    done += 1
+
+        def deliver() -> None:
+            while not sending.is_set():
+                queue.deliver()
+
+        senders = [threading.Thread(target=guarded, args=(send, name)) for name in "abc"]
+        others = [threading.Thread(target=guarded, args=(work,)) for work in (acknowledge, deliver)]
+        for thread in (*senders, *others):
+            thread.start()
+        for thread in senders:
+            thread.join()
+        assert queue.deliver() is True
+        sending.set()
+        for thread in others:
+            thread.join()
+        assert failures == []
+        got = [body for receiver in receivers for body in receiver.bodies]
+        assert sorted(got) == sorted(f"{name}{number}" for name in "abc" for number in range(40))
+        assert not any(flag for receiver in receivers for flag in receiver.flags)
+        assert queue.browse() == []
+
+
+@pytest.mark.parametrize("kind", PROVIDERS)
+def test_a_channel_closes_when_its_receiver_has_returned(kind: str) -> None:
+    with a_world(kind) as world:
+        queue = world.open().queue("orders")
+        inside, go_on = threading.Event(), threading.Event()
+
+        def wait(reference: Reference) -> bool:
+            inside.set()
+            return go_on.wait(10)
+
+        receiver = Recorder(answer=wait)
+        queue.add_receiver(receiver)
+        sender = threading.Thread(target=queue.handle, args=(world.message("1"),))
+        sender.start()
+        assert inside.wait(10)
+        later = world.message("2")
+        assert queue.handle(later) is True  # this thread is not kept waiting
+        closer = threading.Thread(target=queue.close)
+        closer.start()
+        assert closer.is_alive()
+        go_on.set()
+        closer.join(10)
+        sender.join(10)
+        assert not closer.is_alive()
+        assert receiver.bodies == ["1"]
+        assert texts(world.open().queue("orders").messages(NEW)) == ["2"]
