@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from connector.errors import ConfigurationError, PipelineError
+from connector.errors import CapabilityError, ConfigurationError, PipelineError
 from connector.events.job import CHECK
+from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
+from connector.status import ReturnCode
 from connector.testing.deployment import Deployment
 from connector.testing.pipeline import InProcessPipeline
 
@@ -49,6 +51,75 @@ def test_a_deployment_tells_every_mistake_of_its_texts(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as raised:
         deployment.running()
     assert len(raised.value.problems) >= 2
+
+
+IN_MEMORY = {"type": "memory"}
+ORDER = '{"BusinessObject": "Order"}'
+
+
+def test_messages_may_live_in_memory_and_leave_no_file(bench: Bench) -> None:
+    deployment = bench.deploy(
+        provider=IN_MEMORY,
+        subscriptions=[
+            {"object": "Order", "process": "processes:a"},
+            {"object": "*", "destination": "queue://crm"},
+        ],
+    )
+    identity = deployment.send("orders", ORDER)
+    bad = deployment.send("orders", "{")
+    with deployment.running() as adapter:
+        adapter.drain()
+    assert [message.message_id for message in deployment.messages("archive")] == [identity]
+    assert [message.message_id for message in deployment.messages("error")] == [bad]
+    (sent,) = deployment.messages("crm")
+    assert sent.delivery_mode == NON_PERSISTENT
+    assert not bench.root.exists()
+    with pytest.raises(AssertionError, match="only the provider dropbox has files"):
+        deployment.names("archive")
+
+
+def test_memory_says_that_it_cannot_keep_what_a_persistent_message_promises(bench: Bench) -> None:
+    strict = bench.deploy(provider=IN_MEMORY)
+    with pytest.raises(CapabilityError, match="accept_persistent"):
+        strict.send("orders", ORDER, delivery_mode=PERSISTENT)
+    lax = bench.deploy(provider={**IN_MEMORY, "accept_persistent": True})
+    assert lax.send("orders", ORDER, delivery_mode=PERSISTENT)
+
+
+def test_memory_is_not_shared_with_an_isolated_process(bench: Bench) -> None:
+    deployment = bench.deploy(provider=IN_MEMORY)
+    with pytest.raises(PipelineError, match="memory cannot be shared"), deployment.running(isolated=True):
+        pass
+
+
+def test_work_in_progress_and_managed_events_are_in_memory_what_they_are_elsewhere(bench: Bench) -> None:
+    moving = bench.deploy(provider=IN_MEMORY, InProgressDestination="queue://busy")
+    moving.send("orders", ORDER)
+    with moving.running() as adapter:
+        assert adapter.drain().code is ReturnCode.SUCCEED
+    assert (len(moving.messages("archive")), moving.messages("busy")) == (1, [])
+    managed = bench.deploy(
+        provider=IN_MEMORY,
+        subscriptions=[{"object": "*", "destination": "queue://crm"}],
+        ContainerManagedEvents="JMS",
+        max_attempts=2,
+    )
+    managed.send("orders", "{")
+    with managed.running() as adapter:
+        assert adapter.poll().rolled_back == 1
+        assert [message.delivery_count for message in managed.messages("orders")] == [2]
+        assert adapter.poll().settled == 1
+    assert len(managed.messages("error")) == 1
+
+
+def test_what_a_deployment_sends_may_have_headers_and_properties(bench: Bench) -> None:
+    deployment = bench.deploy()
+    deployment.send("orders", b"\xff", priority=9, type="T", properties={"n": 1, "eu": True})
+    deployment.send("orders", Message(b"{}", "T"), correlation_id="c")
+    first, second = deployment.messages("orders")
+    assert (first.message_class, first.body, first.priority, first.type) == ("B", b"\xff", 9, "T")
+    assert (first.properties, first.property_types) == ({"n": 1, "eu": True}, {"n": "int", "eu": "boolean"})
+    assert (second.message_class, second.correlation_id) == ("T", "c")
 
 
 def test_a_root_may_be_put_elsewhere_by_the_environment(bench: Bench, tmp_path: Path) -> None:
