@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Protocol
 
+from connector.errors import SessionStateError
 from connector.messaging.client import ReceivedMessage
 from connector.messaging.provider import Poller
 
@@ -14,6 +15,10 @@ Listener = Callable[[ReceivedMessage], object]
 
 class Receiving(Protocol):
     """What a consumer needs of its session."""
+
+    @property
+    def closing(self) -> bool:
+        """Whether the session is closed, or about to be."""
 
     def receive(self, consumer: SessionConsumer, timeout: float | None) -> ReceivedMessage | None:
         """See :meth:`connector.messaging.client.Consumer.receive`."""
@@ -52,7 +57,12 @@ class SessionConsumer:
     def messages(self, timeout: float | None = None) -> Iterator[ReceivedMessage]:
         """See :meth:`connector.messaging.client.Consumer.messages`."""
         while not self.closed:
-            message = self._session.receive(self, timeout)
+            try:
+                message = self._session.receive(self, timeout)
+            except SessionStateError:
+                if self.closed or self._session.closing:
+                    return  # between two messages, by another thread
+                raise
             if message is None:
                 return
             yield message

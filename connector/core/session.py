@@ -330,8 +330,15 @@ class Session:
         finally:
             self.close()
 
+    @property
+    def closing(self) -> bool:
+        """Whether :meth:`close` was called."""
+        return self._closing
+
     def _check_open(self) -> None:
-        if self._closing:
+        # a listener that runs when its session is closed ends its work in peace
+        is_listener = self._dispatcher is not None and self._dispatcher.is_current()
+        if self._closed or (self._closing and not is_listener):
             raise SessionStateError("the session is closed: make another one")
 
     def _require(self, able: bool, what: str) -> None:

@@ -154,6 +154,27 @@ def test_close_waits_for_the_listener_that_runs(connection: MessagingConnection)
     assert left(connection) == 0
 
 
+def test_a_listener_that_runs_when_its_session_is_closed_ends_its_work(
+    connection: MessagingConnection,
+) -> None:
+    fill(connection, "1")
+    begun = threading.Event()
+    session = connection.session(TRANSACTED)
+
+    def relay(message: ReceivedMessage) -> None:
+        begun.set()
+        until(lambda: session.closing)
+        session.send("bills", "bill")
+        session.commit()
+
+    session.consumer("orders").listen(relay)
+    assert begun.wait(10)
+    session.close()
+    assert left(connection) == 0
+    with connection.session() as other:
+        assert [message.value for message in other.browser("bills")] == ["bill"]
+
+
 def test_after_close_no_listener_is_called(connection: MessagingConnection) -> None:
     seen: list[str] = []
     session = connection.session()

@@ -399,6 +399,33 @@ def test_a_receive_that_waits_ends_with_none_when_somebody_closes(connect: Conne
     assert time.monotonic() - begun < 2
 
 
+@pytest.mark.parametrize("pause", [0.0, 0.1])
+def test_a_loop_over_messages_ends_when_somebody_closes(
+    connection: MessagingConnection, pause: float
+) -> None:
+    """Whether it waits, or works on a message, at that moment."""
+    session = connection.session()
+    session.send_many("orders", ["1", "2"])
+    begun = threading.Event()
+    errors: list[Exception] = []
+
+    def work() -> None:
+        try:
+            for _ in session.consumer("orders"):
+                begun.set()
+                time.sleep(pause)
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert begun.wait(10)
+    session.close()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert errors == []
+
+
 def test_close_from_many_threads_closes_once(connect: Connect) -> None:
     connection = connect()
     session = connection.session(CLIENT)
