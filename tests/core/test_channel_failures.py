@@ -103,6 +103,25 @@ def test_an_interrupted_receiver_holds_its_message(world: World) -> None:
     assert receiver.flags == [False, True]
 
 
+def test_two_messages_of_one_id_come_one_after_the_other(world: World) -> None:
+    queue = world.open().queue("orders")
+    queue.handle(world.message("made"))
+    target = Path(world.directory, "orders", "incoming", "target")
+    for name in os.listdir(target):
+        (target / name).unlink()
+    (target / "5.same-id.T").write_text("urgent")
+    (target / "4.same-id.T").write_text("normal")
+    receiver = Recorder(answer=False)
+    queue.add_receiver(receiver)
+    assert receiver.bodies == ["urgent"]
+    assert queue.deliver() is False
+    queue.acknowledge(receiver.ids[0], "r")
+    assert queue.deliver() is True
+    assert receiver.bodies == ["urgent", "normal"]
+    queue.acknowledge(receiver.ids[1], "r")
+    assert queue.browse() == []
+
+
 def test_a_message_taken_away_by_hand_breaks_only_its_own_delivery(world: World) -> None:
     queue = world.open().queue("orders")
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
 
 from connector.core.channel_receiver import Reference
 from connector.errors import CapabilityError, SessionStateError, TransactionRolledBack
+from connector.providers.memory.provider import MemoryProvider
 from tests.core.channel_world import (
     DELIVERED,
     NEW,
@@ -264,6 +266,24 @@ def test_5_1_1_every_message_belongs_to_its_own_transaction(world: World) -> Non
     assert texts(queue.messages(NOT_COMMITTED)) == ["2"]
     second.commit()
     assert texts(queue.messages(NEW)) == ["2"]
+
+
+def test_3_1_a_rollback_makes_room_for_a_sender_that_waits() -> None:
+    with a_world("memory") as world:
+        world.provider = MemoryProvider(max_bytes=10_000, send_timeout=20)
+        channels = world.open()
+        queue = channels.queue("orders")
+        first, second = channels.transaction(), channels.transaction()
+        queue.handle(world.message("x" * 4000))
+        queue.handle(world.message("y" * 3000), first)
+        sent = threading.Event()
+        message = world.message("z" * 3000)
+        sender = threading.Thread(target=lambda: (queue.handle(message, second), sent.set()))
+        sender.start()
+        assert not sent.wait(0.1)
+        first.rollback()
+        assert sent.wait(10)
+        sender.join()
 
 
 def test_transactions_do_not_mix_up_headers_that_are_too_long_for_a_name(world: World) -> None:
