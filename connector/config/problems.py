@@ -60,7 +60,14 @@ class Problems:
         for value, reference in (*self._hidden.get(mark, ()), *self._secret):
             found, expected = found.replace(value, reference), expected.replace(value, reference)
         problem = Problem(
-            mark.file, mark.line, mark.column, path, one_line(found), one_line(expected), nearest, warning
+            mark.file,
+            mark.line,
+            mark.column,
+            one_line(path),
+            one_line(found),
+            one_line(expected),
+            nearest,
+            warning,
         )
         if problem in self._seen:
             return
