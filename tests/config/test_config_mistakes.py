@@ -56,7 +56,7 @@ CASES = [
     # keys and structure
     case("unknown key", A, "PollQuantity: 25", "§PollQuanity: 25", "connector.PollQuanity", "unknown key", nearest="PollQuantity"),
     case("misspelt section with all names", A, "metaobjects: ./metaobjects", "§metaobject: ./metaobjects", "metaobject", "unknown key", nearest="metaobjects"),
-    case("key of several lines", A, "spark:\n", "? §'one\n\n    two'\n: 1\nspark:\n", "one two", "unknown key"),
+    case("key of several lines", A, "spark:\n", "? §'one\n\n    zzz'\n: 1\nspark:\n", "one zzz", "unknown key"),
     case("unknown section", A, "spark:\n", "§sparc:\n", "sparc", "unknown key", nearest="spark"),
     case("key of a subscription", A, "    mime_type: text/xml", "    §mimetype: text/xml", "subscriptions[1].mimetype", "unknown key", nearest="mime_type"),
     case("missing key", A, "  ApplicationName: demo\n", "", "connector.ApplicationName", "missing"),
