@@ -178,8 +178,7 @@ class Channel(ABC):
 
         Raises:
             SessionStateError: it is closed.
-            ProviderError: the provider failed; what was claimed and not handed on is given back, or is
-                taken over from this process when it ends.
+            ProviderError: the provider failed; what is left undone is made up for at the next delivery.
         """
         self._check_open()
         if self._turns.is_mine:

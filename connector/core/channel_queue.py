@@ -27,6 +27,8 @@ class QueueChannel(Channel):
         self._next = 0
         self._poller: Poller | None = None
         self._rejected = 0
+        self._not_delivered: list[Claim] = []
+        """Taken in the attempt that is under way, and not given back yet."""
 
     def add_receiver(self, receiver: Receiver) -> None:
         """Hands it messages from now on; delivery of those that wait is attempted.
@@ -57,22 +59,29 @@ class QueueChannel(Channel):
         return [receiver for receiver in in_turn if wants(receiver, reference)]
 
     def _deliver_new(self, *, anew: bool) -> bool:
+        self._return_not_delivered()  # should the provider have failed to take them back
         if not (self._list or anew):
             return False
         poller = self._poller_for(anew)
         may_probe_only = not (self._list or self._store.capabilities.selectors)
-        not_delivered: list[Claim] = []
+        all_delivered = True
         try:
             while not self._closed and (claim := self._store.take(poller)) is not None:
                 if not self._offer(claim):
-                    # held until the end of the attempt, so that none is offered twice in one
-                    not_delivered.append(claim)
+                    # kept until the end of the attempt, so that none is offered twice in one
+                    self._not_delivered.append(claim)
+                    all_delivered = False
                 if may_probe_only:
                     break
         finally:
-            # as if it had never been taken: the deliveries begun are as many as before
-            self._store.give_back((claim, claim.delivery_count) for claim in not_delivered)
-        return not (not_delivered or self._rejected or self._closed)
+            self._return_not_delivered()
+        return all_delivered and not (self._rejected or self._closed)
+
+    def _return_not_delivered(self) -> None:
+        """As if they had never been taken: the deliveries begun are as many as before."""
+        with self._store.lock:
+            self._store.give_back((claim, claim.delivery_count) for claim in self._not_delivered)
+            self._not_delivered.clear()
 
     def _offer(self, claim: Claim) -> bool:
         """Hands a message to the first receiver that takes it; False where none does."""
@@ -126,6 +135,7 @@ class QueueChannel(Channel):
         ]
 
     def _close(self) -> None:
+        self._return_not_delivered()
         self._delivered.give_back()
         if self._poller is not None:
             self._poller.close()

@@ -75,6 +75,26 @@ def test_a_sender_is_not_told_of_a_delivery_that_fails(world: World, processed: 
     assert queue.browse() == []
 
 
+def test_what_cannot_be_given_back_is_given_back_at_the_next_delivery(world: World) -> None:
+    queue = world.open().queue("orders")
+    target = Folder(Path(world.directory, "orders", "incoming", "target"))
+
+    def refuse_and_close(reference: Reference) -> None:
+        if target.path.is_dir():
+            target.close()
+
+    receiver = Recorder(answer=refuse_and_close)
+    queue.add_receiver(receiver)
+    assert queue.handle(world.message("1")) is True
+    with pytest.raises(ProviderError):
+        queue.deliver()
+    target.open()
+    receiver.answer = True
+    assert queue.deliver() is True
+    assert (set(receiver.bodies), receiver.flags[-1]) == ({"1"}, False)
+    assert queue.browse() == []
+
+
 def test_an_asynchronous_acknowledgement_that_fails_says_so_and_may_be_repeated(
     world: World, processed: Folder
 ) -> None:
