@@ -39,8 +39,9 @@ def run(
     The first signal stops claiming and finishes what is in flight within stop_timeout; a second one
     ends at once. With --json the summary is one JSON document.
 
-    Exit status: 0; 1 when a poll of --once or --drain does not succeed, or when the service cannot go on;
-    2 when the configuration is wrong. Messages in error are data, not a failure.
+    Exit status: 0, also when a signal ends it; 1 when a poll of --once or --drain does not succeed, or
+    when the service cannot go on; 2 when the configuration is wrong. Messages in error are data, not a
+    failure.
     """
     if once and drain:
         raise typer.BadParameter("--once and --drain exclude each other")
@@ -48,15 +49,17 @@ def run(
     set_up_logging(configuration.logging.level, configuration.logging.format)
     adapter = Adapter(configuration, output=note)
     with _signals(adapter.request_stop) as stopped:
-        adapter.start()
-        try:
-            code = _bounded(adapter, drain=drain) if once or drain else _service(adapter, stopped)
-        finally:
-            adapter.stop()
-    print_summary(adapter.summary, as_json=json)
-    if summary is not None:
-        write_summary(adapter.summary, summary)
-    raise typer.Exit(code)
+        code = 0
+        if not stopped.is_set():
+            adapter.start()
+            try:
+                code = _bounded(adapter, drain=drain) if once or drain else _service(adapter, stopped)
+            finally:
+                adapter.stop()
+        print_summary(adapter.summary, as_json=json)
+        if summary is not None:
+            write_summary(adapter.summary, summary)
+    raise typer.Exit(0 if stopped.is_set() else code)
 
 
 def _bounded(adapter: Adapter, *, drain: bool) -> int:
@@ -107,6 +110,7 @@ def _signals(request_stop: Callable[[], None]) -> Iterator[threading.Event]:
         threading.Thread(target=logging.getLogger("connector").warning, args=(text,), daemon=True).start()
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, before)  # those that came before this was there, see __main__
     try:
         yield stopped
     finally:

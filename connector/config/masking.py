@@ -8,9 +8,11 @@ from typing import Any, Final
 MASK: Final = "********"
 
 _SECRET: Final = re.compile(
-    r"passw|passphrase|passwd|\bpwd|secret|token|credential|private.?key|access.?key|api.?key|auth.?key",
+    r"passw|passphrase|passwd|\bpwd|secret|token|credential|(?:private|access|account|api|auth).?key",
     re.IGNORECASE,
 )
+_SECRET_OPTION: Final = re.compile(r"([\w.-]*(?:passw|secret|token|credential)[\w.-]*=)(\S+)", re.IGNORECASE)
+"""Within a text of options: ``-Djavax.net.ssl.keyStorePassword=...``."""
 _USER_PART: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s]*@")
 
 
@@ -29,4 +31,6 @@ def mask(value: Any, key: str = "") -> Any:
         return value
     if is_secret(key):
         return MASK
-    return _USER_PART.sub(rf"\g<1>{MASK}@", value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    return _SECRET_OPTION.sub(rf"\g<1>{MASK}", _USER_PART.sub(rf"\g<1>{MASK}@", value))

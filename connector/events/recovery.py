@@ -107,7 +107,8 @@ class Recovery:
             finally:
                 leftover.release()
         if at_start and self._in_progress is not None:
-            known = {claim.reference for claim in (*result.reprocess, *result.in_doubt)}
+            result.in_doubt.clear()  # those just left lie among the ones without an owner
+            known = {claim.reference for claim in result.reprocess}
             for claim in self._connection.unowned(self._in_progress):
                 if claim.reference not in known:
                     self._doubt(claim, result)
@@ -150,6 +151,8 @@ class Recovery:
         identities = [claim.message_id for claim, _, _ in settled]
         self._connection.settle(settlements)
         for claim in doubtful:
+            if self._policy is not InDoubtPolicy.REPROCESS:  # else adopt() counts it
+                self._connection.leave(claim)
             self._doubt(claim, result)
         for (claim, outcome, discarded), identity in zip(settled, identities, strict=True):
             self._summary.settled(str(claim.destination), identity, outcome, discarded=discarded)

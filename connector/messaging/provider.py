@@ -289,6 +289,15 @@ class Connection(Protocol):
             ProviderError: it cannot be taken.
         """
 
+    def leave(self, claim: Claim) -> None:
+        """Lets a dead client's message in an in-progress destination lie there, without an owner.
+
+        It counts as delivered once more, because it may have been: whoever moves it back is told so.
+
+        Raises:
+            ProviderError: it cannot be renamed.
+        """
+
     def settle(
         self,
         settlements: Sequence[Settlement],

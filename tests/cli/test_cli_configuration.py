@@ -29,7 +29,7 @@ def deployment(tmp_path: Path) -> Path:
 def run(deployment: Path) -> Run:
     def call(*arguments: str, cwd: Path = deployment, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "connector.cli.app", *arguments],
+            [sys.executable, "-m", "connector.cli", *arguments],
             cwd=cwd,
             env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), **environment},
             capture_output=True,
@@ -160,7 +160,7 @@ def test_the_answer_does_not_need_a_terminal_that_shows_every_character(run: Run
 
 def test_a_reader_that_stops_early_is_no_error(deployment: Path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "connector.cli.app", "schema"],
+        [sys.executable, "-m", "connector.cli", "schema"],
         cwd=deployment,
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,

@@ -80,7 +80,7 @@ def numbers(call: Call, destination: str) -> dict[str, Any]:
 
 def start(deployment: Path, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "connector.cli.app", *arguments],
+        [sys.executable, "-m", "connector.cli", *arguments],
         cwd=deployment,
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,

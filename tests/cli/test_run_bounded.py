@@ -137,7 +137,7 @@ def test_an_empty_drain_and_messages_in_error_are_no_failure_of_the_command(depl
 
 def _run(deployment: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "connector.cli.app", "run", *arguments],
+        [sys.executable, "-m", "connector.cli", "run", *arguments],
         cwd=deployment,
         env={"PYTHONPATH": str(REPOSITORY), "PATH": "/usr/bin:/bin"},
         capture_output=True,

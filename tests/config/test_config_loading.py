@@ -316,13 +316,15 @@ def test_secrets_are_masked_wherever_they_came_from(deployment: Deployment) -> N
         A,
         "local[*]",
         "local[*]\n  conf:\n    spark.ssl.keyPassword: ${PW}\n    spark.authenticate.secret: written\n"
-        "    spark.url: http://user:${PW}@host/",
+        "    spark.url: http://user:${PW}@host/\n    spark.hadoop.fs.azure.account.key.a: written\n"
+        "    spark.executor.extraJavaOptions: -Da=b -Djavax.net.ssl.keyStorePassword=written -Dc=d",
     )
     shown = as_yaml(resolved(deployment.load(PW="hunter2")))
     assert "hunter2" not in shown
     assert "written" not in shown
     assert "hunter2" not in repr(deployment.load(PW="hunter2"))
-    assert shown.count(MASK) == 3
+    assert shown.count(MASK) == 5
+    assert f"-Da=b -Djavax.net.ssl.keyStorePassword={MASK} -Dc=d" in shown
     assert f"http://{MASK}@host/" in shown
 
 

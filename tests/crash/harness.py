@@ -375,7 +375,7 @@ class Run:
         variables = {**os.environ, "PYTHONPATH": str(REPOSITORY), **environment}
         with open(self._out, "wb") as out, open(self._err, "wb") as err:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "connector.cli.app", *arguments],
+                [sys.executable, "-m", "connector.cli", *arguments],
                 cwd=deployment.directory,
                 env=variables,
                 stdin=subprocess.DEVNULL,

@@ -189,3 +189,15 @@ def test_nothing_after_an_event_that_was_given_back_is_published(deploy: Deploy)
     (deployment.directory / "up").unlink()
     deployment.drain()
     assert [d.id for d in deployment.deliveries() if d.word == "begin"] == ids[:23] + ids[22:]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("seconds", [0.1, 0.3, 0.7])
+def test_a_signal_while_it_starts_ends_it_in_order(deploy: Deploy, number: int, seconds: float) -> None:
+    deployment = deploy()
+    run = deployment.start()
+    time.sleep(seconds)
+    run.signal_driver(number)
+    assert run.wait(20) == 0, run.errors
+    run.await_gone()
+    assert deployment.leftovers() == []

@@ -81,6 +81,11 @@ class DropboxAccess:
             message.body, status = files.read_regular(path, max_body)
         except FileNotFoundError:
             raise LookupError(f"{reference} is gone") from None
+        except PermissionError:  # its sender's mistake: it must not keep what is behind it from being read
+            raise MalformedData(
+                "the message may not be read: permission denied; its sender has to let this user read it "
+                "(umask, group), then move it back to its input"
+            ) from None
         except OSError as error:
             raise ProviderError(f"cannot read {path}: {error.strerror}") from error
         if not message.timestamp:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from connector.errors import ProviderError
@@ -246,19 +246,35 @@ class DropboxConnection:
             ProviderError: it cannot be renamed.
         """
         assert isinstance(claim, DropboxClaim)
-        folder = claim.path.rpartition("/")[0]
         owner = Owner(self.client_id, cycle, sequence)
-        counted = codec.with_delivery_count(claim.full_name, claim.delivery_count + 2)
+        name = self._deliver_once_more(claim, lambda counted: owned_name(counted, owner, claim.destination))
+        if name is None:
+            return None
+        path = f"{claim.path.rpartition('/')[0]}/{name}"
+        return DropboxClaim(self.layout, self._headers, claim.home, name, path, cycle, sequence, owner)
+
+    def leave(self, claim: Claim) -> None:
+        """See :meth:`connector.messaging.provider.Connection.leave`."""
+        assert isinstance(claim, DropboxClaim)
+        self._deliver_once_more(claim, lambda counted: codec.without_properties(counted, (codec.OWNER,)))
+
+    def _deliver_once_more(self, claim: DropboxClaim, rename: Callable[[str], str]) -> str | None:
+        """Renames a claim in its folder, its deliveries one more; None where it is gone.
+
+        One that was left without an owner has been counted already.
+        """
+        more = 0 if claim.owner is None and claim.delivery_count else 1
+        counted = codec.with_delivery_count(claim.full_name, claim.delivery_count + 1 + more)
         try:
-            name = self._headers.fit(owned_name(counted, owner, claim.destination))
-            path = f"{folder}/{name}"
+            name = self._headers.fit(rename(counted))
+            path = f"{claim.path.rpartition('/')[0]}/{name}"
             os.rename(self.layout.absolute(claim.path), self.layout.absolute(path))
         except FileNotFoundError:
             return None
         except OSError as error:
             raise ProviderError(f"cannot take over {claim.path}: {error.strerror}") from error
         self._headers.remove(claim.name)
-        return DropboxClaim(self.layout, self._headers, claim.home, name, path, cycle, sequence, owner)
+        return name
 
     # -- settling ----------------------------------------------------------------------------------
 

@@ -87,6 +87,14 @@ def find_leftovers(
         if client.info.application in ("", application):
             dead.append(client)
         else:
+            if at_start:
+                _log.warning(
+                    "an instance of the adapter %s has ended without settling what it had claimed (%s, process "
+                    "%d); those messages wait for an adapter of that ApplicationName to start",
+                    client.info.application,
+                    client.info.host,
+                    client.info.pid,
+                )
             client.release()
     if not dead and not at_start:
         return

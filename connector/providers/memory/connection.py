@@ -36,6 +36,7 @@ from connector.providers.memory.recovery import (
     adopt,
     drop_prepared,
     find_leftovers,
+    leave,
     unowned_claims,
 )
 from connector.providers.memory.settlement import Settler
@@ -263,6 +264,13 @@ class MemoryConnection:
         with self.memory:
             self.client.check_open()
             return adopt(self.memory, claim, self.client, cycle, sequence)
+
+    def leave(self, claim: Claim) -> None:
+        """See :meth:`connector.messaging.provider.Connection.leave`."""
+        assert isinstance(claim, MemoryClaim)
+        with self.memory:
+            self.client.check_open()
+            leave(self.memory, claim)
 
     def prune(self) -> int:
         """Nothing: what is settled is not kept."""

@@ -85,6 +85,15 @@ def unowned_claims(memory: Memory, in_progress: Destination) -> list[MemoryClaim
     return found
 
 
+def leave(memory: Memory, held: MemoryClaim) -> None:
+    """Lets a message of an in-progress destination lie there without an owner, delivered once more."""
+    if held.is_held:
+        let_go(held)
+        headers = held.headers()
+        headers.delivery_count += 1
+        memory.set_headers(held.entry, headers)
+
+
 def adopt(memory: Memory, held: MemoryClaim, own: Client, cycle: int, sequence: int) -> MemoryClaim | None:
     """Takes over a message of an in-progress destination; None where somebody else did.
 
@@ -97,8 +106,9 @@ def adopt(memory: Memory, held: MemoryClaim, own: Client, cycle: int, sequence: 
     assert place is not None
     let_go(held)
     headers = held.headers()
-    headers.delivery_count += 1
-    memory.set_headers(entry, headers)
+    if held.hold.owner is not None or not held.delivery_count:  # else it was counted when it was left
+        headers.delivery_count += 1
+        memory.set_headers(entry, headers)
     return claim(entry, Hold(own, cycle, sequence, held.hold.home, held.destination), place)
 
 

@@ -442,3 +442,29 @@ def test_the_same_bare_name_again_is_another_message(
         connection.settle([Settlement(claim, copy_to=ARCHIVE, published=keys[-1])])
     assert len(set(keys)) == 2
     assert [message.message_id for message in connection.browse(ARCHIVE)] == ["report.csv"] * 2
+
+
+def test_a_message_that_may_not_be_read_is_its_senders_mistake(root: Path, children: Any) -> None:
+    """Malformed, so that it fails alone; as an error of the provider it would stop all behind it."""
+    root.chmod(0o777)
+    (root / "orders" / "incoming" / "target").mkdir(parents=True)
+    message = root / "orders" / "incoming" / "target" / "4.1.T"
+    message.write_bytes(b"secret")
+    message.chmod(0)
+    for folder in [root / "orders", *root.glob("orders/*"), *root.glob("orders/*/*")]:
+        if folder.is_dir():
+            folder.chmod(0o777)
+    code = """
+connection = DropboxProvider(sys.argv[1], durable=False).connect()
+orders, error = parse_destination("orders"), parse_destination("error")
+claim = connection.poller(orders).take(1, 0)
+try:
+    connection.access().open().load(claim.reference, 1000)
+except MalformedData as error_:
+    print(error_)
+connection.settle([Settlement(claim, copy_to=error)])
+"""
+    status, out, err = children.run(code, root, ordinary_user=True)
+    assert status == 0, err
+    assert "permission denied; its sender has to let this user read it" in out
+    assert len(os.listdir(root / "error" / "incoming" / "target")) == 1
