@@ -5,9 +5,7 @@ reaches that place; ``killgroup`` does so to its whole process group, ``enospc``
 the error that a full or forbidden disk would, and ``pause`` makes a file ``<place>.<pid>`` in
 ``CONNECTOR_FAULT_DIRECTORY`` and waits until that is removed, so that somebody else can do the killing.
 Several are separated by commas; each process counts for itself. Without the variable a place costs one
-empty call. The places of an event's life, in its order::
-
-    claim  begin  deliver  done  settle.record  settle.committing  settle.move  settle.finished
+empty call. The places are those of :data:`PLACES`.
 """
 
 from __future__ import annotations
@@ -18,6 +16,21 @@ import signal
 import time
 from collections.abc import Callable
 from typing import Final
+
+PLACES: Final = (
+    # an event's life, in its order
+    "claim",
+    "begin",
+    "deliver",
+    "done",
+    "settle.record",
+    "settle.committing",
+    "settle.move",
+    "settle.finished",
+    # a message of a topic on its way to the subscriptions: another program's is claimed first
+    "fanout.claim",
+    "fanout.link",
+)
 
 _ACTIONS: Final = ("kill", "killgroup", "pause", "enospc", "eacces")
 
@@ -30,6 +43,10 @@ class _Faults:
             name, _, nth = place.partition(":")
             if not name or action not in _ACTIONS:
                 raise ValueError(f"CONNECTOR_FAULT: {part!r} is not PLACE[:NTH]={'|'.join(_ACTIONS)}")
+            if name not in PLACES:  # a test that fails nothing would prove nothing
+                raise ValueError(
+                    f"CONNECTOR_FAULT: there is no place {name!r}; there are {', '.join(PLACES)}"
+                )
             self._countdown[name] = (int(nth or 1), action)
 
     def __call__(self, place: str) -> None:

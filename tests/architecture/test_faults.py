@@ -1,0 +1,54 @@
+"""The places at which tests make a process fail are those that are listed."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from connector import faults
+
+PACKAGE = Path(faults.__file__).parent
+
+
+def start(fault: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "import connector.faults"],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(PACKAGE.parent), "CONNECTOR_FAULT": fault},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_every_place_that_is_listed_exists_and_every_one_that_exists_is_listed() -> None:
+    found = {
+        place
+        for path in PACKAGE.rglob("*.py")
+        for place in re.findall(r"faults\.point\(\"([^\"]+)\"\)", path.read_text("utf-8"))
+    }
+    assert found == set(faults.PLACES)
+
+
+def test_a_fault_at_a_listed_place_is_accepted() -> None:
+    done = start("claim=kill, fanout.link:2=enospc")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("settle.recrod=kill", "there is no place 'settle.recrod'; there are claim, "),
+        ("claim=die", "'claim=die' is not PLACE[:NTH]=kill|"),
+        ("=kill", "'=kill' is not PLACE[:NTH]="),
+    ],
+)
+def test_a_fault_that_could_never_happen_is_refused(fault: str, said: str) -> None:
+    done = start(fault)
+    assert done.returncode != 0
+    assert said in done.stderr
