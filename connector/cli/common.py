@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from connector.errors import DestinationError, SelectorError
 from connector.messaging.destination import Destination, parse_destination
-
-if TYPE_CHECKING:
-    from connector.messaging.selector import Selector
+from connector.messaging.selector import Selector, compile_selector
 
 ConfigOption = Annotated[
     str,
@@ -72,8 +70,6 @@ def read_selector(text: str | None) -> Selector | None:
     """
     if text is None:
         return None
-    from connector.messaging.selector import compile_selector  # loads its grammar, which few need
-
     try:
         return compile_selector(text)
     except SelectorError as error:

@@ -10,6 +10,7 @@ from connector.config.problems import nearest, shown
 from connector.config.tree import Leaf
 from connector.errors import DestinationError, SelectorError
 from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.selector import compile_selector
 
 _A_DESTINATION: Final = "a destination such as queue://orders"
 
@@ -83,8 +84,6 @@ def _read_selector(value: object) -> str:
     written = leaf(value, expected)
     if not written.strip():
         raise refuse("an empty text", expected)
-    from connector.messaging.selector import compile_selector  # loads its grammar, which few need
-
     try:
         compile_selector(str(written))
     except SelectorError as error:

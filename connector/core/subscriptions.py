@@ -12,6 +12,7 @@ from enum import Enum
 
 from connector.errors import DestinationError, SubscriptionError
 from connector.messaging.provider import TopicSubscription
+from connector.messaging.selector import compile_selector
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +65,6 @@ def check(wanted: TopicSubscription) -> None:
             "client: give the connection a client id, or share the subscription"
         )
     if wanted.selector:
-        from connector.messaging.selector import compile_selector  # its grammar is loaded only when needed
-
         compile_selector(wanted.selector)
 
 

@@ -13,6 +13,7 @@ from connector.events.settling import CopyDestinations, Settling, untouched
 from connector.events.summary import Summary
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Connection, Poller, TopicSubscription
+from connector.messaging.selector import compile_selector
 from connector.state.duplicates import DuplicateWindow
 from connector.state.journal import JournalDirectory
 from connector.status import ReturnCode
@@ -44,11 +45,7 @@ class Input:
         Raises:
             CapabilityError, SelectorError, SubscriptionError, ProviderError: as ``Connection.poller``.
         """
-        selector = None
-        if self.selector:
-            from connector.messaging.selector import compile_selector  # loads its grammar, which few need
-
-            selector = compile_selector(self.selector)
+        selector = compile_selector(self.selector) if self.selector else None
         return connection.poller(self.source, in_progress, selector=selector)
 
 

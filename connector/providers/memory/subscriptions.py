@@ -8,7 +8,7 @@ from typing import Final
 from connector.core.subscriptions import Attach, Existing, check, decide
 from connector.errors import SubscriptionError
 from connector.messaging.provider import SubscriptionInfo, TopicSubscription
-from connector.messaging.selector import Selector
+from connector.messaging.selector import compile_selector
 from connector.providers.memory.channel import Subscription
 from connector.providers.memory.clients import Client
 from connector.providers.memory.memory import Memory
@@ -40,7 +40,8 @@ def attach(memory: Memory, wanted: TopicSubscription, client: Client) -> Subscri
         found = None
     if found is None:
         topic = memory.topic(wanted.topic)
-        found = Subscription(memory.store, wanted, _compile(wanted.selector), client.origin)
+        selector = compile_selector(wanted.selector) if wanted.selector else None
+        found = Subscription(memory.store, wanted, selector, client.origin)
         topic[found] = None
     elif not found.members:
         found.origin = client.origin
@@ -63,8 +64,8 @@ def unsubscribe(memory: Memory, name: str, client_id: str) -> None:
         raise SubscriptionError(f"there is no durable subscription {name!r}{whose}")
     if found.members:
         raise SubscriptionError(
-            f"the subscription {name!r}{whose} of {found.details.topic} has {len(found.members)} "
-            "consumers; close them first"
+            f"the subscription {name!r}{whose} of {found.details.topic} has "
+            f"{_number(len(found.members), 'consumer')}; end that first"
         )
     _refuse_unacknowledged(found)
     remove(memory, found)
@@ -104,14 +105,11 @@ def _existing(found: Subscription, client: Client) -> Existing:
 def _refuse_unacknowledged(found: Subscription) -> None:
     if found.delivered:
         raise SubscriptionError(
-            f"{len(found.delivered)} messages of the subscription {found.details.name!r} of "
-            f"{found.details.topic} are not acknowledged, or in an open transaction; end that first"
+            f"the subscription {found.details.name!r} of {found.details.topic} has "
+            f"{_number(len(found.delivered), 'message')} not acknowledged, or in an open transaction; "
+            "end that first"
         )
 
 
-def _compile(selector: str) -> Selector | None:
-    if not selector:
-        return None
-    from connector.messaging.selector import compile_selector  # its grammar is loaded only when needed
-
-    return compile_selector(selector)
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
