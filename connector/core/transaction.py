@@ -72,6 +72,8 @@ class Transaction:
     def rollback(self) -> None:
         """See :meth:`connector.messaging.client.Session.rollback`."""
         self._ledger.give_back(self._ledger.open(), self._prepared)
+        for prepared in self._prepared:
+            self._access.discard(prepared)
         self._begin()
 
     def _undo(self, why: str, cause: Exception | None = None) -> None:

@@ -120,6 +120,10 @@ class Claim(Protocol):
         """Deliveries begun before this claim."""
 
     @property
+    def in_progress(self) -> bool:
+        """Whether it lies in an in-progress destination: taking it was the move there."""
+
+    @property
     def message_id(self) -> str:
         """JMSMessageID."""
 
@@ -310,7 +314,8 @@ class Connection(Protocol):
 
         Args:
             settlements: of claims.
-            sends, discards: prepared messages that belong to no claim.
+            sends, discards: prepared messages that belong to no claim. An access that still has to sync
+                what is discarded is told by :meth:`MessageAccess.discard`.
             fenced: look first whether every claim is still this client's.
 
         Raises:
@@ -429,7 +434,8 @@ class MessageAccess(Protocol):
             ProviderError: it cannot be written.
         """
 
-    def discard(self, prepared: Prepared) -> None: ...
+    def discard(self, prepared: Prepared) -> None:
+        """Removes a prepared message that will not be sent, or forgets one that a settlement has removed."""
 
     def sync(self) -> None:
         """Makes all that was prepared durable; once at the end of a task."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import os
+import secrets
 import socket
 import time
 from dataclasses import dataclass
@@ -48,12 +48,11 @@ class DropboxAccess:
     def __init__(self, spec: DropboxAccessSpec) -> None:
         self._spec = spec
         self._layout = Layout(spec.root, spec.incoming, spec.outgoing)
-        self._numbers = itertools.count(1)
-        # a sidecar of a prepared message is written by a task; its key must not meet the driver's
+        # several accesses of one client write sidecars, tasks on other machines too: no key may meet another
         self._headers = HeaderStore(
-            self._layout.headers, f"{spec.client_id}-{os.getpid()}", sync=spec.durable
+            self._layout.headers, f"{spec.client_id}-{secrets.token_hex(6)}", sync=spec.durable
         )
-        self._unsynced: list[str] = []
+        self._unsynced: dict[str, None] = {}
         self._micros = 0
         self._prefix = self._layout.root + "/"
 
@@ -108,23 +107,22 @@ class DropboxAccess:
                 f"cannot write a message for {destination}: {error.strerror}: {error.filename!r}"
             ) from error
         if self._spec.durable:
-            self._unsynced.append(working)
+            self._unsynced[working] = None
         relative = self._layout.relative
         return Prepared((relative(working), relative(f"{folders.target}/{name}")), destination)
 
     def discard(self, prepared: Prepared) -> None:
-        """Removes a prepared message that will not be sent."""
+        """See :meth:`connector.messaging.provider.MessageAccess.discard`."""
         path = self._layout.absolute(prepared.handle[0])
         files.remove(path)
         self._headers.remove(prepared.handle[1].rpartition("/")[2])
-        if path in self._unsynced:
-            self._unsynced.remove(path)
+        self._unsynced.pop(path, None)
 
     def sync(self) -> None:
-        """See :meth:`connector.messaging.provider.MessageAccess.sync`."""
-        paths, self._unsynced = self._unsynced, []
+        """See :meth:`connector.messaging.provider.MessageAccess.sync`; a file that is gone is an error."""
+        paths, self._unsynced = self._unsynced, {}
         try:
-            files.sync_files(paths)
+            files.sync_files(list(paths))
         except OSError as error:
             raise ProviderError(f"cannot make a prepared message durable: {error.strerror}") from error
 

@@ -55,6 +55,15 @@ class Transactions(SuiteBase):
         assert self.visible(connection, NOTES) == []
         assert self.bodies(connection, ORDERS) == ["1"]
 
+    def test_a_transaction_after_one_that_was_rolled_back_sends_its_own_only(
+        self, connection: Connection, session: Session
+    ) -> None:
+        session.send(NOTES, self.text("never"))
+        session.rollback()
+        session.send(NOTES, self.text("sent"))
+        session.commit()
+        assert self.bodies(connection, NOTES) == ["sent"]
+
     def test_a_transaction_in_which_a_message_is_refused_goes_on(
         self, connection: Connection, session: Session, unwritable: Any
     ) -> None:

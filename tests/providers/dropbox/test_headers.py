@@ -262,3 +262,11 @@ def test_one_long_name_twice_in_a_folder_keeps_both_whole(
     store = HeaderStore(connection.layout.headers, "client", sync=False)
     assert [codec.message_id(store.expand(n)) for n in kept] == [name] * 3
     assert {(root / "orders/incoming/processed" / n).read_bytes() for n in kept} == {b"1", b"2", b"3"}
+
+
+def test_tasks_of_one_client_prepare_long_headers_without_meeting(connection: DropboxConnection) -> None:
+    """Two tasks may even be one process, as two of one number may be on two machines."""
+    first, second = connection.access().open(), connection.access().open()
+    sends = [access.prepare(NOTES, long_message(p=key), key) for key, access in (("a", first), ("b", second))]
+    connection.settle([], sends=sends)
+    assert sorted(str(seen.properties["p"]) for seen in connection.browse(NOTES)) == ["a", "b"]

@@ -468,3 +468,27 @@ connection.settle([Settlement(claim, copy_to=error)])
     assert status == 0, err
     assert "permission denied; its sender has to let this user read it" in out
     assert len(os.listdir(root / "error" / "incoming" / "target")) == 1
+
+
+def test_what_a_settlement_has_discarded_needs_no_sync_once_the_access_knows(root: Path) -> None:
+    connection = DropboxProvider(root, durable=True).connect()
+    access = connection.access().open()
+    dropped = access.prepare(NOTES, Message(b"dropped"), "dropped")
+    connection.settle([], discards=[dropped])
+    access.discard(dropped)
+    sent = access.prepare(NOTES, Message(b"sent"), "sent")
+    access.sync()
+    connection.settle([], sends=[sent])
+    assert [seen.body for seen in connection.browse(NOTES)] == [b"sent"]
+    connection.close()
+
+
+def test_a_prepared_message_that_somebody_has_removed_is_an_error_of_the_sync(root: Path) -> None:
+    connection = DropboxProvider(root, durable=True).connect()
+    access = connection.access().open()
+    access.prepare(NOTES, Message(b"removed"), "removed")
+    (working,) = (root / "notes" / "incoming" / "working").iterdir()
+    working.unlink()
+    with pytest.raises(ProviderError, match="durable"):
+        access.sync()
+    connection.abandon()
