@@ -142,7 +142,7 @@ class Recovery:
                     result.returned += 1
                 else:
                     settled.append((claim, outcome, settlement.copy_to is None))
-            elif begun and self._is_in_progress(claim):
+            elif begun and claim.in_progress:
                 doubtful.append(claim)
             else:
                 begun = begun or (0 if leftover.application else 1)
@@ -170,9 +170,6 @@ class Recovery:
                 len(settled),
                 len(doubtful),
             )
-
-    def _is_in_progress(self, claim: Claim) -> bool:
-        return self._in_progress is not None and claim.reference.startswith(f"{self._in_progress.name}/")
 
     def _doubt(self, claim: Claim, result: Recovered) -> None:
         if self._policy is InDoubtPolicy.REPROCESS:

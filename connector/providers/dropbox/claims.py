@@ -123,6 +123,11 @@ class DropboxClaim:
         return self._decoded().delivery_count - 1
 
     @property
+    def in_progress(self) -> bool:
+        folder = self._layout.absolute(self.path).rpartition("/")[0]
+        return folder != self.home.processing
+
+    @property
     def message_id(self) -> str:
         if self._id is None:
             self._id = codec.message_id(self.full_name)

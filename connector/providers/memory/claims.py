@@ -39,6 +39,10 @@ class MemoryClaim:
         return self._headers.delivery_count - 1
 
     @property
+    def in_progress(self) -> bool:
+        return self.hold.owner is None or self.entry.channel is not self.hold.home
+
+    @property
     def message_id(self) -> str:
         return self._headers.message_id or ""
 

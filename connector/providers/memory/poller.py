@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from connector.core.state import Transition
@@ -98,8 +97,7 @@ class MemoryPoller:
 
     def _is_not_for_delivery(self, entry: Entry) -> bool:
         """Moves a message that has expired, or was delivered too often, to where such messages are kept."""
-        headers = entry.headers
-        if headers.expiration and headers.expiration <= time.time_ns() // 1_000_000:
+        if entry.headers.has_expired():
             self.channel.leave(entry, Transition.EXPIRE)
             self.expired += 1
             self._put_away(entry, expired=True)

@@ -21,6 +21,7 @@ class InProgress(SuiteBase):
         (identity,) = connection.send(ORDERS, [message])
         claim = self.take(connection.poller(ORDERS, IN_PROGRESS))
         assert claim.destination == ORDERS
+        assert claim.in_progress
         assert self.bodies(connection, ORDERS) == []
         (seen,) = connection.browse(IN_PROGRESS)
         assert seen.message_id == claim.message_id == identity
@@ -72,6 +73,7 @@ class InProgress(SuiteBase):
         (leftover,) = second.leftovers(IN_PROGRESS, at_start=True)
         (claim,) = leftover.claims
         assert claim.destination == ORDERS
+        assert claim.in_progress
         adopted = second.adopt(claim, 7, 9)
         assert adopted is not None
         leftover.forget()
@@ -90,4 +92,17 @@ class InProgress(SuiteBase):
         self.take(first.poller(ORDERS, IN_PROGRESS))
         first.send(IN_PROGRESS, [self.text("from before")])
         (claim,) = second.unowned(IN_PROGRESS)
+        assert claim.in_progress
         assert self.load(second, claim).body == b"from before"
+
+    def test_a_claim_that_stays_with_its_queue_is_not_in_progress_whoever_asks(
+        self, connect: Connect
+    ) -> None:
+        """Not even where the queue is called like the beginning of the in-progress destination."""
+        first, second = connect(), connect()
+        first.send(IN_PROGRESS, [self.text("body")])
+        assert not self.take(first.poller(IN_PROGRESS)).in_progress
+        first.abandon()
+        (leftover,) = second.leftovers(IN_PROGRESS, at_start=True)
+        assert [claim.in_progress for claim in leftover.claims] == [False]
+        leftover.release()
