@@ -1,1 +1,1 @@
-"""The messaging core under the local providers: what a channel is, whatever it is stored in."""
+"""The messaging core under the local providers: channels, sessions and subscriptions over any of them."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from typing import Protocol
 
 from connector.core.state import order_key
 from connector.errors import ConnectorError
-from connector.messaging.message import PERSISTENT, Message
+from connector.messaging.message import Message
 from connector.messaging.selector import Selector
 
 _log = logging.getLogger("connector.channel")
@@ -50,12 +49,9 @@ class Reference:
         """Whether a receiver may have seen it before."""
         return self.delivery_count > 1
 
-    @property
-    def is_persistent(self) -> bool:
-        return self.headers.delivery_mode == PERSISTENT
-
     def has_expired(self) -> bool:
-        return 0 < self.headers.expiration <= time.time_ns() // 1_000_000
+        """Whether it is past its expiration."""
+        return self.headers.has_expired()
 
     def load(self) -> Message:
         """The whole message, read now.

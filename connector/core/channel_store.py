@@ -61,7 +61,7 @@ class ChannelStore:
         receiver handles a message, and never while a sender waits."""
         self._sending: Final = threading.Lock()
         self._preparing: Final = threading.Lock()
-        self._taker = provider.connect(client_id=client_id) if client_id else provider.connect()
+        self._taker = provider.connect(client_id=client_id)
         self._sender = provider.connect()
         self._loader = self._taker.access().open()
         self._preparer = self._taker.access().open()
@@ -131,7 +131,6 @@ class ChannelStore:
 
         Raises:
             ClaimLost: one of the claims is not ours any more; nothing has happened.
-            TransactionRolledBack: one of the messages has expired; all was undone.
             SettlementError: nothing has happened.
             ProviderError: it is done as far as it could be; recovery finishes it.
         """

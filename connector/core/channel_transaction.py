@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Final, NoReturn
 
 from connector.core.channel_deliveries import Deliveries, Delivery, Fate
@@ -79,9 +78,6 @@ class ChannelTransaction:
                 self._undo(str(error))
             except SettlementError:
                 raise
-            except TransactionRolledBack:
-                self._end()
-                raise
             except ProviderError:
                 self._apply(final)
                 raise
@@ -128,9 +124,8 @@ class ChannelTransaction:
     def _check(self) -> None:
         """Whether it can go on."""
         self._check_open()
-        now = time.time_ns() // 1_000_000
         for sent in self._sent:
-            if 0 < sent.message.expiration <= now:
+            if sent.message.has_expired():
                 self._undo(f"{sent.message.message_id}, sent to {sent.destination} in it, has expired")
 
     def _check_open(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -145,6 +146,10 @@ class Message:
             MalformedData: the body is not what the class says, or that of an object message.
         """
         return decode_body(self.message_class, self.body)
+
+    def has_expired(self) -> bool:
+        """Whether it is past its expiration, by the clock of this machine."""
+        return 0 < self.expiration <= time.time_ns() // 1_000_000
 
     def set_property(self, name: str, value: PropertyValue, kind: str | None = None) -> None:
         """Sets a property, of JMS type ``kind`` or the type natural to the value.

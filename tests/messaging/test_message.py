@@ -89,3 +89,15 @@ def test_a_property_without_a_name_is_refused() -> None:
 
 def test_a_message_is_redelivered_from_its_second_delivery_on() -> None:
     assert [Message(delivery_count=n).headers()["JMSRedelivered"] for n in (1, 2, 3)] == [False, True, True]
+
+
+def test_a_message_has_expired_from_the_millisecond_of_its_expiration_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("time.time_ns", lambda: 1_700_000_000_123_999_999)
+    assert Message(expiration=1_700_000_000_123).has_expired()
+    assert not Message(expiration=1_700_000_000_124).has_expired()
+
+
+def test_a_message_without_an_expiration_never_expires() -> None:
+    assert not Message(expiration=0).has_expired()
