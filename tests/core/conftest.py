@@ -1,4 +1,4 @@
-"""Real providers for the sessions under test: the directory and the memory."""
+"""Real providers for the sessions and channels under test: the directory and the memory."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from connector.errors import ProviderError
 from connector.messaging.provider import Capabilities, Connection, Provider
 from connector.providers.dropbox.connection import DropboxProvider
 from connector.providers.memory.provider import MemoryProvider
+from tests.core.channel_world import PROVIDERS, World, a_world
 
 Connect = Callable[..., MessagingConnection]
 
@@ -72,3 +73,10 @@ def connect(provider: Watched) -> Iterator[Connect]:
 @pytest.fixture
 def connection(connect: Connect) -> MessagingConnection:
     return connect()
+
+
+@pytest.fixture(params=PROVIDERS)
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
+    """Channels on one provider, and on the other; closed after the test."""
+    with a_world(request.param) as made:
+        yield made

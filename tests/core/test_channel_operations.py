@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from connector.core.channel_receiver import Reference, SelectorFilter
@@ -12,21 +10,12 @@ from connector.messaging.selector import compile_selector
 from tests.core.channel_world import (
     DELIVERED,
     NEW,
-    PROVIDERS,
     Recorder,
     World,
-    a_world,
     broken,
     refusing,
     texts,
 )
-
-
-@pytest.fixture(params=PROVIDERS)
-def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    with a_world(request.param) as made:
-        yield made
-
 
 # -- 7 Channels --------------------------------------------------------------------------------------
 

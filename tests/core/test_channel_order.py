@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 
 import pytest
 
 from connector.core.channel_receiver import Reference
 from connector.messaging.message import Message
-from tests.core.channel_world import PROVIDERS, Recorder, World, a_world
+from tests.core.channel_world import Recorder, World, a_world
 
 NUMBERS = [str(number) for number in range(20)]
-
-
-@pytest.fixture(params=PROVIDERS)
-def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    with a_world(request.param) as made:
-        yield made
 
 
 @pytest.mark.parametrize("waiting", [True, False])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -14,7 +14,6 @@ from connector.providers.memory.provider import MemoryProvider
 from tests.core.channel_world import (
     DELIVERED,
     NEW,
-    PROVIDERS,
     Recorder,
     World,
     a_world,
@@ -27,12 +26,6 @@ from tests.core.channel_world import (
 
 NOBODIES = [None, broken, refusing, lambda: Recorder("unwilling", wanted=lambda reference: False)]
 """Ways to have nobody who takes a message."""
-
-
-@pytest.fixture(params=PROVIDERS)
-def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    with a_world(request.param) as made:
-        yield made
 
 
 # -- 2 Channel state ---------------------------------------------------------------------------------

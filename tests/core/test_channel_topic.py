@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from connector.errors import ClaimLost, SubscriptionError
@@ -11,22 +9,14 @@ from tests.core.channel_world import (
     DELIVERED,
     NEW,
     NOT_COMMITTED,
-    PROVIDERS,
     Recorder,
     World,
-    a_world,
     broken,
     now_ms,
     refusing,
     texts,
     until_past,
 )
-
-
-@pytest.fixture(params=PROVIDERS)
-def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    with a_world(request.param) as made:
-        yield made
 
 
 def test_every_receiver_gets_every_message(world: World) -> None:

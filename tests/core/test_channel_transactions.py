@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,7 +13,6 @@ from tests.core.channel_world import (
     DELIVERED,
     NEW,
     NOT_COMMITTED,
-    PROVIDERS,
     Recorder,
     World,
     a_world,
@@ -22,12 +20,6 @@ from tests.core.channel_world import (
     texts,
     until_past,
 )
-
-
-@pytest.fixture(params=PROVIDERS)
-def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    with a_world(request.param) as made:
-        yield made
 
 
 def test_2_2_an_asynchronous_channel_is_transactional(world: World) -> None:
