@@ -1,4 +1,4 @@
-"""What configurations may say in later versions, so that it is refused by its own name."""
+"""Keys that are refused by their own names: those of later versions, and those that will never be."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from connector.config.lint import Lint, subscription_name
 from connector.config.metaobject_lint import check_metaobjects
 from connector.config.metaobjects import MetaObjects, collect
 from connector.config.model import FILES, AdapterFile, Connector, Logging, Spark, State, Subscription
+from connector.config.places import Places
 from connector.config.problems import Mark, Problems, nearest
 from connector.config.provider_model import Provider
 from connector.config.reading import find, read_section
@@ -112,7 +113,7 @@ def _read(
     file = Path(os.path.abspath(path))
     directory = file.parent
     kind = _provider_type(filled)
-    needed = {section: _NEEDED[section, kind] for section in ("provider", "connector")}
+    needed = {"provider": _NEEDED[kind], "connector": {"ApplicationName": "unnamed"}}
     complete = _complete(filled, needed, problems)
     reading = read_section(
         FILES[kind],
@@ -131,7 +132,9 @@ def _read(
     collected.incomplete |= misspelt
     catalogue = _catalogue(complete, read, directory, problems)
     metaobjects = check_metaobjects(collected, catalogue, directory, problems)
-    Lint(complete, reading, read, metaobjects, collected, catalogue, directory, problems, in_process).run()
+    Lint(
+        Places(complete, problems), reading, read, metaobjects, collected, catalogue, directory, in_process
+    ).run()
     subscriptions = tuple(
         subscription.model_copy(update={"name": subscription_name(subscription)})
         for subscription in read.subscriptions
@@ -151,13 +154,8 @@ def _read(
     )
 
 
-_NEEDED: Final = {
-    ("provider", "dropbox"): {"root": "./data"},
-    ("provider", "memory"): {"type": "memory"},
-    ("connector", "dropbox"): {"ApplicationName": "unnamed"},
-    ("connector", "memory"): {"ApplicationName": "unnamed"},
-}
-"""What a section needs, by the type of the provider, and what stands in for it where it is missing."""
+_NEEDED: Final = {"dropbox": {"root": "./data"}, "memory": {"type": "memory"}}
+"""What the section of each type of provider needs, and what stands in for it where it is missing."""
 
 
 def _provider_type(root: Table) -> str:
