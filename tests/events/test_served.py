@@ -1,0 +1,51 @@
+"""The service in one process: what ends a poll, and what ends the service."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from connector.service import Service
+
+Bench = Any
+
+FREQUENCY = 200
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_process_that_is_not_active_is_asked_again_after_poll_frequency(bench: Bench) -> None:
+    deployment = bench.deploy(
+        subscriptions=[{"object": "Customer", "process": "processes:a", "name": "a"}], PollFrequency=FREQUENCY
+    )
+    body = json.dumps({"CustomerId": "1", "Name": "a: inactive-once until noon"})
+    deployment.drop("customers", body, "4.1.T")
+    calls = deployment.directory / "calls"
+
+    def times_called() -> int:
+        return len(calls.read_text().splitlines()) if calls.exists() else 0
+
+    failures: list[str | None] = []
+    with deployment.running() as adapter:
+        service = Service(adapter)
+        thread = threading.Thread(target=lambda: failures.append(service.run()))
+        thread.start()
+        try:
+            until(lambda: times_called() >= 1)
+            first = time.monotonic()
+            until(lambda: times_called() >= 2)
+            assert time.monotonic() - first > FREQUENCY / 1000 * 0.8
+            deployment.write("woken", "")
+            until(lambda: len(deployment.messages("archive")) == 1)
+        finally:
+            service.stop()
+            thread.join(30)
+    assert failures == [None]
