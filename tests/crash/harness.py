@@ -155,6 +155,7 @@ class Deployment:
         connector, spark, provider: more keys of these sections.
         store: more keys of the subscription of the process `store`.
         subscriptions: more entries.
+        only: the entries, where there is to be no process.
     """
 
     directory: Path
@@ -165,6 +166,7 @@ class Deployment:
     provider: Mapping[str, Any] = field(default_factory=dict)
     store: Mapping[str, Any] = field(default_factory=dict)
     subscriptions: Sequence[Mapping[str, Any]] = ()
+    only: Sequence[Mapping[str, Any]] = ()
     runs: list[Run] = field(default_factory=list)
     sent: int = 0
 
@@ -198,7 +200,8 @@ class Deployment:
         document = {
             "provider": {"type": "dropbox", "root": str(self.root), **self.provider},
             "connector": {key: value for key, value in settings.items() if value is not None},
-            "subscriptions": [
+            "subscriptions": list(self.only)
+            or [
                 {"object": "Customer", "name": "store", "process": "processes:store", **self.store},
                 *self.subscriptions,
             ],
@@ -209,8 +212,15 @@ class Deployment:
 
     # -- messages ----------------------------------------------------------------------------------
 
-    def folder(self, queue: str, name: str = "target") -> Path:
-        return self.root / queue / "incoming" / name
+    def folder(self, destination: str, name: str = "target") -> Path:
+        """A folder of a queue, of ``topic://a.b``, or of its subscription: ``topic://a.b|name.client``."""
+        if not destination.startswith("topic://"):
+            return self.root / destination / "incoming" / name
+        topic, _, subscription = destination.removeprefix("topic://").partition("|")
+        base = self.root.joinpath("topic-root", *topic.split("."))
+        return (
+            base.joinpath(".subscriptions", subscription, name) if subscription else base / ".incoming" / name
+        )
 
     def send(
         self,
@@ -285,6 +295,9 @@ class Deployment:
                 folders.append("target")
             for folder in folders:
                 found += [f"{queue}/{folder}/{name}" for name in self.names(queue, folder)]
+        for folder in ("processing", "working", "target"):
+            of_topics = self.root.glob(f"topic-root/**/{folder}/*")
+            found += [str(path.relative_to(self.root)) for path in of_topics]
         own = self.root / "dropboxmq"
         for place in (
             "clients",
@@ -522,7 +535,13 @@ def wait_for(condition: Callable[[], Any], timeout: float = 30.0, what: str = ""
 
 
 def assert_settled_once(
-    deployment: Deployment, ids: Sequence[str], *, kills: int, tasks: int = 2, again: int | None = None
+    deployment: Deployment,
+    ids: Sequence[str],
+    *,
+    kills: int,
+    tasks: int = 2,
+    again: int | None = None,
+    but: Sequence[str] = (),
 ) -> int:
     """The promise after a crash, counted from files; returns how many deliveries were repeated.
 
@@ -532,6 +551,7 @@ def assert_settled_once(
         kills: how often something was killed.
         tasks: that ran at a time; each may have had one event at work.
         again: upper bound of repeated deliveries instead of ``kills * tasks``.
+        but: beginnings of paths that may be left over.
     """
     archived = deployment.ids("archive")
     assert set(ids) - set(archived) == set(), "lost"
@@ -549,7 +569,7 @@ def assert_settled_once(
     assert set(seen) == set(ids), "archived without a delivery"
     bound = kills * tasks if again is None else again
     assert repeated <= bound, f"{repeated} deliveries repeated, at most {bound} promised"
-    assert deployment.leftovers() == []
+    assert deployment.leftovers(but=but) == []
     return repeated
 
 

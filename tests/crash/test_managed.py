@@ -1,0 +1,81 @@
+"""SIGKILL under ContainerManagedEvents: taking and sending on are one commit, whoever dies."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections import Counter
+
+import pytest
+
+from tests.crash.conftest import Deploy
+from tests.crash.harness import Deployment, wait_for
+
+STEPS = {
+    "claim": 20,
+    "settle.record": 2,
+    "settle.committing": 2,
+    "settle.move": 31,
+    "settle.finished": 2,
+}
+"""Which time a place is reached: somewhere in the middle of a cycle."""
+SINKS = ("crm", "shop")
+
+
+@pytest.mark.parametrize("whole_group", [False, True], ids=["the driver", "the whole group"])
+def test_a_kill_at_every_step_sends_each_message_on_exactly_once(deploy: Deploy, whole_group: bool) -> None:
+    deployment = _managed(deploy)
+    ids = deployment.send("in", [""] * 60)
+    for place, nth in STEPS.items():
+        run = deployment.start("--drain", fault=f"{place}:{nth}=pause")
+        run.await_pause(place)
+        if whole_group:
+            run.kill_everything()
+        else:
+            run.signal_driver()
+            run.go_on()
+            run.await_gone()
+        ids += deployment.send("in", [""] * 20)
+    deployment.drain()
+    _assert_sent_on_once(deployment, ids)
+
+
+def test_kills_at_random_moments_send_each_message_on_exactly_once(deploy: Deploy) -> None:
+    """The next one starts while tasks of a killed driver may still prepare what would have been sent."""
+    moments = random.Random(8)
+    deployment = _managed(deploy)
+    ids = deployment.send("in", [""] * 2000)
+    for number in range(3):
+        before = len(deployment.names("archive"))
+        run = deployment.start("--drain")
+        wait_for(lambda before=before: len(deployment.names("archive")) > before, 60)  # type: ignore[misc]
+        time.sleep(moments.uniform(0.0, 0.2))
+        if number % 2:
+            run.kill_everything()
+        else:
+            run.signal_driver()
+    assert len(deployment.names("archive")) < len(ids), "killed while there was something to do"
+    deployment.drain()
+    for run in deployment.runs:
+        run.await_gone()
+    _assert_sent_on_once(deployment, ids)
+
+
+def _managed(deploy: Deploy) -> Deployment:
+    """Sends each customer on to two queues in the transaction that took it."""
+    sinks = [{"object": "Customer", "name": name, "destination": f"queue://{name}"} for name in SINKS]
+    return deploy(
+        connector={"ContainerManagedEvents": "JMS", "PollQuantity": 15},
+        only=sinks,
+    )
+
+
+def _assert_sent_on_once(deployment: Deployment, ids: list[str]) -> None:
+    assert deployment.ids("archive") == Counter(ids)
+    for sink in SINKS:
+        bodies = [json.loads(path.read_bytes()) for path in deployment.folder(sink).iterdir()]
+        customers = Counter(int(body["CustomerId"]) for body in bodies)
+        assert customers == Counter(range(1, len(ids) + 1)), sink
+        assert deployment.names(sink, "working") == []
+    assert deployment.leftovers() == []

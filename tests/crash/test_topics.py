@@ -1,0 +1,138 @@
+"""SIGKILL while a topic is polled through a durable subscription, and a part of a queue by a selector.
+
+What comes in by the topic is dropped there by a foreign program, so it is also the adapter that distributes
+it: to its own subscription, and to one of somebody else, which has to get the same.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass, field
+
+import pytest
+
+from connector.messaging.destination import Destination
+from connector.messaging.provider import TopicSubscription
+from connector.providers.dropbox.connection import DropboxProvider
+from tests.crash.conftest import Deploy
+from tests.crash.harness import Deployment, assert_settled_once, wait_for
+
+PRICES = "topic://prices"
+AUDIT = "topic://prices|audit."
+ANOTHER_S = ("parts/target/", "topic-root/prices/.subscriptions/audit./target/")
+"""Where messages stay that are not for the adapter."""
+INPUTS = [
+    {"destination": PRICES, "subscription": "all"},
+    {"destination": "queue://parts", "selector": "JMSXGroupID = 'ours'"},
+]
+IN_THE_DRIVER = {
+    "fanout.claim": 4,
+    "fanout.link": 3,
+    "claim": 15,
+    "settle.record": 3,
+    "settle.committing": 3,
+    "settle.move": 9,
+    "settle.finished": 4,
+}
+IN_A_TASK = {"begin": 5, "deliver": 9, "done": 3}
+"""Which time a place is reached: records are those of the fan-out as well as of the cycle."""
+
+
+@dataclass
+class Sent:
+    """The ids of what was sent: to the topic, to our part of the queue, to that of others."""
+
+    by_topic: list[str] = field(default_factory=list)
+    ours: list[str] = field(default_factory=list)
+    theirs: list[str] = field(default_factory=list)
+
+    def send(self, deployment: Deployment, count: int, name: str = "") -> None:
+        """So many to the topic, so many to our part, and three to that of others."""
+        self.by_topic += deployment.send(PRICES, [name] * count)
+        self.ours += deployment.send("parts", [name] * count, group="ours")
+        self.theirs += deployment.send("parts", [name] * 3, group="theirs")
+
+    def assert_settled(self, deployment: Deployment, *, kills: int) -> None:
+        """Ours are settled once, and what is for others waits for them, once and untouched."""
+        assert_settled_once(deployment, self.by_topic + self.ours, kills=kills, but=ANOTHER_S)
+        assert deployment.ids(AUDIT) == Counter(self.by_topic)
+        assert deployment.ids("parts") == Counter(self.theirs)
+        assert all("JMSXDeliveryCount" not in name for name in deployment.names("parts"))
+
+
+@pytest.mark.parametrize("whole_group", [False, True], ids=["the driver", "the whole group"])
+def test_a_kill_at_every_step_loses_nothing_of_a_subscription_or_of_a_part_of_a_queue(
+    deploy: Deploy, whole_group: bool
+) -> None:
+    deployment, sent = _deployed(deploy), Sent()
+    sent.send(deployment, 30)
+    places = {**IN_THE_DRIVER, **IN_A_TASK}
+    for place, nth in places.items():
+        run = deployment.start("--drain", fault=f"{place}:{nth}=pause")
+        run.await_pause(place)
+        if whole_group:
+            run.kill_everything()
+        else:
+            run.signal_driver()
+            run.go_on()
+            run.await_gone()
+        sent.send(deployment, 10)
+    deployment.drain()
+    sent.assert_settled(deployment, kills=len(places))
+
+
+def test_kills_at_random_moments_lose_nothing_of_a_subscription_or_of_a_part_of_a_queue(
+    deploy: Deploy,
+) -> None:
+    """Now the driver alone, and the next one starts while tasks of it may still live; now the whole group."""
+    moments = random.Random(4)
+    deployment, sent = _deployed(deploy, DuplicateEventElimination=True, PollQuantity=30), Sent()
+    sent.send(deployment, 120, "sleep:0.01")
+    for number in range(3):
+        run = deployment.start("--drain")
+        deployment.await_delivery()
+        time.sleep(moments.uniform(0.0, 0.5))
+        if number % 2:
+            run.kill_everything()
+        else:
+            run.signal_driver()
+    deployment.drain()
+    for run in deployment.runs:
+        run.await_gone()
+    sent.assert_settled(deployment, kills=3)
+
+
+def test_an_instance_takes_over_the_subscription_of_a_killed_one_without_a_restart(deploy: Deploy) -> None:
+    """Two instances of one application share a subscription that is not shared with any other."""
+    deployment, sent = _deployed(deploy, PollQuantity=20), Sent()
+    runs = [deployment.start() for _ in range(2)]
+    for run in runs:
+        run.await_start()
+    sent.send(deployment, 15, "gate:1")
+    both = wait_for(lambda: len(deployment.reached("1")) >= 2 and deployment.reached("1"), 30)
+    killed, neighbour = sorted(runs, key=lambda run: both[0] not in run.members())
+    assert both[0] in killed.members()
+    killed.kill_everything()
+    deployment.open("1")
+    sent.send(deployment, 5)
+    started = time.monotonic()
+    wait_for(lambda: len(deployment.names("archive")) == len(sent.by_topic + sent.ours), 30)
+    assert time.monotonic() - started < 20
+    neighbour.signal_driver(signal.SIGTERM)
+    assert neighbour.wait(15) == 0, neighbour.errors
+    sent.assert_settled(deployment, kills=1)
+
+
+def _deployed(deploy: Deploy, **connector: object) -> Deployment:
+    """With the subscriptions, so that they get whatever is sent."""
+    deployment = deploy(inputs=("parts",), connector={"InputDestination": INPUTS, **connector})
+    topic = Destination("topic", "prices")
+    provider = DropboxProvider(deployment.root, durable=False)
+    with closing(provider.connect("crash", "first", client_id="crash")) as connection:
+        connection.poller(TopicSubscription(topic, "all", "crash", durable=True)).close()
+        connection.poller(TopicSubscription(topic, "audit", durable=True, shared=True)).close()
+    return deployment
