@@ -25,6 +25,9 @@ ACKNOWLEDGING = ("claim", "settle.move", "settle.finished")
 SENDING = ("settle.record", "settle.committing", "settle.move", "settle.finished")
 """Steps of a sender of a batch; a single message is one rename."""
 
+DISTRIBUTING = ("fanout.claim", "fanout.link", *SENDING)
+"""Steps of a consumer of a subscription that distributes the files of foreign programs, one record each."""
+
 FANNING = ("fanout.link", *SENDING)
 """Steps of a sender to a topic: its links are made one by one, and shown by one commit."""
 
@@ -43,6 +46,7 @@ class Torture:
     chance: random.Random
     topics: bool = True
     killed: int = 0
+    dropped: int = 0
     ledgers: dict[str, Ledger] = field(default_factory=dict)
 
     def run(self, kills: int) -> bool:
@@ -64,6 +68,17 @@ class Torture:
         worker = self.workers.start("send", destination, "--log", *options, fault=fault)
         self.workers.go([worker])
         return worker
+
+    def drop(self, count: int) -> None:
+        """Puts messages into the topic as a foreign program would; the body of each is its key."""
+        self.dropped += 1
+        base = Path(self.workers.root, "topic-root", TOPIC.partition("://")[2], ".incoming")
+        keys = [f"foreign{self.dropped}-{number}" for number in range(count)]
+        for key in keys:
+            (base / "working" / "x").write_text(key)
+            os.rename(base / "working" / "x", base / "target" / key)
+        ledger = Path(self.workers.directory, f"prices.foreign{self.dropped}.ledger")
+        ledger.write_text("".join(f"sent {key}\n" for key in keys))
 
     def consumer(self, source: str, *options: object, fault: str = NO_FAULT) -> subprocess.Popen[str]:
         """A consumer, of the queue or of a subscription, that has begun."""
@@ -122,6 +137,8 @@ class Torture:
     def _wave(self) -> None:
         """Some workers at once; each ends at a step, at a moment, or by itself."""
         chance = self.chance
+        if self.topics and chance.random() < 0.5:
+            self.drop(20)
         running = []
         for _ in range(chance.randint(1, 2)):
             destination = chance.choice([QUEUE, TOPIC]) if self.topics else QUEUE
@@ -132,7 +149,8 @@ class Torture:
             give_back = ("--give-back", chance.choice([0, 0.2]), "--patience", 0.3)
             copy = chance.choice([(), ("--copy-to", f"archive-{source}")])
             options = (*self._options(0), *give_back, *copy)
-            running.append(self.consumer(source, *options, fault=self._fault(CONSUMING)))
+            places = (*CONSUMING, *DISTRIBUTING) if source in SUBSCRIPTIONS else CONSUMING
+            running.append(self.consumer(source, *options, fault=self._fault(places)))
         if chance.random() < 0.5:
             time.sleep(chance.uniform(0, 0.1))
             victim = chance.choice(running)

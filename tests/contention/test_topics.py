@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from tests.contention.crew import Crew
-from tests.contention.killing import FANNING, SUBSCRIPTIONS, TOPIC, Torture
+from tests.contention.killing import DISTRIBUTING, FANNING, SUBSCRIPTIONS, TOPIC, Torture
 
 
 def test_senders_to_a_topic_killed_at_every_step_reach_all_subscriptions_or_none(workers: Crew) -> None:
@@ -25,6 +25,22 @@ def test_senders_to_a_topic_killed_at_every_step_reach_all_subscriptions_or_none
     audit, books = (torture.ledgers[name].delivered.keys() for name in SUBSCRIPTIONS)
     assert audit == books
     assert all(batch <= audit or not batch & audit for batch in batches)
+
+
+def test_consumers_killed_while_they_distribute_foreign_files_reach_each_subscription_once(
+    workers: Crew,
+) -> None:
+    torture = Torture(workers, random.Random(5))
+    torture.prepare()
+    for batch in (1, 8):
+        for number, place in enumerate(DISTRIBUTING):
+            torture.drop(10)
+            distributor = SUBSCRIPTIONS[number % 2]
+            torture.consume(distributor, "--batch", batch, fault=f"{place}:{number + 2}=kill")
+    assert torture.killed == 2 * len(DISTRIBUTING)
+    assert torture.finish(), str(torture)
+    sent = 2 * len(DISTRIBUTING) * 10
+    assert [len(torture.ledgers[name].settled or ()) for name in SUBSCRIPTIONS] == [sent, sent]
 
 
 def test_consumers_of_subscriptions_share_what_competing_senders_publish(workers: Crew) -> None:
