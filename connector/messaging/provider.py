@@ -206,7 +206,9 @@ class Connection(Protocol):
     """A provider as one client sees it. For one thread, except :meth:`close`.
 
     A topic has no messages of its own: what is sent to it is there for every subscription that it has at
-    that moment, for all of them or none, and for nobody where it has none.
+    that moment, for all of them or none, and for nobody where it has none. What was prepared is sent when it
+    is settled: the subscriptions, their selectors and no-local count as they are then, not as they were when
+    it was prepared.
     """
 
     client_id: str

@@ -187,6 +187,47 @@ class Topics(SuiteBase):
         assert [self.rest_soon(connection, poller, 1) for poller in pollers] == [["price"]] * 2
         assert self.bodies(connection, ORDERS) == []
 
+    def test_what_was_prepared_is_for_the_subscriptions_that_there_are_at_the_commit(
+        self, connection: Connection
+    ) -> None:
+        """One that is made or removed after the message was prepared has it, or has it not."""
+        connection.poller(AUDIT).close()
+        staying = connection.poller(BOOKS)
+        access = self.access(connection)
+        sent = access.prepare(PRICES, self.text("price"), "key-1")
+        access.sync()
+        connection.unsubscribe("audit")
+        made = connection.poller(ALL)
+        connection.settle([], [sent])
+        assert [self.rest_soon(connection, poller, 1) for poller in (staying, made)] == [["price"]] * 2
+        assert "audit" not in self.counts(connection)
+        assert self.rest(connection, connection.poller(AUDIT)) == []
+
+    def test_what_was_prepared_for_subscriptions_that_are_all_gone_is_accepted_and_dropped(
+        self, connection: Connection
+    ) -> None:
+        connection.poller(AUDIT).close()
+        access = self.access(connection)
+        sent = access.prepare(PRICES, self.text("price"), "key-1")
+        noted = access.prepare(NOTES, self.text("note"), "key-2")
+        access.sync()
+        connection.unsubscribe("audit")
+        connection.settle([], [sent, noted])
+        assert self.bodies(connection, NOTES) == ["note"]
+        assert self.rest(connection, connection.poller(AUDIT)) == []
+
+    def test_the_details_of_a_subscription_count_as_they_are_at_the_commit(
+        self, connection: Connection
+    ) -> None:
+        connection.poller(AUDIT).close()
+        access = self.access(connection)
+        sent = [access.prepare(PRICES, self.text(str(n), priority=n), f"key-{n}") for n in (1, 7)]
+        access.sync()
+        urgent = TopicSubscription(PRICES, "audit", durable=True, shared=True, selector="JMSPriority > 4")
+        poller = connection.poller(urgent)
+        connection.settle([], sent)
+        assert self.rest_soon(connection, poller, 1) == ["7"]
+
     def test_one_commit_takes_from_a_subscription_and_sends_to_a_queue_and_a_topic(
         self, connection: Connection
     ) -> None:
