@@ -53,6 +53,9 @@ class DropboxAccess:
             self._layout.headers, f"{spec.client_id}-{secrets.token_hex(6)}", sync=spec.durable
         )
         self._unsynced: dict[str, None] = {}
+        self._durable = spec.durable
+        self._client_id = spec.client_id
+        self._tag = f"{TAG}{spec.client_id}-0-{PREPARED}"
         self._micros = 0
         self._prefix = self._layout.root + "/"
 
@@ -70,12 +73,12 @@ class DropboxAccess:
     def load(self, reference: str, max_body: int) -> Message:
         """See :meth:`connector.messaging.provider.MessageAccess.load`."""
         path = self._prefix + reference
-        name = reference.rpartition("/")[2]
-        if TAG in name:
-            name = self._headers.expand(name.rpartition(TAG)[0])
-        else:  # claimed into an in-progress destination: owner and origin are not the message's
-            name = without_owner(self._headers.expand(name))
-        message, _ = codec.decode(name)
+        claimed = reference.rpartition("/")[2]
+        name, tag, _ = claimed.rpartition(TAG)
+        full = self._headers.expand(name if tag else claimed)
+        if not tag:  # claimed into an in-progress destination: owner and origin are not the message's
+            full = without_owner(full)
+        message, _ = codec.decode(full)
         try:
             message.body, status = files.read_regular(path, max_body)
         except FileNotFoundError:
@@ -96,20 +99,21 @@ class DropboxAccess:
         self._micros = max(self._micros + 1, time.time_ns() // 1000)  # ids sort as they were made
         # the same key names the same file, so that a second attempt replaces the first
         identity = hashlib.blake2b(key.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
-        message.message_id = f"ID:{self._micros:016d}-{self._spec.client_id}-{identity}"
-        folders = self._layout.ensure_outbox(destination)
+        message.message_id = f"ID:{self._micros:016d}-{self._client_id}-{identity}"
+        folders = self._layout.outbox(destination)
+        working = f"{identity}{self._tag}"
         try:
             name = self._headers.fit(codec.encode(message))
-            working = f"{folders.working}/{identity}{TAG}{self._spec.client_id}-0-{PREPARED}"
-            files.write_new(working, message.body, sync=False, replace=True)
+            self._layout.write(folders, f"{folders.working}/{working}", message.body, replace=True)
         except OSError as error:
             raise ProviderError(
                 f"cannot write a message for {destination}: {error.strerror}: {error.filename!r}"
             ) from error
-        if self._spec.durable:
-            self._unsynced[working] = None
-        relative = self._layout.relative
-        return Prepared((relative(working), relative(f"{folders.target}/{name}")), destination)
+        if self._durable:
+            self._unsynced[f"{folders.working}/{working}"] = None
+        return Prepared(
+            (f"{folders.relative_working}/{working}", f"{folders.relative_target}/{name}"), destination
+        )
 
     def discard(self, prepared: Prepared) -> None:
         """See :meth:`connector.messaging.provider.MessageAccess.discard`."""

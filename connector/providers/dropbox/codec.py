@@ -98,7 +98,7 @@ def split(name: str) -> Fields | None:
 
 def encode_field(text: str) -> str:
     """Percent-encodes a field so that it has no dot and no character that a file system dislikes."""
-    if text.isascii() and text.replace("-", "").replace("_", "").isalnum():
+    if not text or (text.isascii() and text.replace("-", "").replace("_", "").isalnum()):
         return text
     encoded = quote(text.encode("utf-8", "surrogateescape"), safe="-_")
     return encoded.replace(".", "%2E").replace("~", "%7E")
@@ -262,16 +262,15 @@ def encode(message: Message, *, extra: Iterable[str] = ()) -> str:
         identity = identity[3:]
     elif BARE not in pairs:
         pairs.append(BARE)
-    return Fields(
-        str(message.priority),
-        encode_field(identity),
-        message.message_class,
+    name = f"{message.priority}.{encode_field(identity)}.{message.message_class}"
+    rest = (
         str(message.expiration) if message.expiration else "",
         encode_field(message.correlation_id or ""),
         encode_field(_short_destination(message.reply_to)),
         encode_field(message.type or ""),
         "&".join(pairs),
-    ).name()
+    )
+    return f"{name}.{'.'.join(rest)}".rstrip(".") if any(rest) else name
 
 
 def _short_destination(text: str | None) -> str:
@@ -295,9 +294,39 @@ def decode(name: str, *, readable_only: bool = False) -> tuple[Message, dict[str
     fields = split(name)
     if fields is None:
         return Message(message_class="B", message_id=message_id(name)), {}
-    message = Message(message_class=fields.message_class, priority=int(fields.priority))
+    priority, identity, message_class, expiration, correlation_id, reply_to, message_type, properties = fields
+    message = Message(message_class=message_class, priority=int(priority))
     own: dict[str, str] = {}
-    for pair in split_properties(fields.properties):
+    if properties:
+        own = _decode_properties(message, properties, readable_only=readable_only)
+    text = decode_field(identity)
+    message.message_id = f"ID:{text}" if not properties or not is_bare(properties) else text
+    micros = timestamp_micros(text)
+    message.timestamp = micros // 1000 if micros else 0
+    if expiration:
+        try:
+            message.expiration = decode_expiration(expiration)
+        except MalformedData:
+            if not readable_only:
+                raise
+    if correlation_id:
+        message.correlation_id = decode_field(correlation_id)
+    if message_type:
+        message.type = decode_field(message_type)
+    if reply_to:
+        message.reply_to = _decode_destination(decode_field(reply_to))
+    if "mode" in own:
+        if own["mode"] in _DELIVERY_MODES:
+            message.delivery_mode = int(own["mode"])
+        elif not readable_only:
+            raise MalformedData(f"the file name has a delivery mode {own['mode']!r}, expected 1 or 2")
+    return message, own
+
+
+def _decode_properties(message: Message, field: str, *, readable_only: bool) -> dict[str, str]:
+    """Adds the properties of a field to a message; returns the protocol's own ones, without prefix."""
+    own: dict[str, str] = {}
+    for pair in split_properties(field):
         try:
             key, kind, value = decode_property(pair)
         except MalformedData:
@@ -311,27 +340,7 @@ def decode(name: str, *, readable_only: bool = False) -> tuple[Message, dict[str
         else:
             message.properties[key] = value
             message.property_types[key] = kind
-    text = decode_field(fields.id)
-    message.message_id = text if is_bare(fields.properties) else f"ID:{text}"
-    micros = timestamp_micros(text)
-    message.timestamp = micros // 1000 if micros else 0
-    try:
-        message.expiration = decode_expiration(fields.expiration)
-    except MalformedData:
-        if not readable_only:
-            raise
-    if fields.correlation_id:
-        message.correlation_id = decode_field(fields.correlation_id)
-    if fields.type:
-        message.type = decode_field(fields.type)
-    if fields.reply_to:
-        message.reply_to = _decode_destination(decode_field(fields.reply_to))
-    if "mode" in own:
-        if own["mode"] in _DELIVERY_MODES:
-            message.delivery_mode = int(own["mode"])
-        elif not readable_only:
-            raise MalformedData(f"the file name has a delivery mode {own['mode']!r}, expected 1 or 2")
-    return message, own
+    return own
 
 
 def decode_expiration(field: str) -> int:

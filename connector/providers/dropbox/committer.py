@@ -40,6 +40,7 @@ class Committer:
         pulse: Pulse | None,
     ) -> None:
         self._layout = layout
+        self._root = layout.root + "/"
         self._store = store
         self._client_id = client_id
         self._durable = durable
@@ -109,13 +110,13 @@ class Committer:
 
     def _move(self, move: Move, *, synced: bool) -> None:
         """Makes the only move of a commit. The file still has the name we know it by, or it is not ours."""
-        source = self._layout.absolute(move.source)
+        source = self._root + move.source
         try:
             faults.point("settle.move")
             if move.target is None:
                 os.unlink(source)
             else:
-                target = self._layout.absolute(move.target)
+                target = self._root + move.target
                 self._rename(source, target)
                 if synced:
                     files.sync_directory(os.path.dirname(target))

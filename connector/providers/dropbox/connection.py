@@ -290,8 +290,10 @@ class DropboxConnection:
         if self._pulse is not None:
             self._pulse.check()
         self._settler.settle(settlements, sends, discards, fenced=fenced)
-        if any(settlement.give_back for settlement in settlements):
-            self._pollers.look_again()
+        for settlement in settlements:
+            if settlement.give_back:
+                self._pollers.look_again()
+                break
 
     def access(self) -> DropboxAccessSpec:
         return DropboxAccessSpec(

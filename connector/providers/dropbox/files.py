@@ -17,9 +17,7 @@ _RENAME_NOREPLACE: Final = 1
 _READ_ONLY_REGULAR: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_renameat2 = getattr(_libc, "renameat2", None)
-if _renameat2 is not None:
-    _renameat2.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
+_renameat2 = getattr(_libc, "renameat2", None)  # integers and bytes are passed as they are
 
 
 def rename_new(source: str, target: str) -> None:
@@ -95,9 +93,9 @@ def write_new(path: str, data: bytes, *, sync: bool, replace: bool = False) -> N
     mode = os.O_TRUNC if replace else os.O_EXCL
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | mode, 0o666)
     try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
+        written = os.write(descriptor, data)
+        while written < len(data):
+            written += os.write(descriptor, memoryview(data)[written:])
         if sync:
             os.fdatasync(descriptor)
     except BaseException:

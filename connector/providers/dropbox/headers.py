@@ -76,6 +76,8 @@ class HeaderStore:
             MalformedData: the sidecar is missing.
             ProviderError: it cannot be read.
         """
+        if codec.HEADER_KEY not in name:
+            return name
         key = key_of(name)
         if key is None:
             return name

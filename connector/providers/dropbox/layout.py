@@ -23,6 +23,7 @@ from typing import Final
 
 from connector.errors import DestinationError, ProviderError, UnknownDestination
 from connector.messaging.destination import RESERVED, Destination, parse_destination
+from connector.providers.dropbox import files
 from connector.providers.dropbox.codec import OWN, encode_field
 
 FOLDERS: Final = ("working", "target", "processing", "processed", "expired", "error")
@@ -45,7 +46,7 @@ class QueueFolders:
         text: begins the duplicate keys of its messages.
         base: of the folders.
         working, target, processing, processed, expired, error: absolute.
-        relative_target, relative_processed: relative to the root.
+        relative_working, relative_target, relative_processed: relative to the root.
         view: letter of a virtual destination, in the tags of its claims; empty for others.
         requeues: what is settled without a copy goes to ``processed`` as a new message, always.
         mark: property that tells a copy from those of other subscriptions, which may be the same file.
@@ -61,6 +62,7 @@ class QueueFolders:
     processed: str
     expired: str
     error: str
+    relative_working: str
     relative_target: str
     relative_processed: str
     view: str = ""
@@ -214,6 +216,7 @@ class Layout:
             processed,
             expired,
             error,
+            relative_working=self.relative(working),
             relative_target=self.relative(target),
             relative_processed=self.relative(processed),
             whole=temporary_owner(destination) is not None,
@@ -236,16 +239,18 @@ class Layout:
                 self._ensured.add(destination)
         return folders
 
-    def ensure_outbox(self, destination: Destination) -> QueueFolders:
-        """The folders into which messages to a destination are put, made when missing.
+    def write(self, folders: QueueFolders, path: str, body: bytes, *, replace: bool = False) -> None:
+        """Writes a file in ``working/``; folders that are missing are made.
 
         Raises:
-            As :meth:`outbox` and :meth:`make`.
+            OSError: it cannot be written.
+            As :meth:`make`.
         """
-        folders = self.outbox(destination)
-        if not (os.path.isdir(folders.working) and os.path.isdir(folders.target)):
+        try:
+            files.write_new(path, body, sync=False, replace=replace)
+        except FileNotFoundError:
             self.make(folders)
-        return folders
+            files.write_new(path, body, sync=False, replace=replace)
 
     def make(self, folders: QueueFolders) -> None:
         """Makes folders that are missing.

@@ -13,6 +13,7 @@ import os
 import random
 import re
 import time
+from bisect import bisect_right
 from typing import Final
 
 from connector.core.state import order_key
@@ -38,6 +39,26 @@ def rank(name: str) -> tuple[int, int | None]:
     if fields is None:
         return DEFAULT_PRIORITY, None
     return int(fields.priority), codec.timestamp_micros(fields.id)
+
+
+def _by_digit(names: list[str]) -> list[str]:
+    """Regular names in reverse order of taking: the priorities upwards, the youngest of each first."""
+    names.sort()
+    if names[0][0] == names[-1][0]:
+        names.reverse()
+        return names
+    ordered = []
+    start = 0
+    while start < len(names):
+        digit = names[start][0]
+        end = bisect_right(names, digit, start, key=_first)
+        ordered += names[start:end][::-1]
+        start = end
+    return ordered
+
+
+def _first(name: str) -> str:
+    return name[0]
 
 
 class Listing:
@@ -119,8 +140,9 @@ class Listing:
             if not self._was_empty or os.listdir(self._folder):
                 with os.scandir(self._folder) as entries:
                     for entry in entries:
-                        if entry.is_file(follow_symlinks=False) and not entry.name.startswith("."):
-                            names.append(entry.name)
+                        name = entry.name
+                        if name[0] != "." and entry.is_file(follow_symlinks=False):
+                            names.append(name)
                         else:
                             self._report(entry)
         except FileNotFoundError:
@@ -148,21 +170,16 @@ class Listing:
 
     def _sorted(self, names: list[str]) -> list[str]:
         """The names in reverse order of taking."""
-        groups: dict[str, list[str]] = {}
+        if all(map(_REGULAR, names)):
+            self._ages.clear()
+            return _by_digit(names)
+        keys = []
         irregular = []
         for name in names:
             if _REGULAR(name):
-                groups.setdefault(name[0], []).append(name)
+                keys.append((-int(name[0]), int(name[2:18]), name))
             else:
                 irregular.append(name)
-        if not irregular:
-            self._ages.clear()
-            ordered: list[str] = []
-            for digit in sorted(groups):
-                groups[digit].sort(reverse=True)
-                ordered.extend(groups[digit])
-            return ordered
-        keys = [(-int(digit), int(name[2:18]), name) for digit, group in groups.items() for name in group]
         ages = {}
         for name in irregular:
             priority, age = rank(name)

@@ -89,8 +89,8 @@ def find_leftovers(
         else:
             if at_start:
                 _log.warning(
-                    "an instance of the adapter %s has ended without settling what it had claimed (%s, process "
-                    "%d); those messages wait for an adapter of that ApplicationName to start",
+                    "an instance of the adapter %s has ended without settling what it had claimed (%s, "
+                    "process %d); those messages wait for an adapter of that ApplicationName to start",
                     client.info.application,
                     client.info.host,
                     client.info.pid,

@@ -47,27 +47,26 @@ class Sender:
         self._durable = durable
         self._micros = 0
         self._numbers = itertools.count(1)
+        self._tag = f"{TAG}{client_id}-0-0"
 
     def send(self, destination: Destination, messages: Iterable[Message]) -> list[str]:
         """See :meth:`connector.messaging.provider.Connection.send`."""
-        folders = self._layout.ensure_outbox(destination)
-        is_wanted = destination.is_queue or self._distributor.has_subscriptions(destination)
+        folders = self._layout.outbox(destination)
+        is_wanted = destination.is_queue or self._has_subscriptions(folders)
         ids: list[str] = []
         names: list[str] = []
         written: list[str] = []
         try:
             try:
                 for message in messages:
-                    message.message_id = self._new_id()
+                    identity = self._new_id()
+                    message.message_id = f"ID:{identity}"
                     name = codec.encode(message)
                     if is_wanted:
                         names.append(self._headers.fit(name))
-                        working = (
-                            f"{folders.working}/{self._client_id}-{next(self._numbers)}"
-                            f"{TAG}{self._client_id}-0-0"
-                        )
+                        working = f"{folders.working}/{identity}{self._tag}"
                         written.append(working)
-                        files.write_new(working, message.body, sync=False)
+                        self._layout.write(folders, working, message.body)
                     ids.append(message.message_id)
                 if self._durable:
                     files.sync_files(written)
@@ -85,6 +84,12 @@ class Sender:
             raise ProviderError(f"cannot send to {destination}: {what}; nothing was sent") from failure
         return ids
 
+    def _has_subscriptions(self, topic: QueueFolders) -> bool:
+        """Whether anybody could want what is sent to a topic; one that is new is made all the same."""
+        if not os.path.isdir(topic.target):
+            self._layout.make(topic)
+        return self._distributor.has_subscriptions(topic.destination)
+
     def _make_visible(self, folders: QueueFolders, written: Sequence[str], names: Sequence[str]) -> None:
         """One message is one rename, several are one commit record."""
         if not written:
@@ -92,17 +97,24 @@ class Sender:
         if not folders.destination.is_queue:
             self._distribute(folders.destination, written, names)
         elif len(written) == 1:
-            os.rename(written[0], f"{folders.target}/{names[0]}")
+            self._rename(folders, written[0], f"{folders.target}/{names[0]}")
             if self._durable:
                 files.sync_directory(folders.target)
         else:
-            relative = self._layout.relative
+            target, relative = folders.relative_target, self._layout.relative
             self._committer.commit(
                 [
-                    Move("sent", relative(working), relative(f"{folders.target}/{name}"))
+                    Move("sent", relative(working), f"{target}/{name}")
                     for working, name in zip(written, names, strict=True)
                 ]
             )
+
+    def _rename(self, folders: QueueFolders, working: str, target: str) -> None:
+        try:
+            os.rename(working, target)
+        except FileNotFoundError:
+            self._layout.make(folders)  # somebody has removed target/
+            os.rename(working, target)
 
     def _distribute(self, topic: Destination, written: Sequence[str], names: Sequence[str]) -> None:
         fan_out = FanOut()
@@ -130,4 +142,4 @@ class Sender:
     def _new_id(self) -> str:
         """Sorts by time, also within this client and when the clock goes back, and names the client."""
         self._micros = max(self._micros + 1, time.time_ns() // 1000)
-        return f"ID:{self._micros:016d}-{self._client_id}-{next(self._numbers)}"
+        return f"{self._micros:016d}-{self._client_id}-{next(self._numbers)}"

@@ -69,11 +69,17 @@ class Settler:
         fenced: bool = False,
     ) -> None:
         """See :meth:`connector.messaging.provider.Connection.settle`."""
+        if len(settlements) == 1 and not sends and not discards:
+            one = settlements[0]
+            if one.copy_to is None and not one.sends and not one.discards:
+                self._settle_alone(one)
+                return
         copies = {(_folder(s.claim), s.copy_to) for s in settlements if s.copy_to is not None}
         for folder, destination in copies:
             self._check_writable(destination, folder)
-        all_sends = [*sends, *(prepared for s in settlements for prepared in s.sends)]
-        for destination in {prepared.destination for prepared in all_sends}:
+        targets = {prepared.destination for prepared in sends}
+        targets.update(prepared.destination for s in settlements for prepared in s.sends)
+        for destination in targets:
             if not self._has_ended(destination):
                 self._check_writable(destination)
         fan_out = FanOut()
@@ -81,7 +87,8 @@ class Settler:
             moves: list[Move] = []
             for prepared in sends:
                 self._send(prepared, moves, fan_out)
-            moves += [move for prepared in discards for move in self._discard(prepared)]
+            for prepared in discards:
+                moves += self._discard(prepared)
             for settlement in settlements:
                 self._add_moves(settlement, moves, fan_out)
             self._distributor.sync(fan_out)
@@ -95,10 +102,18 @@ class Settler:
             return
         fence = [_path(s.claim) for s in settlements] if fenced or len(settlements) == 1 else ()
         try:
-            self._committer.commit(moves, fence=fence, synced=bool(copies or all_sends))
+            self._committer.commit(moves, fence=fence, synced=bool(copies or targets))
         except (SettlementError, ClaimLost):
             self._distributor.undo(fan_out)
             raise
+
+    def _settle_alone(self, settlement: Settlement) -> None:
+        """One message acknowledged or given back, and nothing else: what is done most often."""
+        try:
+            moves = self._moves(settlement, FanOut())
+        except OSError as error:
+            raise unwritable(error) from error
+        self._committer.commit(moves, fence=(_path(settlement.claim),), synced=False)
 
     def _send(self, prepared: Prepared, moves: list[Move], fan_out: FanOut) -> None:
         """Sends a prepared message; one to a topic goes to its subscriptions of this moment."""
