@@ -341,7 +341,8 @@ class Connection(Protocol):
             UnknownDestination: there is no such destination.
         """
 
-    def access(self) -> AccessSpec: ...
+    def access(self) -> AccessSpec:
+        """What a task needs to read the claims of this client and to prepare messages for it."""
 
     def leftovers(self, in_progress: Destination | None, *, at_start: bool) -> Iterator[Leftover]:
         """The dead clients that this one takes over from; their committed records are finished first.
@@ -407,7 +408,13 @@ class Leftover(Protocol):
 class AccessSpec(Protocol):
     """Picklable recipe for :class:`MessageAccess`."""
 
-    def open(self) -> MessageAccess: ...
+    def open(self) -> MessageAccess:
+        """The access, for the process that calls; several of one client do not disturb each other.
+
+        Raises:
+            CapabilityError: the messages cannot be reached from this process.
+            ProviderError: the provider is gone.
+        """
 
 
 class MessageAccess(Protocol):
@@ -440,4 +447,8 @@ class MessageAccess(Protocol):
         """Removes a prepared message that will not be sent, or forgets one that a settlement has removed."""
 
     def sync(self) -> None:
-        """Makes all that was prepared durable; once at the end of a task."""
+        """Makes all that was prepared durable; once at the end of a task, or before a commit.
+
+        Raises:
+            ProviderError: it cannot, and will not by asking again: none of it may be committed.
+        """
