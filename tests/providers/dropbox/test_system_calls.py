@@ -1,0 +1,201 @@
+"""Durability: what is on the disk before a message is visible, and what a rejected message costs."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message
+from connector.messaging.provider import Connection, Settlement, TopicSubscription
+from connector.messaging.selector import compile_selector
+from connector.providers.dropbox.connection import DropboxConnection, DropboxProvider
+
+ORDERS = parse_destination("queue://orders")
+PRICES = parse_destination("topic://prices")
+SUBSCRIBERS = [TopicSubscription(PRICES, name, durable=True, shared=True) for name in ("audit", "books")]
+
+
+@dataclass
+class Sync:
+    """One call: the inode, whether it is a directory, and how many messages were visible then."""
+
+    inode: int
+    is_directory: bool
+    visible: int
+
+
+@dataclass
+class Watch:
+    """The syncs of this process, each as it was made; they are made all the same."""
+
+    root: Path
+    syncs: list[Sync] = field(default_factory=list)
+
+    def visible(self) -> list[Path]:
+        """The messages that a consumer could take now."""
+        return [path for path in self.root.glob("**/target/*") if not path.name.startswith(".")]
+
+    def add(self, descriptor: int) -> None:
+        status = os.fstat(descriptor)
+        self.syncs.append(Sync(status.st_ino, stat.S_ISDIR(status.st_mode), len(self.visible())))
+
+    @property
+    def directories(self) -> list[int]:
+        return [sync.inode for sync in self.syncs if sync.is_directory]
+
+
+@pytest.fixture
+def watch(root: Path, monkeypatch: pytest.MonkeyPatch) -> Watch:
+    watch = Watch(root)
+
+    def watched(call: Callable[[int], None]) -> Callable[[int], None]:
+        def sync(descriptor: int) -> None:
+            watch.add(descriptor)
+            call(descriptor)
+
+        return sync
+
+    monkeypatch.setattr(os, "fsync", watched(os.fsync))
+    monkeypatch.setattr(os, "fdatasync", watched(os.fdatasync))
+    return watch
+
+
+@pytest.fixture
+def connect(root: Path) -> Iterator[Callable[[bool], DropboxConnection]]:
+    """Connects with or without durability, to a root where queue and subscriptions are there."""
+    opened: list[DropboxConnection] = []
+
+    def connect(durable: bool) -> DropboxConnection:
+        connection = DropboxProvider(root, durable=durable).connect()
+        opened.append(connection)
+        connection.layout.ensure(ORDERS)
+        for subscription in SUBSCRIBERS:
+            connection.poller(subscription).close()
+        return connection
+
+    yield connect
+    for connection in opened:
+        connection.close()
+
+
+def messages(count: int) -> list[Message]:
+    """Of which the first has headers that are too long for a file name."""
+    made = [Message(str(number).encode()) for number in range(count)]
+    made[0].set_property("long", "x" * 300)
+    return made
+
+
+def send_one(connection: Connection) -> None:
+    connection.send(ORDERS, messages(1))
+
+
+def send_many(connection: Connection) -> None:
+    connection.send(ORDERS, messages(20))
+
+
+def publish(connection: Connection) -> None:
+    connection.send(PRICES, messages(20))
+
+
+def commit(connection: Connection) -> None:
+    access = connection.access().open()
+    prepared = [access.prepare(d, m, f"{d}{n}") for d in (ORDERS, PRICES) for n, m in enumerate(messages(10))]
+    access.sync()
+    connection.settle([], prepared)
+
+
+SENDS = pytest.mark.parametrize("send", [send_one, send_many, publish, commit])
+
+
+@SENDS
+def test_with_durability_batch_messages_are_on_the_disk_before_one_of_them_is_visible(
+    connect: Callable[[bool], DropboxConnection], watch: Watch, send: Callable[[Connection], None]
+) -> None:
+    connection = connect(True)
+    watch.syncs.clear()
+    send(connection)
+    visible = watch.visible()
+    synced_unseen = {sync.inode for sync in watch.syncs if not sync.visible}
+    assert {path.stat().st_ino for path in visible} <= synced_unseen
+    headers = list((watch.root / "dropboxmq/headers").iterdir())
+    assert headers
+    assert {path.stat().st_ino for path in headers} <= synced_unseen
+    names_synced = {sync.inode for sync in watch.syncs if sync.visible == len(visible)}
+    assert {path.parent.stat().st_ino for path in visible} <= names_synced
+
+
+@SENDS
+def test_with_durability_none_nothing_is_synced(
+    connect: Callable[[bool], DropboxConnection], watch: Watch, send: Callable[[Connection], None]
+) -> None:
+    connection = connect(False)
+    send(connection)
+    poller = connection.poller(ORDERS)
+    claims = [claim for n in range(20) if (claim := poller.take(1, n)) is not None]
+    connection.settle([Settlement(claim, copy_to=parse_destination("archive")) for claim in claims])
+    assert watch.visible()
+    assert watch.syncs == []
+
+
+@pytest.mark.parametrize("send", [send_many, commit])
+def test_many_messages_sync_the_names_in_a_folder_once(
+    connect: Callable[[bool], DropboxConnection], watch: Watch, send: Callable[[Connection], None]
+) -> None:
+    connection = connect(True)
+    watch.syncs.clear()
+    send(connection)
+    folders = {path.parent for path in watch.visible()}
+    assert sorted(watch.directories) == sorted(folder.stat().st_ino for folder in folders)
+
+
+def test_what_threads_send_is_synced_side_by_side_so_that_the_disk_commits_it_together(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither waits for the sync of the other: were there a lock around it, the barrier would break."""
+    together = threading.Barrier(4)
+    fdatasync, begun = os.fdatasync, threading.local()
+
+    def sync(descriptor: int) -> None:
+        if not hasattr(begun, "first"):
+            begun.first = True
+            together.wait(10)
+        fdatasync(descriptor)
+
+    provider = DropboxProvider(root)
+    connections = [provider.connect() for _ in range(4)]
+    monkeypatch.setattr(os, "fdatasync", sync)
+    threads = [threading.Thread(target=send_one, args=(connection,)) for connection in connections]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for connection in connections:
+        connection.close()
+    assert not together.broken
+    assert len(list((root / "orders/incoming/target").iterdir())) == 4
+
+
+def test_a_message_that_a_selector_rejects_is_not_renamed(root: Path) -> None:
+    """A rename would change the time of the last change of its inode."""
+    with closing(DropboxProvider(root, durable=False).connect()) as connection:
+        connection.send(ORDERS, messages(20))
+        target = root / "orders/incoming/target"
+        before = {path: path.stat().st_ctime_ns for path in target.iterdir()}
+        time.sleep(0.02)  # clocks of file systems are coarse
+        poller = connection.poller(ORDERS, selector=compile_selector("long LIKE 'x%'"))
+        claim = poller.take(1, 0)
+        assert claim is not None
+        connection.settle([Settlement(claim)])
+        assert poller.take(1, 1) is None
+        after = {path: path.stat().st_ctime_ns for path in target.iterdir()}
+    assert len(after) == 19
+    assert after.items() <= before.items()
