@@ -58,15 +58,18 @@ class ChannelTransaction:
         """Sends what was sent and applies what was acknowledged; then delivery of the new is attempted.
 
         Raises:
-            TransactionRolledBack: a message sent in it has expired, or one acknowledged in it is not ours any
-                more; all was undone.
+            TransactionRolledBack: a message sent in it has expired or cannot be made durable, or one
+                acknowledged in it is not ours any more; all was undone.
             SessionStateError: it has ended.
             SettlementError: nothing has happened; it may be tried again.
             ProviderError: it is committed, but not finished; recovery does that.
         """
         self._check()
         if self._sent:
-            self._store.sync()
+            try:
+                self._store.sync()
+            except ProviderError as error:  # what was not written is not written by asking again
+                self._undo(str(error))
         with self._store.lock:
             lost = [delivery for _, delivery in self._logged if delivery.fate is Fate.LOST]
             if lost:

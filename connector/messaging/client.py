@@ -298,7 +298,7 @@ class Session(Protocol):
 
         Raises:
             TransactionRolledBack: it was not possible, all of it was undone: a message to be sent had
-                expired, or one received is not this session's any more.
+                expired or cannot be made durable, or one received is not this session's any more.
             ProviderError: the provider failed. If a ``SettlementError``, the transaction is as it was.
             SessionStateError: not transacted, or closed.
         """

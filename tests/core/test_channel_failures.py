@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from connector.core.channel_receiver import Reference
-from connector.errors import ProviderError
+from connector.errors import ProviderError, SessionStateError, TransactionRolledBack
 from tests.core.channel_world import DELIVERED, NEW, PROVIDERS, Recorder, World, a_world, texts
 
 
@@ -234,3 +234,25 @@ def test_a_channel_closes_when_its_receiver_has_returned(kind: str) -> None:
         assert not closer.is_alive()
         assert receiver.bodies == ["1"]
         assert texts(world.open().queue("orders").messages(NEW)) == ["2"]
+
+
+def test_a_commit_that_cannot_make_its_messages_durable_is_undone_and_not_half_done_later(
+    world: World,
+) -> None:
+    channels = world.open()
+    queue, receiver = channels.queue("orders"), Recorder(answer=False)
+    queue.add_receiver(receiver)
+    queue.handle(world.message("received"))
+    transaction = channels.transaction()
+    bills = channels.queue("bills")
+    for body in ("first", "second"):
+        bills.handle(world.message(body), transaction)
+    queue.acknowledge(receiver.ids[0], "r", transaction)
+    next(Path(world.directory, "bills", "incoming", "working").iterdir()).unlink()
+    with pytest.raises(TransactionRolledBack, match="durable"):
+        transaction.commit()
+    with pytest.raises(SessionStateError, match="ended"):
+        transaction.commit()
+    assert bills.browse() == []
+    assert texts(queue.messages(DELIVERED)) == ["received"]
+    assert list(Path(world.directory, "bills", "incoming", "working").iterdir()) == []
