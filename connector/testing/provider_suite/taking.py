@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from connector.messaging.destination import Destination
 from connector.messaging.provider import Connection, Settlement
 from connector.testing.provider_suite.base import (
     NOTES,
@@ -55,6 +56,20 @@ class Taking(SuiteBase):
         connection.send(NOTES, [self.text("note")])
         assert self.drain(connection, ORDERS) == ["order"]
         assert self.drain(connection, NOTES) == ["note"]
+
+    def test_one_connection_serves_many_destinations(self, connection: Connection) -> None:
+        """Round robin, one message of each at a time, settled together."""
+        queues = [Destination("queue", f"queue-{number}") for number in range(60)]
+        pollers = [connection.poller(queue) for queue in queues]
+        for queue in queues:
+            self.send(connection, queue, f"1 of {queue}", f"2 of {queue}")
+        for cycle in (1, 2):
+            claims = [self.take(poller, cycle, number) for number, poller in enumerate(pollers)]
+            found = [self.load(connection, claim).body.decode() for claim in claims]
+            assert found == [f"{cycle} of {queue}" for queue in queues]
+            assert [claim.destination for claim in claims] == queues
+            connection.settle([Settlement(claim) for claim in claims])
+        assert [poller.take(3, 0) for poller in pollers] == [None] * 60
 
     def test_a_claim_knows_what_it_is_without_its_body(self, connection: Connection) -> None:
         message = self.text("body", type="T1")
