@@ -313,7 +313,8 @@ class Channel(ABC):
         """
         if self._turns.is_mine:
             raise SessionStateError(
-                f"a receiver of {self.destination} cannot close it while it handles a message"
+                f"a receiver of {self.destination} cannot close it while it handles a message: "
+                "it would wait for itself; close it from another thread, or afterwards"
             )
         self._closed = True  # a delivery under way ends with the message that is being handled
         with self._turns.mine(), self._store.lock:

@@ -111,5 +111,7 @@ def _plain(name: str) -> str:
     """A valid name without a kind, and of no virtual destination."""
     destination = parse_destination(f"queue://{name}")
     if destination.view:
-        raise DestinationError(f"{name!r} shows a part of {destination.base}; a channel is the whole of it")
+        raise DestinationError(
+            f"{name!r} shows a part of {destination.base}, and a channel is the whole of it: open that"
+        )
     return destination.name

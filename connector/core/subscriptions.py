@@ -53,7 +53,7 @@ def check(wanted: TopicSubscription) -> None:
         raise DestinationError(f"'{wanted.topic}' is no topic: only topics have subscriptions")
     kind = _kind(wanted)
     if (wanted.durable or wanted.shared) and not wanted.name:
-        raise SubscriptionError(f"a {kind} subscription of {wanted.topic} needs a name")
+        raise SubscriptionError(f"a {kind} subscription of {wanted.topic} needs a name: give it one")
     if wanted.name and not (wanted.durable or wanted.shared):
         raise SubscriptionError(
             f"subscription {wanted.name!r} of {wanted.topic} has a name but is neither durable nor shared: "
@@ -103,8 +103,8 @@ def _decide_durable(wanted: TopicSubscription, found: Existing | None) -> Attach
         )
     if found.consumers and not wanted.shared:
         raise SubscriptionError(
-            f"{_title(wanted)} has a consumer already; only one at a time may have a subscription that is "
-            "not shared"
+            f"{_title(wanted)} has a consumer already, and is not shared: close that first, or make a shared "
+            "subscription under another name"
         )
     if same_details(found.subscription, wanted):
         return Attach.USE

@@ -38,7 +38,9 @@ class Client:
             ProviderError: it is not.
         """
         if not self.alive:
-            raise ProviderError(f"the connection {self.client_id} of the memory provider is closed")
+            raise ProviderError(
+                f"the connection {self.client_id} of the memory provider is closed: connect anew"
+            )
 
     def claimed_bytes(self) -> int:
         return sum(entry.weight + len(entry.body.data) for entry in self.claims.values())

@@ -121,7 +121,10 @@ class MemoryConnection:
         if source.view == "PROCESSING":
             raise CapabilityError(f"{source}: what is claimed can be browsed, not taken")
         if in_progress is not None and (not in_progress.is_queue or in_progress.view or source.view):
-            raise CapabilityError(f"{source} in progress in {in_progress}: that is for queues only")
+            raise CapabilityError(
+                f"{source} in progress in {in_progress}: only messages of a whole queue are moved to another, "
+                "and back"
+            )
         self._check_may_consume(source)
         queue = self.memory.queue(source.base)
         return self._make_poller(

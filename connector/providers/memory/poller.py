@@ -123,6 +123,8 @@ class MemoryPoller:
     def _check_open(self) -> None:
         self._client.check_open()
         if self._closed:
-            raise ProviderError(f"the consumer of {self.destination} is closed")
+            raise ProviderError(f"the consumer of {self.destination} is closed: make another")
         if self.channel.ended:
-            raise ProviderError(f"{self.destination} has ended")
+            raise ProviderError(
+                f"{self.destination} has ended: it was temporary, or its subscription was removed"
+            )

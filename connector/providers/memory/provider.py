@@ -80,7 +80,7 @@ class MemoryProvider:
         """
         with self._memory:
             if self.closed:
-                raise ProviderError("the memory provider is closed, and its messages are gone")
+                raise ProviderError("the memory provider is closed, and its messages are gone: make another")
             client = Client(application, instance, client_id, origin)
             self._memory.clients.add(client)
             connection = MemoryConnection(self._memory, client)
