@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum
+from typing import Final
 
 from connector.errors import ClaimLost
 from connector.messaging.provider import Claim, Connection, Poller, Prepared, Settlement
@@ -15,6 +16,9 @@ class DeliveryState(Enum):
     OPEN = "open"
     ACKNOWLEDGED = "acknowledged"
     RETURNED = "returned"
+
+
+_OPEN: Final = DeliveryState.OPEN
 
 
 class Delivery:
@@ -30,7 +34,7 @@ class Delivery:
     def __init__(self, claim: Claim, poller: Poller) -> None:
         self.claim = claim
         self.poller = poller
-        self.state = DeliveryState.OPEN
+        self.state = _OPEN
 
 
 class Ledger:
@@ -70,7 +74,7 @@ class Ledger:
         self._open.pop(delivery.claim.sequence, None)
 
     def acknowledge(
-        self, deliveries: Iterable[Delivery], sends: Collection[Prepared] = (), *, fenced: bool = False
+        self, deliveries: Iterable[Delivery], sends: Sequence[Prepared] = (), *, fenced: bool = False
     ) -> None:
         """Removes messages from the store and makes ``sends`` visible, all of it or nothing.
 
@@ -81,12 +85,12 @@ class Ledger:
             ClaimLost: it is not ours any more; one that was acknowledged alone is forgotten.
             ProviderError: it could not be done; they stay open.
         """
-        chosen = [delivery for delivery in deliveries if delivery.state is DeliveryState.OPEN]
+        chosen = [delivery for delivery in deliveries if delivery.state is _OPEN]
         if not chosen and not sends:
             return
         settlements = [Settlement(delivery.claim) for delivery in chosen]
         try:
-            self._connection.settle(settlements, sends=list(sends), fenced=fenced)
+            self._connection.settle(settlements, sends, fenced=fenced)
         except ClaimLost:
             if len(chosen) == 1:
                 self.forget(chosen[0])
@@ -94,7 +98,7 @@ class Ledger:
         for delivery in chosen:
             self.forget(delivery, DeliveryState.ACKNOWLEDGED)
 
-    def give_back(self, deliveries: Iterable[Delivery], discards: Collection[Prepared] = ()) -> None:
+    def give_back(self, deliveries: Iterable[Delivery], discards: Sequence[Prepared] = ()) -> None:
         """Messages come again, their delivery count one more; ``discards`` are never sent.
 
         What is not ours any more comes again without our help.
@@ -102,7 +106,7 @@ class Ledger:
         Raises:
             ProviderError: it was not possible; all is as it was.
         """
-        chosen = [delivery for delivery in deliveries if delivery.state is DeliveryState.OPEN]
+        chosen = [delivery for delivery in deliveries if delivery.state is _OPEN]
         self._return([(delivery, delivery.claim.delivery_count + 1) for delivery in chosen], discards)
 
     def put_off(self, delivery: Delivery, *, delivered: bool) -> None:
@@ -121,14 +125,14 @@ class Ledger:
             self._return(self._overdue, ())
             self._overdue = []
 
-    def _return(self, returned: list[tuple[Delivery, int]], discards: Collection[Prepared]) -> None:
+    def _return(self, returned: list[tuple[Delivery, int]], discards: Sequence[Prepared]) -> None:
         settlements = [
             Settlement(delivery.claim, give_back=True, delivery_count=count) for delivery, count in returned
         ]
         if settlements or discards:
             try:
-                self._connection.settle(settlements, discards=list(discards))
+                self._connection.settle(settlements, discards=discards)
             except ClaimLost:  # of a single one: nothing has happened, so the rest is still to do
-                self._connection.settle([], discards=list(discards))
+                self._connection.settle([], discards=discards)
         for delivery, _ in returned:
             self.forget(delivery)

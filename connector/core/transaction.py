@@ -22,9 +22,8 @@ class Transaction:
         self._connection = connection
         self._access = access
         self._ledger = ledger
-        self._number = 1
-        self._prepared: list[Prepared] = []
-        self._first_to_expire = 0
+        self._number = 0
+        self._begin()
 
     def send(self, destination: Destination, messages: list[Message]) -> list[str]:
         """Adds messages that nobody sees before the commit, all or none; returns their ids.
@@ -33,19 +32,21 @@ class Transaction:
             ProviderError: they cannot be written.
         """
         added: list[Prepared] = []
+        ids: list[str] = []
+        first_to_expire = self._first_to_expire
         try:
-            for message in messages:
-                key = f"{self._connection.client_id}|{self._number}|{len(self._prepared) + len(added)}"
-                added.append(self._access.prepare(destination, message, key))
+            for number, message in enumerate(messages, len(self._prepared)):
+                added.append(self._access.prepare(destination, message, f"{self._key}{number}"))
+                ids.append(message.message_id or "")  # prepare() gives each an id
+                if message.expiration:
+                    first_to_expire = min(message.expiration, first_to_expire or message.expiration)
         except BaseException:
             for prepared in added:
                 self._access.discard(prepared)
             raise
-        self._prepared.extend(added)
-        ends = [message.expiration for message in messages if message.expiration]
-        if ends:
-            self._first_to_expire = min([*ends, self._first_to_expire or ends[0]])
-        return [message.message_id or "" for message in messages]  # prepare() gives each an id
+        self._prepared += added
+        self._first_to_expire = first_to_expire
+        return ids
 
     def commit(self) -> None:
         """See :meth:`connector.messaging.client.Session.commit`."""
@@ -84,5 +85,6 @@ class Transaction:
 
     def _begin(self) -> None:
         self._number += 1
-        self._prepared = []
+        self._key = f"{self._connection.client_id}|{self._number}|"
+        self._prepared: list[Prepared] = []
         self._first_to_expire = 0

@@ -20,7 +20,7 @@ class Turn:
         self._waiting = 0
 
     def __enter__(self) -> None:
-        if self._lock.acquire(blocking=False):
+        if self._lock.acquire(False):
             return
         with self._count:
             self._waiting += 1

@@ -96,7 +96,8 @@ class DropboxAccess:
 
     def prepare(self, destination: Destination, message: Message, key: str) -> Prepared:
         """See :meth:`connector.messaging.provider.MessageAccess.prepare`."""
-        self._micros = max(self._micros + 1, time.time_ns() // 1000)  # ids sort as they were made
+        now = time.time_ns() // 1000
+        self._micros = now if now > self._micros else self._micros + 1  # ids sort as they were made
         # the same key names the same file, so that a second attempt replaces the first
         identity = hashlib.blake2b(key.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
         message.message_id = f"ID:{self._micros:016d}-{self._client_id}-{identity}"

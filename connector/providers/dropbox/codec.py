@@ -56,6 +56,8 @@ LETTER_TYPES: Final = {letter: name for name, letter in TYPE_LETTERS.items()}
 
 _DELIVERY_MODES: Final = (str(NON_PERSISTENT), str(PERSISTENT))
 
+_NO_FIELDS: Final = ("",) * 5
+
 NAME_MAX: Final = 255
 """Longest file name in bytes."""
 
@@ -86,14 +88,21 @@ def is_priority(text: str) -> bool:
 
 def split(name: str) -> Fields | None:
     """The fields of a structured name, None for a bare one."""
+    parts = _split(name)
+    return None if parts is None else Fields(*parts)
+
+
+def _split(name: str) -> list[str] | None:
+    """The fields of a structured name that it has: three to eight."""
     parts = name.split(".", 7)
-    if len(parts) < 3 or parts[2] not in MESSAGE_CLASSES or not parts[1]:
+    count = len(parts)
+    if count < 3 or parts[2] not in MESSAGE_CLASSES or not parts[1]:
         return None
     if parts[0] != "4" and not is_priority(parts[0]):
         return None
-    if len(parts) == 8 and not parts[7].strip("."):
+    if count == 8 and not parts[7].strip("."):
         parts[7] = ""
-    return Fields(*parts)
+    return parts
 
 
 def encode_field(text: str) -> str:
@@ -233,8 +242,10 @@ def message_id(name: str) -> str:
 
 def timestamp_micros(id_field: str) -> int | None:
     """The time in an id of the form ``<16 digits>-...``, microseconds since 1970; None without."""
-    if len(id_field) > 16 and id_field[16] == "-" and id_field[:16].isdigit() and id_field.isascii():
-        return int(id_field[:16])
+    if id_field[16:17] == "-":
+        digits = id_field[:16]
+        if digits.isdigit() and digits.isascii():
+            return int(digits)
     return None
 
 
@@ -248,10 +259,9 @@ def encode(message: Message, *, extra: Iterable[str] = ()) -> str:
         raise ValueError("a message needs an id before it has a name")
     if message.message_class not in MESSAGE_CLASSES:
         raise ValueError(f"{message.message_class!r} is no message class")
-    pairs = [
-        encode_property(name, message.property_types[name], value)
-        for name, value in message.properties.items()
-    ]
+    pairs = []
+    for name, value in message.properties.items():
+        pairs.append(encode_property(name, message.property_types[name], value))
     if message.delivery_count > 1:
         pairs.append(f"{DELIVERY_COUNT}I={message.delivery_count}")
     if message.delivery_mode != PERSISTENT:
@@ -263,6 +273,10 @@ def encode(message: Message, *, extra: Iterable[str] = ()) -> str:
     elif BARE not in pairs:
         pairs.append(BARE)
     name = f"{message.priority}.{encode_field(identity)}.{message.message_class}"
+    if not (
+        pairs or message.expiration or message.correlation_id or message.reply_to or message.type
+    ):  # as most are
+        return name
     rest = (
         str(message.expiration) if message.expiration else "",
         encode_field(message.correlation_id or ""),
@@ -270,7 +284,7 @@ def encode(message: Message, *, extra: Iterable[str] = ()) -> str:
         encode_field(message.type or ""),
         "&".join(pairs),
     )
-    return f"{name}.{'.'.join(rest)}".rstrip(".") if any(rest) else name
+    return f"{name}.{'.'.join(rest)}".rstrip(".")
 
 
 def _short_destination(text: str | None) -> str:
@@ -291,24 +305,25 @@ def decode(name: str, *, readable_only: bool = False) -> tuple[Message, dict[str
     Raises:
         MalformedData: the name is structured, but a field cannot be read; says which.
     """
-    fields = split(name)
-    if fields is None:
+    parts = _split(name)
+    if parts is None:
         return Message(message_class="B", message_id=message_id(name)), {}
-    priority, identity, message_class, expiration, correlation_id, reply_to, message_type, properties = fields
-    message = Message(message_class=message_class, priority=int(priority))
+    text = decode_field(parts[1])
+    micros = timestamp_micros(text)
+    message = Message(b"", parts[2], f"ID:{text}", micros // 1000 if micros else 0, priority=int(parts[0]))
     own: dict[str, str] = {}
+    if len(parts) == 3:  # as most have
+        return message, own
+    _, _, _, expiration, correlation_id, reply_to, message_type, properties = (*parts, *_NO_FIELDS)[:8]
     if properties:
         own = _decode_properties(message, properties, readable_only=readable_only)
-    text = decode_field(identity)
-    message.message_id = f"ID:{text}" if not properties or not is_bare(properties) else text
-    micros = timestamp_micros(text)
-    message.timestamp = micros // 1000 if micros else 0
-    if expiration:
-        try:
-            message.expiration = decode_expiration(expiration)
-        except MalformedData:
-            if not readable_only:
-                raise
+        if is_bare(properties):
+            message.message_id = text
+    try:
+        message.expiration = decode_expiration(expiration)
+    except MalformedData:
+        if not readable_only:
+            raise
     if correlation_id:
         message.correlation_id = decode_field(correlation_id)
     if message_type:

@@ -141,5 +141,6 @@ class Sender:
 
     def _new_id(self) -> str:
         """Sorts by time, also within this client and when the clock goes back, and names the client."""
-        self._micros = max(self._micros + 1, time.time_ns() // 1000)
+        now = time.time_ns() // 1000
+        self._micros = now if now > self._micros else self._micros + 1
         return f"{self._micros:016d}-{self._client_id}-{next(self._numbers)}"

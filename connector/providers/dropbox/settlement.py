@@ -142,7 +142,7 @@ class Settler:
     def _moves(self, settlement: Settlement, fan_out: FanOut) -> list[Move]:
         claim = settlement.claim
         assert isinstance(claim, DropboxClaim)
-        moves = []
+        moves: list[Move] = []
         home = claim.home
         rollback = f"{home.relative_target}/{claim.name}" if claim.owner is None else None
         if settlement.give_back:
