@@ -122,8 +122,8 @@ class MemoryConnection:
             raise CapabilityError(f"{source}: what is claimed can be browsed, not taken")
         if in_progress is not None and (not in_progress.is_queue or in_progress.view or source.view):
             raise CapabilityError(
-                f"{source} in progress in {in_progress}: only messages of a whole queue are moved to another, "
-                "and back"
+                f"{source} in progress in {in_progress}: only messages of a whole queue are moved to "
+                "another, and back"
             )
         self._check_may_consume(source)
         queue = self.memory.queue(source.base)
