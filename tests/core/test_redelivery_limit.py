@@ -1,0 +1,87 @@
+"""What is delivered too often is put aside, and an operator decides about it (seed 000)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from connector.core.connection import MessagingConnection
+from connector.core.session import Session
+from connector.messaging import AcknowledgeMode
+from connector.messaging.provider import Provider
+from connector.providers.dropbox.connection import DropboxProvider
+from connector.providers.memory.provider import MemoryProvider
+
+CLIENT, TRANSACTED = AcknowledgeMode.CLIENT, AcknowledgeMode.TRANSACTED
+TOPIC = "topic://prices"
+
+
+@pytest.fixture(params=["dropbox", "memory"])
+def connection(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MessagingConnection]:
+    """To a provider that delivers a message twice at most."""
+    provider: Provider = MemoryProvider(redelivery_limit=2)
+    if request.param == "dropbox":
+        provider = DropboxProvider(tmp_path, durable=False, redelivery_limit=2)
+    with MessagingConnection(provider, client_id="billing") as connection:
+        yield connection
+
+
+def begin_and_undo(session: Session, source: str, name: str = "") -> list[tuple[str, int]]:
+    """What is delivered and not acknowledged, until nothing comes any more."""
+    consumer = session.durable_consumer(source, name) if name else session.consumer(source)
+    found = []
+    while (message := consumer.receive_nowait()) is not None:
+        found.append((str(message.value), message.delivery_count))
+        if session.mode is TRANSACTED:
+            session.rollback()
+        else:
+            session.recover()
+    consumer.close()
+    return found
+
+
+@pytest.mark.parametrize("mode", [CLIENT, TRANSACTED])
+def test_a_message_that_is_never_acknowledged_is_put_aside(
+    connection: MessagingConnection, mode: AcknowledgeMode
+) -> None:
+    with connection.session(mode) as session:
+        connection.session().send("orders", "bad")
+        assert begin_and_undo(session, "orders") == [("bad", 1), ("bad", 2)]
+        connection.session().send("orders", "good")
+        message = session.consumer("orders").receive_nowait()
+        assert message is not None
+        assert message.value == "good"
+
+
+@pytest.mark.parametrize("mode", [CLIENT, TRANSACTED])
+def test_a_message_that_one_subscription_puts_aside_stays_in_the_others(
+    connection: MessagingConnection, mode: AcknowledgeMode
+) -> None:
+    with connection.session(mode) as session, connection.session() as other:
+        for name in ("failing", "working"):
+            session.durable_consumer(TOPIC, name).close()
+        other.send(TOPIC, "1")
+        assert begin_and_undo(session, TOPIC, "failing") == [("1", 1), ("1", 2)]
+        assert begin_and_undo(session, TOPIC, "failing") == []
+        message = other.durable_consumer(TOPIC, "working").receive_nowait()
+        assert message is not None
+        assert (message.value, message.delivery_count) == ("1", 1)
+
+
+def test_what_was_put_aside_is_sent_anew_by_receiving_it_from_there(connection: MessagingConnection) -> None:
+    with ExitStack() as stack:
+        session = stack.enter_context(connection.session(CLIENT))
+        operator = stack.enter_context(connection.session())
+        operator.send("orders", "bad")
+        begin_and_undo(session, "orders")
+        assert [message.value for message in operator.browser("orders~RECOVER-ERROR")] == ["bad"]
+        recovered = operator.consumer("orders~RECOVER-ERROR").receive_nowait()
+        assert recovered is not None
+        assert begin_and_undo(session, "orders") == [("bad", 1), ("bad", 2)], "its deliveries count anew"
+        rejected = operator.consumer("orders~REJECT-ERROR").receive_nowait()
+        assert rejected is not None
+        assert begin_and_undo(session, "orders") == []
+        assert list(operator.browser("orders~RECOVER-ERROR")) == []
