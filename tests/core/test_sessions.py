@@ -303,6 +303,20 @@ def test_a_deleted_temporary_queue_takes_nothing_more(connection: MessagingConne
         session.send(replies, "1")
 
 
+def test_a_temporary_topic_reaches_every_consumer_of_its_connection_and_nobody_else_may_be_one(
+    connection: MessagingConnection, connect: Connect
+) -> None:
+    session, other = connection.session(), connect().session()
+    news = session.temporary_topic()
+    assert not news.is_queue
+    consumers = [session.consumer(news), connection.session().consumer(news)]
+    other.send(news, "1")
+    received = [consumer.receive(5) for consumer in consumers]
+    assert [message and message.value for message in received] == ["1", "1"]
+    with pytest.raises(DestinationError):
+        other.consumer(news)
+
+
 # -- states ----------------------------------------------------------------------------------------
 
 
