@@ -1,0 +1,40 @@
+"""What the tests of the commands share: a deployment, and an interpreter that has loaded nothing yet."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Path:
+    """The directory of a deployment that has not run yet."""
+    shutil.copytree(ROOT / "tests/config/deployment", tmp_path / "deployment")
+    return tmp_path / "deployment"
+
+
+@pytest.fixture
+def interpret(deployment: Path) -> Callable[[str], list[str]]:
+    """Runs a program in an interpreter of its own, in the deployment; returns the lines that it prints."""
+
+    def run(program: str) -> list[str]:
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=deployment,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        return done.stdout.splitlines()
+
+    return run
