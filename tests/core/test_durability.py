@@ -54,6 +54,11 @@ class Watch:
 
 
 @pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "root"
+
+
+@pytest.fixture
 def watch(root: Path, monkeypatch: pytest.MonkeyPatch) -> Watch:
     watch = Watch(root)
 
