@@ -23,6 +23,8 @@ class Transaction:
         self._access = access
         self._ledger = ledger
         self._number = 0
+        self._prepared: list[Prepared] = []
+        self._first_to_expire = 0
         self._begin()
 
     def send(self, destination: Destination, messages: list[Message]) -> list[str]:
@@ -86,5 +88,5 @@ class Transaction:
     def _begin(self) -> None:
         self._number += 1
         self._key = f"{self._connection.client_id}|{self._number}|"
-        self._prepared: list[Prepared] = []
+        self._prepared = []
         self._first_to_expire = 0

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import os
-import random
 import re
 import time
 from bisect import bisect_right
@@ -25,7 +24,6 @@ _log = logging.getLogger("connector.dropbox")
 
 _MAX_AGE: Final = 1.0
 _COST_FACTOR: Final = 20.0
-_MAX_LOSSES: Final = 10
 _CLOCK_TICK_NS: Final = 10_000_000
 """A directory changed so recently may change again without a new time stamp (coarse kernel clocks)."""
 
@@ -70,8 +68,6 @@ class Listing:
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self.losses = 0
-        """Names in a row that somebody else had taken."""
         self._names: list[str] = []  # reversed: the next one is the last
         self._scanned_at = float("-inf")
         self._cost = 0.0
@@ -101,22 +97,6 @@ class Listing:
     def reject(self, name: str, expiration: int) -> None:
         """Gives this name no more; where it expires (milliseconds since 1970, 0 = never), not before that."""
         self._rejected[name] = expiration
-
-    def lost(self, name: str) -> None:
-        """Somebody else has taken ``name``: they walk the same way just before us, so leave some to them.
-
-        Each loss after the other leaves up to twice as many, of the same priority only; they are looked for
-        again when this listing has come to its end. One loss alone leaves none.
-        """
-        self.losses += 1
-        step = random.randrange(1 << min(self.losses - 1, _MAX_LOSSES))
-        if not step:
-            return
-        priority = rank(name)[0]
-        while step and (len(self._names) < step or rank(self._names[-step])[0] != priority):
-            step //= 2
-        if step:
-            del self._names[-step:]
 
     def has_news(self) -> bool:
         """Whether :meth:`next` may give a name."""

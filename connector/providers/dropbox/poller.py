@@ -88,9 +88,7 @@ class QueuePoller:
                 continue
             claimed = self._claim(name, cycle, sequence)
             if claimed is not None:
-                self._listing.losses = 0
                 return claimed
-            self._listing.lost(name)
         return None
 
     def close(self) -> None:

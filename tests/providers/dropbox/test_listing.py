@@ -6,19 +6,17 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from connector.errors import ProviderError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Settlement
 from connector.providers.dropbox import listing
-from connector.providers.dropbox.connection import DropboxConnection
+from connector.providers.dropbox.connection import DropboxConnection, DropboxProvider
 from connector.providers.dropbox.listing import Listing
 
 ORDERS = parse_destination("queue://orders")
@@ -159,81 +157,27 @@ def test_a_costly_listing_is_kept_twenty_times_as_long_as_it_took(
     assert calls.scans == 1
 
 
-def losing(folder: Path, *lost: str) -> Listing:
-    """A listing whose first names somebody else takes, each just before it is tried."""
-    found = Listing(str(folder))
-    for expected in lost:
-        assert found.next() == expected
-        os.unlink(folder / expected)
-        found.lost(expected)
-    return found
-
-
-def take_all(folder: Path, found: Listing, losses: Iterable[bool] = ()) -> list[str]:
-    """What the listing gives until nothing is left, taken by us or, where ``losses`` says so, by others."""
-    seen = []
-    turn = iter(losses)
-    while (name := found.next()) is not None:
-        seen.append(name)
-        os.unlink(folder / name)
-        if next(turn, False):
-            found.lost(name)
-        else:
-            found.losses = 0
-    return seen
-
-
-def names(count: int, priority: int = 4) -> list[str]:
-    return [f"{priority}.{n:016d}-a.T" for n in range(1, count + 1)]
-
-
-def test_one_lost_race_alone_changes_no_order(folder: Path) -> None:
-    all_names = names(5)
-    put(folder, *all_names)
-    found = losing(folder, all_names[0])
-    assert take_all(folder, found) == all_names[1:]
-
-
-@pytest.mark.parametrize("chosen", [1, 3])
-def test_who_loses_again_and_again_leaves_some_names_and_comes_back_for_them(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, chosen: int
-) -> None:
-    all_names = names(9)
-    put(folder, *all_names)
-    ranges = []
-
-    def choose(end: int) -> int:
-        ranges.append(end)
-        return chosen if end == 4 else 0
-
-    monkeypatch.setattr(listing.random, "randrange", choose)
-    found = losing(folder, *all_names[:3])
-    assert ranges == [1, 2, 4]
-    assert take_all(folder, found) == [*all_names[3 + chosen :], *all_names[3 : 3 + chosen]]
-
-
-def test_a_jump_ends_before_messages_of_a_lower_priority_and_before_the_end(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    high, low = names(4, priority=9), names(4, priority=1)
-    put(folder, *high, *low)
-    monkeypatch.setattr(listing.random, "randrange", lambda n: n - 1)
-    found = losing(folder, high[0], high[1])  # the second loss jumps over the third name
-    assert found.next() == high[3]
-    found.lost(high[3])
-    assert found.next() == low[0], "what is left of a priority comes before the next"
-
-
-@settings(max_examples=30, deadline=None)
-@given(losses=st.lists(st.booleans(), min_size=1, max_size=40))
-def test_whatever_is_lost_everything_else_is_given_sooner_or_later(
-    tmp_path_factory: pytest.TempPathFactory, losses: list[bool]
-) -> None:
-    folder = tmp_path_factory.mktemp("target")
-    all_names = [*names(20, priority=9), *names(20, priority=4)]
-    put(folder, *all_names)
-    found = Listing(str(folder))
-    assert sorted(take_all(folder, found, losses)) == sorted(all_names)
+def test_who_loses_many_races_in_a_row_still_takes_in_order(provider: DropboxProvider) -> None:
+    """Seed 001, 9.1.1: also where several processes take from one queue, each does so in order."""
+    late, fast = provider.connect(), provider.connect()
+    sent = late.send(ORDERS, [Message(b"") for _ in range(60)])
+    taker, other = late.poller(ORDERS), fast.poller(ORDERS)
+    first = taker.take(1, 0)  # from here on it walks a listing in which more and more is gone
+    assert first is not None
+    taken, lost = [first.message_id], []
+    for number in range(1, 10):
+        for _ in range(5):
+            claim = other.take(number, len(lost))
+            assert claim is not None
+            lost.append(claim.message_id)
+        claim = taker.take(1, number)
+        assert claim is not None
+        taken.append(claim.message_id)
+    assert taken == sorted(taken)
+    assert lost == sorted(lost)
+    assert sorted(taken + lost) == sent[:55]
+    late.abandon()
+    fast.abandon()
 
 
 def test_a_listing_that_was_told_to_forget_looks_again_at_once(folder: Path) -> None:
