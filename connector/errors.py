@@ -10,7 +10,7 @@
     ├── SelectorError             correct the message selector
     ├── SubscriptionError         another subscription, or a consumer of it, is in the way
     ├── ClientIdError             another process has this client id: end it, or choose another id
-    ├── SessionStateError         this session, in this mode or state, does not do that
+    ├── SessionStateError         it is closed, or in a mode that does not do that: make another
     ├── MalformedData             the body is not what its format or business object demands
     │   └── UnknownBusinessObject nobody can say which business object the body is
     ├── ProviderError             the provider failed; the adapter reconnects with back-off
@@ -113,7 +113,7 @@ class ClientIdError(ConnectorError):
 
 
 class SessionStateError(ConnectorError):
-    """The session is closed, or its acknowledge mode does not have the operation."""
+    """A session, connection, channel or transaction has ended, or its mode does not have the operation."""
 
 
 class MalformedData(ConnectorError, ValueError):
