@@ -160,13 +160,13 @@ def test_a_costly_listing_is_kept_twenty_times_as_long_as_it_took(
 def test_who_loses_many_races_in_a_row_still_takes_in_order(provider: DropboxProvider) -> None:
     """Seed 001, 9.1.1: also where several processes take from one queue, each does so in order."""
     late, fast = provider.connect(), provider.connect()
-    sent = late.send(ORDERS, [Message(b"") for _ in range(60)])
+    sent = late.send(ORDERS, [Message(b"") for _ in range(400)])
     taker, other = late.poller(ORDERS), fast.poller(ORDERS)
     first = taker.take(1, 0)  # from here on it walks a listing in which more and more is gone
     assert first is not None
     taken, lost = [first.message_id], []
-    for number in range(1, 10):
-        for _ in range(5):
+    for number in range(1, 31):
+        for _ in range(12):
             claim = other.take(number, len(lost))
             assert claim is not None
             lost.append(claim.message_id)
@@ -175,7 +175,7 @@ def test_who_loses_many_races_in_a_row_still_takes_in_order(provider: DropboxPro
         taken.append(claim.message_id)
     assert taken == sorted(taken)
     assert lost == sorted(lost)
-    assert sorted(taken + lost) == sent[:55]
+    assert sorted(taken + lost) == sent[:391]
     late.abandon()
     fast.abandon()
 
