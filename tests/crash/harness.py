@@ -465,6 +465,15 @@ class Run:
             time.sleep(0.01)
         self.process.wait(10)
 
+    def kill_while_paused(self, *, whole_group: bool) -> None:
+        """SIGKILL to all of it, or to the driver alone: its tasks go on until they end by themselves."""
+        if whole_group:
+            self.kill_everything()
+        else:
+            self.signal_driver()
+            self.go_on()
+            self.await_gone()
+
     def await_gone(self, timeout: float = 15.0) -> None:
         """Waits until no process of the run is left."""
         try:

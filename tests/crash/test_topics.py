@@ -13,8 +13,6 @@ from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass, field
 
-import pytest
-
 from connector.messaging.destination import Destination
 from connector.messaging.provider import TopicSubscription
 from connector.providers.dropbox.connection import DropboxProvider
@@ -29,17 +27,20 @@ INPUTS = [
     {"destination": PRICES, "subscription": "all"},
     {"destination": "queue://parts", "selector": "JMSXGroupID = 'ours'"},
 ]
-IN_THE_DRIVER = {
-    "fanout.claim": 4,
-    "fanout.link": 3,
-    "claim": 15,
-    "settle.record": 3,
-    "settle.committing": 3,
-    "settle.move": 9,
-    "settle.finished": 4,
-}
-IN_A_TASK = {"begin": 5, "deliver": 9, "done": 3}
-"""Which time a place is reached: records are those of the fan-out as well as of the cycle."""
+STEPS = (
+    ("fanout.claim", 4, "driver group"),
+    ("fanout.link", 3, "driver group"),
+    ("settle.committing", 3, "driver group"),
+    ("claim", 15, "group"),
+    ("settle.record", 3, "driver"),
+    ("settle.move", 9, "group"),
+    ("settle.finished", 4, "driver"),
+    ("begin", 5, "driver"),
+    ("deliver", 9, "group"),
+    ("done", 3, "driver"),
+)
+"""A place, which time it is reached (records are those of the fan-out, too), and who is killed there: the
+driver alone, or the whole group. All of both, without a topic, are in test_steps."""
 
 
 @dataclass
@@ -64,25 +65,17 @@ class Sent:
         assert all("JMSXDeliveryCount" not in name for name in deployment.names("parts"))
 
 
-@pytest.mark.parametrize("whole_group", [False, True], ids=["the driver", "the whole group"])
-def test_a_kill_at_every_step_loses_nothing_of_a_subscription_or_of_a_part_of_a_queue(
-    deploy: Deploy, whole_group: bool
-) -> None:
+def test_a_kill_at_every_step_loses_nothing_of_a_subscription_or_of_a_part_of_a_queue(deploy: Deploy) -> None:
     deployment, sent = _deployed(deploy), Sent()
     sent.send(deployment, 30)
-    places = {**IN_THE_DRIVER, **IN_A_TASK}
-    for place, nth in places.items():
+    kills = [(place, nth, victim) for place, nth, victims in STEPS for victim in victims.split()]
+    for place, nth, victim in kills:
         run = deployment.start("--drain", fault=f"{place}:{nth}=pause")
         run.await_pause(place)
-        if whole_group:
-            run.kill_everything()
-        else:
-            run.signal_driver()
-            run.go_on()
-            run.await_gone()
+        run.kill_while_paused(whole_group=victim == "group")
         sent.send(deployment, 10)
     deployment.drain()
-    sent.assert_settled(deployment, kills=len(places))
+    sent.assert_settled(deployment, kills=len(kills))
 
 
 def test_kills_at_random_moments_lose_nothing_of_a_subscription_or_of_a_part_of_a_queue(
