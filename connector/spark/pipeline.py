@@ -376,7 +376,7 @@ class SparkPipeline:
         java = self._gateway.jvm
         self._describe(description)
         python_rdd = java.PythonRDD(rdd, self._function(function, plan), False, False)
-        # Spark examines one small closure for it, for a plain collect() two large ones.
+        # Half the way into a job of plain collect(): Spark examines one small closure instead of two large ones.
         found = python_rdd.asJavaRDD().collectAsync().get()
         answers = [bytes(found.get(number)) for number in range(found.size())]
         if len(answers) != count:
