@@ -1,7 +1,7 @@
 """The pipeline: Spark as the adapter uses it, one job a poll cycle.
 
-Built on PySpark's RDD interface, below its convenience: a job is one file of framed payloads, some
-calls into the JVM, and an array of bytes from each task. The function of the job is pickled once, and
+Built on PySpark's RDD interface, below its convenience: a job is one file of framed payloads, three
+calls into the JVM, and one socket of framed answers. The function of the job is pickled once, and
 its plan is a broadcast. PySpark is pinned to one version for this.
 """
 
@@ -371,14 +371,17 @@ class SparkPipeline:
         ).rdd()
 
     def _job(self, rdd: Any, function: str, plan: bytes, count: int, description: str) -> list[bytes]:
+        from pyspark.serializers import NoOpSerializer
+        from pyspark.util import _load_from_socket
+
         if self._context is None:
             raise PipelineError("Spark is not running")
         java = self._gateway.jvm
         self._describe(description)
         python_rdd = java.PythonRDD(rdd, self._function(function, plan), False, False)
-        # Half the way into a job of plain collect(): Spark examines one small closure instead of two large ones.
-        found = python_rdd.asJavaRDD().collectAsync().get()
-        answers = [bytes(found.get(number)) for number in range(found.size())]
+        where = java.PythonRDD.collectAndServe(python_rdd)
+        with _load_from_socket(where, NoOpSerializer()) as stream:
+            answers: list[bytes] = list(stream)
         if len(answers) != count:
             raise PipelineError(f"Spark returned {len(answers)} answers of {count}")
         return answers

@@ -7,7 +7,6 @@ import re
 _LOST_TASK = re.compile(r"Lost task (\d+)\.\d+ in stage \S+ \(TID \d+\) \(([^)]*)\): (.*)", re.DOTALL)
 _JAVA_CLASS = re.compile(r"^(?:\w+\.)+[\w$]*(?:Exception|Error): ")
 _ADVICE = re.compile(r"\s*(?:Consider setting '|SQLSTATE: \w+\s*$).*", re.DOTALL)
-_WRAPPER = "java.util.concurrent.ExecutionException"
 _CANCELLED = re.compile(r"^\[SPARK_JOB_CANCELLED\].*", re.DOTALL)
 
 
@@ -18,10 +17,7 @@ def java_reason(error: Exception) -> str | None:
     if not isinstance(error, Py4JJavaError):
         return None
     try:
-        exception = error.java_exception
-        if str(exception.getClass().getName()) == _WRAPPER:
-            exception = exception.getCause() or exception
-        text = str(exception.toString())
+        text = str(error.java_exception.toString())
     except Exception:  # the JVM is gone
         return None
     place = ""
