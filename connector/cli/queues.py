@@ -55,7 +55,9 @@ def _table(infos: Sequence[DestinationInfo]) -> list[str]:
     for info in infos:
         rows.append((printable(str(info.destination)), [f"{getattr(info, name):,}" for name in _NUMBERS]))
         for one in info.subscriptions:
-            rows.append((f"  {title(one)}", [f"{one.waiting:,}", f"{one.in_progress:,}", "", "", ""]))
+            cells = [f"{number:,}" for number in (one.waiting, one.in_progress, one.expired, one.error)]
+            cells.insert(_NUMBERS.index("processed"), "")
+            rows.append((f"  {title(one)}", cells))
     titles = [name.replace("_", " ") for name in _NUMBERS]
     width = max(len(name) for name in ("destination", *(name for name, _ in rows)))
     widths = [max(len(t), *(len(row[n]) for _, row in rows)) for n, t in enumerate(titles)]

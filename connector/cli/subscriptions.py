@@ -28,6 +28,8 @@ def info_document(info: SubscriptionInfo) -> dict[str, Any]:
         "consumers": info.consumers,
         "waiting": info.waiting,
         "in_progress": info.in_progress,
+        "expired": info.expired,
+        "error": info.error,
     }
 
 

@@ -15,6 +15,7 @@ from connector.cli.common import (
     answer_json,
     note,
 )
+from connector.cli.subscriptions import info_document
 from connector.config.loading import load
 from connector.parts import make_provider
 
@@ -27,12 +28,13 @@ def unsubscribe(
 ) -> None:
     """Removes a durable subscription, shared or not, with the messages that it has kept.
 
-    An error while it is consumed, or while a message of it is taken and not yet acknowledged.
+    A warning says how many those are. An error while it is consumed, or while a message of it is taken and
+    not yet acknowledged.
     """
     # The client id is not held: it may be that of an adapter which runs, and has given up this input.
     with contextlib.closing(make_provider(load(config)).connect()) as connection:
-        connection.unsubscribe(subscription, client_id)
+        removed = connection.unsubscribe(subscription, client_id)
     if json:
-        answer_json({"subscription": subscription, "client_id": client_id})
+        answer_json(info_document(removed))
     else:
         note(f"subscription {subscription!r} is removed")

@@ -77,12 +77,25 @@ class SubscriptionInfo:
         subscription: its details.
         consumers: how many consume it now.
         waiting, in_progress: its messages.
+        expired, error: those that it has put aside: past their expiration, or delivered too often.
     """
 
     subscription: TopicSubscription
     consumers: int
     waiting: int
     in_progress: int
+    expired: int = 0
+    error: int = 0
+
+    def kept(self) -> str:
+        """What goes when it is removed, in words: ``2 waiting, 1 in error``; empty where that is nothing."""
+        numbers = (
+            (self.waiting, "waiting"),
+            (self.in_progress, "in progress"),
+            (self.expired, "expired"),
+            (self.error, "in error"),
+        )
+        return ", ".join(f"{number:,} {where}" for number, where in numbers if number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,8 +263,11 @@ class Connection(Protocol):
             ProviderError: it cannot be made.
         """
 
-    def unsubscribe(self, name: str, client_id: str = "") -> None:
-        """Removes a durable subscription, shared or not, with its messages.
+    def unsubscribe(self, name: str, client_id: str = "") -> SubscriptionInfo:
+        """Removes a durable subscription, shared or not, with its messages, put aside ones included.
+
+        Returns:
+            It as it was at its end; a warning in the log says what it kept.
 
         Raises:
             SubscriptionError: there is none of this name, it has a consumer, or a message of it is not

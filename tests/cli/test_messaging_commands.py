@@ -217,11 +217,48 @@ def test_a_subscription_that_is_removed_keeps_nothing(call: Call, send: Send) ->
     call("subscribe", "topic://prices", *ALL)
     send("topic://prices", "x")
     removed = call("unsubscribe", *ALL, "--json")
-    assert removed.documents == [{"subscription": "all", "client_id": "shop"}]
+    (document,) = removed.documents
+    assert [document[key] for key in ("subscription", "client_id", "waiting", "error")] == [
+        "all",
+        "shop",
+        1,
+        0,
+    ]
     assert numbers(call, "topic://prices")["subscriptions"] == []
     again = call("unsubscribe", *ALL)
     assert again.status == 1
     assert "'all'" in again.errors
+
+
+def test_who_removes_a_subscription_is_told_what_it_kept(call: Call, send: Send, deployment: Path) -> None:
+    call("subscribe", "topic://prices", *ALL)
+    send("topic://prices", "x")
+    _, errors = start(deployment, "unsubscribe", *ALL).communicate(timeout=30)
+    assert errors.splitlines() == [
+        "the subscription 'all' of topic://prices is removed; its messages are lost: 1 waiting",
+        "subscription 'all' is removed",
+    ]
+    call("subscribe", "topic://prices", *ALL)
+    _, errors = start(deployment, "unsubscribe", *ALL).communicate(timeout=30)
+    assert errors == "subscription 'all' is removed\n"
+
+
+def test_what_a_subscription_has_put_aside_is_counted_until_it_is_moved_back(
+    call: Call, send: Send, deployment: Path
+) -> None:
+    call("subscribe", "topic://prices", *ALL)
+    send("topic://prices", "x")
+    folders = deployment / "data/topic-root/prices/.subscriptions/all.shop"
+    (message,) = (folders / "target").iterdir()
+    message.rename(folders / "error" / message.name)
+    (folders / "error/.hidden").touch()
+    (folders / "expired/directory").mkdir()
+    (found,) = numbers(call, "topic://prices")["subscriptions"]
+    assert (found["waiting"], found["expired"], found["error"]) == (0, 0, 1)
+    *_, line = call("queues").output.splitlines()
+    assert line.split()[-4:] == ["0", "0", "0", "1"]
+    (folders / "error" / message.name).rename(message)
+    assert call("receive", "topic://prices", *ALL, "--json").bodies == ["x"]
 
 
 def test_a_subscription_that_is_consumed_cannot_be_removed(call: Call, deployment: Path) -> None:
@@ -296,6 +333,8 @@ def test_destinations_are_listed_with_their_numbers(call: Call, send: Send) -> N
             "consumers": 0,
             "waiting": 0,
             "in_progress": 0,
+            "expired": 0,
+            "error": 0,
         }
     ]
     lines = call("queues").output.splitlines()

@@ -18,7 +18,7 @@ from connector.providers.dropbox.claims import split_tag
 from connector.providers.dropbox.headers import HeaderStore
 from connector.providers.dropbox.layout import Layout, temporary_owner
 from connector.providers.dropbox.listing import rank
-from connector.providers.dropbox.subscriptions import SubscriptionStore, count
+from connector.providers.dropbox.subscriptions import SubscriptionStore
 
 _NO_LIMIT: Final = 1 << 62
 
@@ -100,11 +100,11 @@ class Browser:
         folders = self._layout.queue(destination)
         return DestinationInfo(
             destination,
-            count(folders.target),
-            count(folders.processing),
-            count(folders.processed),
-            count(folders.expired),
-            count(folders.error),
+            files.count(folders.target),
+            files.count(folders.processing),
+            files.count(folders.processed),
+            files.count(folders.expired),
+            files.count(folders.error),
             ()
             if destination.is_queue
             else tuple(self._store.describe(subscription) for subscription in self._store.of(destination)),

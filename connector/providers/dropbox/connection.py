@@ -346,9 +346,9 @@ class DropboxConnection:
         """See :meth:`connector.messaging.provider.Connection.subscriptions`."""
         return self._browser.subscriptions()
 
-    def unsubscribe(self, name: str, client_id: str = "") -> None:
+    def unsubscribe(self, name: str, client_id: str = "") -> SubscriptionInfo:
         """See :meth:`connector.messaging.provider.Connection.unsubscribe`."""
-        self._store.unsubscribe(name, client_id)
+        return self._store.unsubscribe(name, client_id)
 
     def temporary(self, kind: str) -> Destination:
         """See :meth:`connector.messaging.provider.Connection.temporary`."""

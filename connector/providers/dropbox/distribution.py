@@ -46,8 +46,11 @@ class FanOut:
     """What was made for a commit, to be removed where that fails."""
 
     linked: list[str] = field(default_factory=list)
+    moved: list[tuple[str, str]] = field(default_factory=list)
     copied: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
+    subscriptions: dict[Destination, list[Subscription]] = field(default_factory=dict)
+    """Those that all messages of the commit are for: one that is made meanwhile gets none, not a part."""
 
 
 class Distributor:
@@ -102,14 +105,13 @@ class Distributor:
         Raises:
             OSError: it cannot be linked or copied; call :meth:`undo`.
         """
-        wanting = self._wanting(topic, name, self._origin)
+        wanting = self._wanting(fan_out, topic, name, self._origin)
         base = os.path.basename(source)
         moves = []
         for subscription in wanting[:-1] if moved else wanting:
             moves += self._link(fan_out, subscription, source, base, name)
         if moved and wanting:
-            target = f"{wanting[-1].folders.relative_target}/{name}"
-            moves.append(Move("sent", self._layout.relative(source), target))
+            moves += self._hand_over(fan_out, wanting[-1], source, base, name)
         elif moved:
             moves += self._removal(source, name)
         return moves
@@ -118,6 +120,9 @@ class Distributor:
         """Nothing was committed: removes the links and what belongs to them."""
         for path in fan_out.linked:
             files.remove(path)
+        for path, source in fan_out.moved:
+            with contextlib.suppress(FileNotFoundError):  # went with its subscription
+                os.rename(path, source)
         for name in fan_out.names:
             self._headers.remove(name)
 
@@ -183,7 +188,7 @@ class Distributor:
             if self._durable:
                 files.sync_files([source])
             moves = []
-            for subscription in self._wanting(topic, fitted, ""):
+            for subscription in self._wanting(fan_out, topic, fitted, ""):
                 base = f"{self._client_id}-f{number}{TAG}{self._client_id}-0-{number}"
                 moves += self._link(fan_out, subscription, source, base, fitted)
             self.sync(fan_out)
@@ -200,10 +205,12 @@ class Distributor:
 
     # -- who wants what ----------------------------------------------------------------------------
 
-    def _wanting(self, topic: Destination, name: str, origin: str) -> list[Subscription]:
+    def _wanting(self, fan_out: FanOut, topic: Destination, name: str, origin: str) -> list[Subscription]:
         message: Message | None = None
         found = []
-        for subscription in self._store.of(topic):
+        if topic not in fan_out.subscriptions:
+            fan_out.subscriptions[topic] = self._store.of(topic)
+        for subscription in fan_out.subscriptions[topic]:
             if subscription.details.no_local and subscription.is_local(origin):
                 continue
             if subscription.selector is not None:
@@ -226,6 +233,20 @@ class Distributor:
         if key_of(name) is not None:  # the sidecar goes with its file, so each file has its own
             name = self._headers.fit(self._headers.full(name))
             fan_out.names.append(name)
+        faults.point("fanout.link")
+        return [Move("sent", self._layout.relative(working), f"{folders.relative_target}/{name}")]
+
+    def _hand_over(
+        self, fan_out: FanOut, subscription: Subscription, source: str, base: str, name: str
+    ) -> list[Move]:
+        """The file itself, into the working folder of a subscription: where that ends, it goes with it."""
+        folders = subscription.folders
+        working = f"{folders.working}/{base}"
+        try:
+            os.rename(source, working)
+        except OSError:  # the subscription has ended, or lies on another file system
+            return [*self._link(fan_out, subscription, source, base, name), *self._removal(source, name)]
+        fan_out.moved.append((working, source))
         faults.point("fanout.link")
         return [Move("sent", self._layout.relative(working), f"{folders.relative_target}/{name}")]
 

@@ -9,7 +9,7 @@ import stat
 from collections.abc import Callable
 from typing import Final
 
-from connector.errors import MalformedData
+from connector.errors import MalformedData, ProviderError
 from connector.providers.dropbox import codec
 
 _AT_FDCWD: Final = -100
@@ -164,3 +164,28 @@ def rename_to_free_name(source: str, target: str, fit: Callable[[str], str]) -> 
                 return candidate
             number += 1
             candidate = f"{folder}/{fit(codec.add_properties(name, f'{codec.OWN}copyI={number}'))}"
+
+
+def names_in(folder: str) -> list[str]:
+    """The names in a folder; none where it is not there."""
+    try:
+        return os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def count(folder: str) -> int:
+    """How many messages lie in a folder: regular files, none of which is hidden.
+
+    Raises:
+        ProviderError: the folder cannot be read.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            return sum(entry.name[0] != "." and entry.is_file(follow_symlinks=False) for entry in entries)
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+    except OSError as error:
+        raise ProviderError(
+            f"cannot read {folder}: {error.strerror}; give this user the right to read it"
+        ) from error

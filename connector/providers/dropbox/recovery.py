@@ -12,10 +12,10 @@ from connector.providers.dropbox import codec
 from connector.providers.dropbox.claims import DropboxClaim, in_progress_origin, split_tag
 from connector.providers.dropbox.clients import ClientInfo, DeadClient, dead_clients, living_clients
 from connector.providers.dropbox.committer import Committer
-from connector.providers.dropbox.files import remove, rename_to_free_name
+from connector.providers.dropbox.files import names_in, remove, rename_to_free_name
 from connector.providers.dropbox.headers import HeaderStore
 from connector.providers.dropbox.layout import VIEW_LETTERS, Layout, QueueFolders
-from connector.providers.dropbox.subscriptions import SubscriptionStore, names_in
+from connector.providers.dropbox.subscriptions import SubscriptionStore
 from connector.providers.dropbox.temporary import end_temporaries
 
 _log = logging.getLogger("connector.dropbox")

@@ -138,11 +138,8 @@ class SubscriptionStore:
 
     def describe(self, subscription: Subscription) -> SubscriptionInfo:
         """It as it stands."""
-        folders = subscription.folders
         consumers = living(subscription.consumers, self._is_alive, tidy=False)
-        return SubscriptionInfo(
-            subscription.details, len(consumers), count(folders.target), count(folders.processing)
-        )
+        return _info(subscription.details, subscription.folders.base, len(consumers))
 
     # -- consumers ---------------------------------------------------------------------------------
 
@@ -161,14 +158,7 @@ class SubscriptionStore:
                 wanted, existing if wanted.durable else None, None if wanted.durable else existing
             )
             if decision is Attach.REPLACE and found is not None:
-                lost = count(found.folders.target)
-                self._remove(found)
-                _log.warning(
-                    "the subscription %r of %s is made anew with other details; its %d messages are lost",
-                    wanted.name,
-                    found.details.topic,
-                    lost,
-                )
+                _warn_of_loss(self._remove(found), "made anew with other details")
                 found = None
             subscription = found if found is not None else self._create(wanted)
             try:
@@ -189,8 +179,8 @@ class SubscriptionStore:
             if not subscription.details.durable:
                 self._remove_unattended(subscription)
 
-    def unsubscribe(self, name: str, client_id: str) -> None:
-        """Removes a durable subscription with its messages.
+    def unsubscribe(self, name: str, client_id: str) -> SubscriptionInfo:
+        """Removes a durable subscription with its messages; returns it as it was.
 
         Raises:
             SubscriptionError: there is none, it has a consumer, or a message of it is claimed.
@@ -207,7 +197,9 @@ class SubscriptionStore:
                     f"subscription {name!r} of {found.details.topic} has a consumer (process "
                     f"{consumers[0].pid} on {consumers[0].host}); close that first"
                 )
-            self._remove(found)
+            removed = self._remove(found)
+        _warn_of_loss(removed, "removed")
+        return removed
 
     def sweep(self) -> None:
         """Removes what has ended and is still there: non-durable subscriptions whose consumers have died."""
@@ -287,15 +279,15 @@ class SubscriptionStore:
             except SubscriptionError:
                 pass  # a message of it is still claimed: it goes when that is settled
 
-    def _remove(self, subscription: Subscription) -> None:
-        """Removes a subscription with its messages.
+    def _remove(self, subscription: Subscription) -> SubscriptionInfo:
+        """Removes a subscription with its messages; returns it as it was.
 
         Raises:
             SubscriptionError: a message of it is claimed.
             ProviderError: it cannot be removed.
         """
         base = subscription.folders.base
-        claimed = [name for name in names_in(subscription.folders.processing) if split_tag(name)[1]]
+        claimed = [name for name in files.names_in(subscription.folders.processing) if split_tag(name)[1]]
         if claimed:
             raise SubscriptionError(
                 f"subscription {subscription.details.name!r} of {subscription.details.topic} has "
@@ -305,20 +297,22 @@ class SubscriptionStore:
         try:
             os.rename(base, hidden)
         except FileNotFoundError:
-            return
+            return SubscriptionInfo(subscription.details, 0, 0, 0)
         except OSError as error:
             raise ProviderError(f"cannot remove {base}: {error.strerror}") from error
+        removed = _info(subscription.details, hidden, 0)  # now nothing comes in any more
         self._clear(hidden)
+        return removed
 
     def _clear(self, hidden: str) -> None:
         for folder in FOLDERS:
-            for name in names_in(os.path.join(hidden, folder)):
+            for name in files.names_in(os.path.join(hidden, folder)):
                 self._headers.remove(split_tag(name)[0])
         shutil.rmtree(hidden, ignore_errors=True)
 
     def _sweep_hidden(self, directory: str) -> None:
         """Removes what clients left that died while they made or removed a subscription."""
-        for name in names_in(directory):
+        for name in files.names_in(directory):
             for prefix in (_NEW, _DELETED):
                 if name.startswith(prefix):
                     owner = name[len(prefix) :].partition("-")[0]
@@ -327,6 +321,18 @@ class SubscriptionStore:
 
 
 _ANY: Final = Destination("topic", "any")
+
+
+def _info(details: TopicSubscription, base: str, consumers: int) -> SubscriptionInfo:
+    """A subscription whose folders are below ``base``."""
+    numbers = (files.count(f"{base}/{folder}") for folder in ("target", "processing", "expired", "error"))
+    return SubscriptionInfo(details, consumers, *numbers)
+
+
+def _warn_of_loss(ended: SubscriptionInfo, how: str) -> None:
+    if kept := ended.kept():
+        name, topic = ended.subscription.name, ended.subscription.topic
+        _log.warning("the subscription %r of %s is %s; its messages are lost: %s", name, topic, how, kept)
 
 
 def _read(folders: QueueFolders) -> Subscription | None:
@@ -363,16 +369,3 @@ def _read(folders: QueueFolders) -> Subscription | None:
         except SelectorError as error:
             _log.warning("%s has a selector that is none (%s); it gets all messages", folders.base, error)
     return Subscription(folders, details, str(values.get("origin", "")), selector)
-
-
-def names_in(folder: str) -> list[str]:
-    """The names in a folder; none where it is not there."""
-    try:
-        return os.listdir(folder)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-
-
-def count(folder: str) -> int:
-    """How many messages lie in a folder; what is hidden is none."""
-    return sum(1 for name in names_in(folder) if not name.startswith("."))

@@ -14,9 +14,9 @@ from connector.errors import DestinationError, ProviderError, UnknownDestination
 from connector.messaging.destination import Destination
 from connector.providers.dropbox.claims import split_tag
 from connector.providers.dropbox.clients import origin_of
+from connector.providers.dropbox.files import names_in
 from connector.providers.dropbox.headers import HeaderStore
 from connector.providers.dropbox.layout import Layout, temporary_owner
-from connector.providers.dropbox.subscriptions import names_in
 
 
 class Temporaries:

@@ -163,11 +163,11 @@ class MemoryConnection:
 
     # -- subscriptions and destinations ------------------------------------------------------------
 
-    def unsubscribe(self, name: str, client_id: str = "") -> None:
+    def unsubscribe(self, name: str, client_id: str = "") -> SubscriptionInfo:
         """See :meth:`connector.messaging.provider.Connection.unsubscribe`."""
         with self.memory:
             self.client.check_open()
-            subscriptions.unsubscribe(self.memory, name, client_id)
+            return subscriptions.unsubscribe(self.memory, name, client_id)
 
     def subscriptions(self) -> list[SubscriptionInfo]:
         """See :meth:`connector.messaging.provider.Connection.subscriptions`."""
@@ -175,8 +175,7 @@ class MemoryConnection:
             return subscriptions.information(self.memory)
 
     def destinations(self) -> list[DestinationInfo]:
-        """See :meth:`connector.messaging.provider.Connection.destinations`; a topic counts what its
-        subscriptions have put aside."""
+        """See :meth:`connector.messaging.provider.Connection.destinations`."""
         with self.memory:
             everything = subscriptions.information(self.memory)
             found = [
@@ -192,11 +191,9 @@ class MemoryConnection:
             found += [
                 DestinationInfo(
                     destination,
-                    expired=sum(one.expired.count for one in members),
-                    error=sum(one.error.count for one in members),
                     subscriptions=tuple(one for one in everything if one.subscription.topic == destination),
                 )
-                for destination, members in self.memory.topics.items()
+                for destination in self.memory.topics
             ]
             temporary = self.memory.temporary
             found = [one for one in found if temporary.get(one.destination, self.client) is self.client]

@@ -29,13 +29,7 @@ def attach(memory: Memory, wanted: TopicSubscription, client: Client) -> Subscri
     todo = decide(wanted, existing if wanted.durable else None, None if wanted.durable else existing)
     if found is not None and todo is Attach.REPLACE:
         _refuse_unacknowledged(found)
-        if found.count:
-            _log.warning(
-                "the subscription %r of %s is made anew with other details: its %d waiting messages are lost",
-                found.details.name,
-                found.details.topic,
-                found.count,
-            )
+        _warn_of_loss(_info(found), "made anew with other details")
         remove(memory, found)
         found = None
     if found is None:
@@ -56,7 +50,7 @@ def leave(memory: Memory, subscription: Subscription, client: Client) -> None:
         remove(memory, subscription)
 
 
-def unsubscribe(memory: Memory, name: str, client_id: str) -> None:
+def unsubscribe(memory: Memory, name: str, client_id: str) -> SubscriptionInfo:
     """See :meth:`connector.messaging.provider.Connection.unsubscribe`."""
     found = _find(memory, client_id, name, durable=True)
     whose = f" of client {client_id!r}" if client_id else ""
@@ -68,7 +62,10 @@ def unsubscribe(memory: Memory, name: str, client_id: str) -> None:
             f"{_number(len(found.members), 'consumer')}; end that first"
         )
     _refuse_unacknowledged(found)
+    removed = _info(found)
+    _warn_of_loss(removed, "removed")
     remove(memory, found)
+    return removed
 
 
 def remove(memory: Memory, subscription: Subscription) -> None:
@@ -79,13 +76,20 @@ def remove(memory: Memory, subscription: Subscription) -> None:
 
 def information(memory: Memory) -> list[SubscriptionInfo]:
     """All subscriptions, by topic and name."""
-    found = [
-        SubscriptionInfo(one.details, len(one.members), one.count, len(one.delivered))
-        for topic in memory.topics.values()
-        for one in topic
-    ]
+    found = [_info(one) for topic in memory.topics.values() for one in topic]
     found.sort(key=lambda one: (one.subscription.topic, one.subscription.name, one.subscription.client_id))
     return found
+
+
+def _info(one: Subscription) -> SubscriptionInfo:
+    numbers = (one.count, len(one.delivered), one.expired.count, one.error.count)
+    return SubscriptionInfo(one.details, len(one.members), *numbers)
+
+
+def _warn_of_loss(ended: SubscriptionInfo, how: str) -> None:
+    if kept := ended.kept():
+        name, topic = ended.subscription.name, ended.subscription.topic
+        _log.warning("the subscription %r of %s is %s; its messages are lost: %s", name, topic, how, kept)
 
 
 def _find(memory: Memory, client_id: str, name: str, *, durable: bool) -> Subscription | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from connector.errors import SubscriptionError
-from connector.messaging.provider import Settlement, TopicSubscription
+from connector.messaging.provider import Settlement, SubscriptionInfo, TopicSubscription
 from connector.testing.provider_suite.base import PRICES, SuiteBase, needs
 from connector.testing.provider_suite.subscriptions import PASSING, SHARED, UNSHARED, Client
 from connector.testing.provider_suite.topics import RATES
@@ -134,9 +134,24 @@ class SubscriptionRules(SuiteBase):
         connection = client()
         connection.poller(wanted).close()
         self.send(connection, PRICES, "old")
-        connection.unsubscribe("own", "billing")
+        removed = connection.unsubscribe("own", "billing")
+        assert removed == SubscriptionInfo(wanted, consumers=0, waiting=1, in_progress=0)
         assert connection.subscriptions() == []
         assert connection.poller(wanted).take(1, 0) is None
+
+    def test_who_ends_a_subscription_is_warned_of_what_is_lost_and_only_then(
+        self, client: Client, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        connection = client()
+        connection.poller(UNSHARED).close()
+        connection.poller(replace(UNSHARED, selector="TRUE")).close()
+        connection.unsubscribe("own", "billing")
+        assert caplog.text == ""
+        connection.poller(UNSHARED).close()
+        self.send(connection, PRICES, "1", "2")
+        connection.unsubscribe("own", "billing")
+        assert "'own' of topic://prices" in caplog.text
+        assert "2 waiting" in caplog.text
 
     @pytest.mark.parametrize("wanted", [UNSHARED, SHARED], ids=["unshared", "shared"])
     def test_a_subscription_with_a_consumer_cannot_be_removed(

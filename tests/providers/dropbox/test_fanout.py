@@ -360,7 +360,15 @@ def test_a_message_delivered_too_often_goes_to_the_error_folder_of_its_subscript
     assert poller.take(1, 1) is None
     assert len(os.listdir(claim.home.error)) == 1
     assert received(connection, "b") == ["1"]
+    connection.send(PRICES, [Message(b"2", expiration=1)])
+    assert poller.take(1, 1) is None
     connection.close()
+    looking = limited.existing()
+    found = {
+        info.subscription.name: (info.waiting, info.expired, info.error) for info in looking.subscriptions()
+    }
+    assert found == {"a": (0, 1, 1), "b": (1, 0, 0), "c": (2, 0, 0)}
+    assert limited.connect().unsubscribe("a").kept() == "1 expired, 1 in error"
 
 
 def test_what_cannot_be_linked_is_an_error_of_the_provider_and_sent_to_nobody(

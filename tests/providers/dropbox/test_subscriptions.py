@@ -237,7 +237,7 @@ def test_making_it_anew_with_other_details_warns_of_what_is_lost(
     other.send(PRICES, [Message(b"1", type="t" * 400), Message(b"2")])
     with caplog.at_level(logging.WARNING, "connector.dropbox"):
         other.poller(durable(topic=RATES))
-    assert "made anew with other details; its 2 messages are lost" in caplog.text
+    assert "made anew with other details; its messages are lost: 2 waiting" in caplog.text
     assert [info.subscription for info in other.subscriptions()] == [durable(topic=RATES)]
     assert os.listdir(other.layout.headers) == []
 
