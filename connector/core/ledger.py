@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Final
@@ -133,6 +134,9 @@ class Ledger:
             try:
                 self._connection.settle(settlements, discards=discards)
             except ClaimLost:  # of a single one: nothing has happened, so the rest is still to do
-                self._connection.settle([], discards=discards)
+                if discards:
+                    # or this client was taken for dead, and whoever did that deals with all it had
+                    with contextlib.suppress(ClaimLost):
+                        self._connection.settle([], discards=discards)
         for delivery, _ in returned:
             self.forget(delivery)

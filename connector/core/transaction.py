@@ -62,7 +62,7 @@ class Transaction:
         try:
             self._ledger.acknowledge(self._ledger.open(), self._prepared, fenced=True)
         except ClaimLost as error:
-            self._undo(f"a message received is not this session's any more: {error}", error)
+            self._undo(f"what was received or sent is not this session's any more: {error}", error)
         except SettlementError:
             raise  # nothing has happened, and it may be possible in a moment
         except ProviderError:  # behind the commit point: it will be finished, so this one is over

@@ -204,6 +204,61 @@ def test_a_commit_of_what_somebody_has_taken_over_becomes_a_rollback(tmp_path: P
         assert len(bodies(connection, "orders")) == 2
 
 
+Late = tuple[MessagingConnection, Session, MessagingConnection]
+
+
+@pytest.fixture
+def late(tmp_path: Path) -> Iterator[Late]:
+    """A client whose transaction is open, the transaction, and a client that has taken it over meanwhile.
+
+    The second goes by a shorter lease than the first, so that it takes the first for dead although it lives.
+    """
+    slow = MessagingConnection(DropboxProvider(tmp_path, durable=False, lease=60.0))
+    send(slow, "1", "2")
+    session = slow.session(TRANSACTED)
+    assert [message.value for message in session.consumer("orders").messages(0)] == ["1", "2"]
+    session.send_many("bills", ["a", "b"])
+    time.sleep(0.25)
+    with MessagingConnection(DropboxProvider(tmp_path, durable=False, lease=0.2)) as other:
+        yield slow, session, other
+
+
+def test_a_commit_of_a_client_that_was_taken_for_dead_becomes_a_rollback(late: Late) -> None:
+    slow, session, other = late
+    with pytest.raises(TransactionRolledBack, match=r"taken for dead.*connect anew"):
+        session.commit()
+    slow.close()
+    assert bodies(other, "orders") == ["1", "2"]
+    assert bodies(other, "bills") == []
+
+
+def test_a_rollback_that_finds_its_client_taken_for_dead_has_nothing_left_to_do(late: Late) -> None:
+    slow, session, other = late
+    session.rollback()
+    slow.close()
+    assert bodies(other, "orders") == ["1", "2"]
+    assert bodies(other, "bills") == []
+
+
+def test_a_commit_too_late_to_send_is_rolled_back_also_for_a_client_taken_for_dead(late: Late) -> None:
+    slow, session, other = late
+    session.producer("bills", time_to_live=1).send("c")
+    time.sleep(0.01)
+    with pytest.raises(TransactionRolledBack, match="expired"):
+        session.commit()
+    slow.close()
+    assert bodies(other, "bills") == []
+
+
+def test_an_open_transaction_of_a_client_taken_for_dead_is_closed_without_an_error(
+    late: Late, tmp_path: Path
+) -> None:
+    slow, _, other = late
+    slow.close()
+    assert bodies(other, "orders") == ["1", "2"]
+    assert list((tmp_path / "bills/incoming/working").iterdir()) == []
+
+
 def test_a_commit_that_was_not_possible_yet_can_be_tried_again(tmp_path: Path) -> None:
     provider = DropboxProvider(tmp_path, durable=False)
     with MessagingConnection(provider) as connection:
