@@ -13,7 +13,7 @@ from connector import faults
 from connector.errors import ClaimLost, ProviderError, SettlementError
 from connector.providers.dropbox import files, headers
 from connector.providers.dropbox.clients import base36
-from connector.providers.dropbox.layout import Layout
+from connector.providers.dropbox.layout import SUBSCRIPTIONS, Layout
 from connector.providers.dropbox.lease import Pulse
 from connector.providers.dropbox.log import Move, format_record, parse_record, roll_forward
 
@@ -121,9 +121,11 @@ class Committer:
                 if synced:
                     files.sync_directory(os.path.dirname(target))
         except FileNotFoundError as error:
-            if not os.path.lexists(source):
-                raise _lost(move.source) from error
-            raise unwritable(error) from error
+            if os.path.lexists(source):
+                raise unwritable(error) from error
+            if move.kind == "sent" and f"/{SUBSCRIPTIONS}/" in move.source:
+                return  # it went with its subscription
+            raise _lost(move.source) from error
         except OSError as error:
             raise unwritable(error) from error
         faults.point("settle.finished")

@@ -11,6 +11,7 @@ distributed by the same kind of record, by whoever polls a subscription of the t
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import os
