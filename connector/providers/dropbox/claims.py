@@ -22,6 +22,8 @@ from connector.providers.dropbox.layout import VIEW_LETTERS, Layout, QueueFolder
 
 TAG: Final = "~@"
 ORIGIN: Final = "connector_origin_destination"
+ATTEMPTS: Final = "connector_attempts"
+_MAX_INT: Final = (1 << 31) - 1
 
 
 class Owner(NamedTuple):
@@ -172,6 +174,18 @@ def owned_name(name: str, owner: Owner, origin: Destination) -> str:
         name = codec.without_properties(name, (ORIGIN, codec.OWNER))
     pairs = "&".join((f"{codec.OWNER}S={owner}", codec.encode_property(ORIGIN, "string", str(origin))))
     return codec.add_properties(name, pairs)
+
+
+def counted_anew(name: str) -> str:
+    """The full name for ``error/``: its deliveries are ``connector_attempts``, and begin anew when it is back.
+
+    Else a message that an operator moves back would come here again at once (reference, 4.2).
+    """
+    message, _ = codec.decode(name, readable_only=True)
+    earlier = message.properties.get(ATTEMPTS)
+    attempts = message.delivery_count - 1 + (earlier if isinstance(earlier, int) and earlier > 0 else 0)
+    name = codec.without_properties(name, (codec.DELIVERY_COUNT, ATTEMPTS))
+    return codec.add_properties(name, codec.encode_property(ATTEMPTS, "int", min(attempts, _MAX_INT)))
 
 
 def in_progress_origin(name: str) -> tuple[Owner | None, Destination | None]:

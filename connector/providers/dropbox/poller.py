@@ -11,7 +11,7 @@ from connector import faults
 from connector.errors import MalformedData, ProviderError
 from connector.messaging.selector import Selector
 from connector.providers.dropbox import codec
-from connector.providers.dropbox.claims import TAG, DropboxClaim, Owner, owned_name
+from connector.providers.dropbox.claims import TAG, DropboxClaim, Owner, counted_anew, owned_name
 from connector.providers.dropbox.clients import base36
 from connector.providers.dropbox.files import rename_to_free_name
 from connector.providers.dropbox.headers import HeaderStore, key_of
@@ -82,7 +82,7 @@ class QueuePoller:
                     and (codec.DELIVERY_COUNT in name or codec.HEADER_KEY in name)
                     and self._delivered_too_often(name, self._limit)
                 ):
-                    self._remove_to(self._folders.error, name)
+                    self._put_in_error(name)
                     continue
             if self._selector is not None and not self._is_wanted(name, self._selector):
                 continue
@@ -226,7 +226,7 @@ class QueuePoller:
 
     def _expire(self, name: str) -> None:
         if self._keep:
-            self.expired += self._remove_to(self._folders.expired, name)
+            self.expired += self._remove_to(self._folders.expired, name, name)
             return
         try:
             os.unlink(self._target + name)
@@ -237,14 +237,22 @@ class QueuePoller:
         self._headers.remove(name)
         self.expired += 1
 
-    def _remove_to(self, folder: str, name: str) -> bool:
-        """Moves a message that is not for delivery; False where somebody else was faster."""
+    def _put_in_error(self, name: str) -> None:
+        moved = self._fit(counted_anew(self._headers.full(name)), codec.NAME_MAX)
+        is_moved = False
+        try:
+            is_moved = self._remove_to(self._folders.error, name, moved)
+        finally:
+            self._headers.remove(name if is_moved else moved)  # each has a sidecar of its own, if any
+
+    def _remove_to(self, folder: str, name: str, moved: str) -> bool:
+        """Moves a message that is not for delivery, renamed; False where somebody else was faster."""
         try:
             if not os.path.lexists(self._target + name):
                 return False
-            if not self._layout.make_parent(f"{folder}/{name}"):
+            if not self._layout.make_parent(f"{folder}/{moved}"):
                 return False
-            rename_to_free_name(self._target + name, f"{folder}/{name}", self._headers.fit)
+            rename_to_free_name(self._target + name, f"{folder}/{moved}", self._headers.fit)
         except FileNotFoundError:
             return False
         except OSError as error:

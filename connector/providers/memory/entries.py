@@ -17,6 +17,7 @@ from connector.messaging.message import Message, PropertyValue, natural_type
 
 OWN_PROPERTIES: Final = "connector_"
 """Begins the names of the properties that a copy does not inherit."""
+_ATTEMPTS: Final = "connector_attempts"
 
 _ENTRY_BYTES: Final = 800
 """What a reference without its texts takes, about; measured with CPython 3.11."""
@@ -211,6 +212,13 @@ def with_properties(
     for name, value in properties.items():
         changed.set_property(name, value, natural_type(value))
     return changed
+
+
+def counted_anew(headers: Message) -> Message:
+    """The headers of a message that is put aside: its deliveries are ``connector_attempts`` from now on."""
+    earlier = headers.properties.get(_ATTEMPTS)
+    attempts = headers.delivery_count - 1 + (earlier if isinstance(earlier, int) and earlier > 0 else 0)
+    return with_properties(headers, {_ATTEMPTS: attempts}, deliveries=0, inherit_own=True)
 
 
 def weigh(headers: Message) -> int:

@@ -11,7 +11,7 @@ from connector.messaging.selector import Selector
 from connector.providers.memory.channel import Channel, Inbox, Queue
 from connector.providers.memory.claims import MemoryClaim, claim
 from connector.providers.memory.clients import Client
-from connector.providers.memory.entries import Entry, Hold, Waiting
+from connector.providers.memory.entries import Entry, Hold, Waiting, counted_anew
 from connector.providers.memory.memory import Memory
 
 
@@ -112,7 +112,7 @@ class MemoryPoller:
 
     def _put_away(self, entry: Entry, *, expired: bool) -> None:
         memory = self._memory
-        kept = memory.another(entry, entry.headers)
+        kept = memory.another(entry, entry.headers if expired else counted_anew(entry.headers))
         kept.move(Transition.SEND)
         if isinstance(self.channel, Inbox):
             (self.channel.expired if expired else self.channel.error).enter(kept)

@@ -78,6 +78,30 @@ def test_what_is_recovered_from_error_is_sent_anew_also_where_nothing_is_kept(ro
     connection.close()
 
 
+@pytest.mark.parametrize(
+    "headers", [{}, {"type": "t" * 205}, {"type": "t" * 400}], ids=["short", "fits", "long"]
+)
+def test_what_is_moved_back_from_error_is_delivered_anew_and_its_attempts_are_counted_on(
+    root: Path, connection: DropboxConnection, headers: dict[str, Any]
+) -> None:
+    fail(connection, **headers)
+    for attempts in (1, 2):
+        (path,) = (root / "orders/incoming/error").iterdir()
+        assert "JMSXDeliveryCount" not in path.name
+        (seen,) = connection.browse(RECOVER)
+        assert (seen.delivery_count, seen.properties) == (1, {"connector_attempts": attempts})
+        assert len(os.listdir(connection.layout.headers)) == ("hdr" in path.name)
+        path.rename(root / "orders/incoming/target" / path.name)
+        poller = connection.poller(ORDERS)
+        claim = poller.take(1, 0)
+        assert claim is not None
+        assert claim.delivery_count == 0
+        assert connection.access().open().load(claim.reference, 10).type == headers.get("type")
+        connection.settle([Settlement(claim, give_back=True, delivery_count=1)])
+        assert poller.take(1, 1) is None
+    assert files(root) == {"error": 1}
+
+
 def test_acknowledging_what_is_rejected_puts_it_among_the_processed(
     root: Path, connection: DropboxConnection
 ) -> None:

@@ -234,7 +234,10 @@ def test_a_message_recovered_from_error_is_new_and_one_rejected_is_gone(text: Te
         [Settlement(take(poller, n), give_back=True, delivery_count=1) for n in range(2)],
     )
     assert poller.take(1, 2) is None
-    recover = connection.poller(parse_destination("orders~RECOVER-ERROR"))
+    in_error = parse_destination("orders~RECOVER-ERROR")
+    seen = [(message.delivery_count, message.properties) for message in connection.browse(in_error)]
+    assert seen == [(1, {"connector_attempts": 1})] * 2
+    recover = connection.poller(in_error)
     connection.settle([Settlement(take(recover, 3))])
     assert bodies(connection) == ["1"]
     reject = connection.poller(parse_destination("orders~REJECT-ERROR"))
