@@ -76,12 +76,13 @@ class Lint:
             return
         if provider.root.exists() and not provider.root.is_dir():
             self.places.add(("provider", "root"), f"{provider.root} is not a directory", "a directory")
-        for key in ("incoming_directory", "outgoing_directory"):
-            name = getattr(provider, key)
-            if name is not None and ("/" in name or name.startswith(".") or name == "dropboxmq"):
-                self.places.add(
-                    ("provider", key), shown(name), "the name of a directory, without / and first dot"
-                )
+        incoming, outgoing = provider.incoming_directory, provider.outgoing_directory
+        if outgoing is not None and (incoming == "") != (outgoing == ""):
+            self.places.add(
+                ("provider", "outgoing_directory"),
+                f"{shown(outgoing)} with the incoming_directory {shown(incoming)}",
+                "two names, or '' for both",
+            )
 
     def _window(self, connector: Connector) -> None:
         start, end = connector.poll_start_time, connector.poll_end_time

@@ -6,7 +6,18 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from connector.config.kinds import Boolean, Kind, PathName, Size, choice, duration, integer, text_kind
+from connector.config.kinds import (
+    Boolean,
+    Kind,
+    PathName,
+    Size,
+    as_found,
+    choice,
+    duration,
+    integer,
+    leaf,
+    refuse,
+)
 from connector.config.section import Section
 
 TYPES: Final = ("dropbox", "memory")
@@ -19,6 +30,16 @@ def _type(own: str) -> Kind:
     return Kind(choice(*TYPES).read, str, schema, own)
 
 
+def _read_level(value: object) -> str:
+    """A level of directories, without / and first dot; the empty name is none."""
+    expected = "the name of a directory, without / and first dot, or '' for none"
+    name = leaf(value, expected)
+    if name and (not name.strip() or "/" in name or name.startswith(".") or name == "dropboxmq"):
+        raise refuse(as_found(name), expected)
+    return str(name)
+
+
+_Level = Annotated[str, Kind(_read_level, str, {"type": ["string", "number", "boolean"]}, "name | ''")]
 _Redeliveries = Annotated[int | None, integer(0, "deliveries", none="none")]
 
 
@@ -38,14 +59,15 @@ class Dropbox(Provider):
         description="Directory that every adapter and every Spark worker sees under this path; made by "
         "`run` and `send` when missing."
     )
-    incoming_directory: Annotated[str, text_kind("name")] = Field(
+    incoming_directory: _Level = Field(
         default="incoming",
-        description="Name of the directory between a queue and its `working`, `target` ...",
+        description="Name of the directory between a queue and its `working`, `target` ...; `''` where there "
+        "is none.",
     )
-    outgoing_directory: Annotated[str, text_kind("name")] | None = Field(
+    outgoing_directory: _Level | None = Field(
         default=None,
         description="The same for what is sent, where a partner who exchanges messages through this root has "
-        "the two the other way round; default: as `incoming_directory`.",
+        "the two the other way round; both are empty or neither. Default: as `incoming_directory`.",
     )
     durability: Annotated[Literal["none", "batch"], choice("none", "batch")] = Field(
         default="batch",

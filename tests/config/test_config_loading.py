@@ -84,6 +84,14 @@ def test_a_value_is_read_by_the_type_of_its_key(
     assert getattr(deployment.load().connector, attribute) == value
 
 
+@pytest.mark.parametrize("outgoing", ["", "\n  outgoing_directory: ''"])
+def test_an_empty_directory_name_is_no_directory(deployment: Deployment, outgoing: str) -> None:
+    deployment.replace(A, "root: ./data", f"root: ./data\n  incoming_directory: ''{outgoing}")
+    provider = deployment.load().provider
+    assert isinstance(provider, Dropbox)
+    assert (provider.incoming_directory, provider.outgoing_directory or "") == ("", "")
+
+
 def test_times_of_day_need_no_quotes(deployment: Deployment) -> None:
     deployment.replace(A, Q, "PollStartTime: 22:00\n  PollEndTime: 6:30")
     connector = deployment.load().connector

@@ -97,6 +97,10 @@ CASES = [
     case("memory", A, "type: dropbox\n  root: ./data", "type: §memory", "provider.type", "memory", "tests without Spark"),
     case("key of another provider", A, "root: ./data", "root: ./data\n  §max_bytes: 1MiB", "provider.max_bytes", "unknown key"),
     case("outgoing directory", A, "root: ./data", "root: ./data\n  outgoing_directory: §a/b", "provider.outgoing_directory", "name of a directory"),
+    case("incoming directory", A, "root: ./data", "root: ./data\n  incoming_directory: §.in", "provider.incoming_directory", "'.in'", "name of a directory"),
+    case("blank incoming directory", A, "root: ./data", "root: ./data\n  incoming_directory: §' '", "provider.incoming_directory", "' '", "name of a directory"),
+    case("incoming directory alone", A, "root: ./data", "root: ./data\n  incoming_directory: ''\n  outgoing_directory: §out", "provider.outgoing_directory", "'out' with the incoming_directory ''", "'' for both"),
+    case("outgoing directory empty", A, "root: ./data", "root: ./data\n  outgoing_directory: §''", "provider.outgoing_directory", "'' with the incoming_directory 'incoming'", "two names"),
     case("lease", A, "root: ./data", "root: ./data\n  lease: §0s", "provider.lease", "above 0"),
     # inputs
     case("selector", A, "- queue://orders", "- {destination: orders, selector: §[a]}", "connector.InputDestination[0].selector", "a list", "message selector"),

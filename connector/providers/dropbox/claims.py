@@ -177,7 +177,7 @@ def owned_name(name: str, owner: Owner, origin: Destination) -> str:
 
 
 def counted_anew(name: str) -> str:
-    """The full name for ``error/``: its deliveries are ``connector_attempts``, and begin anew when it is back.
+    """The full name in ``error/``: its deliveries are ``connector_attempts``, and begin anew when it is back.
 
     Else a message that an operator moves back would come here again at once (reference, 4.2).
     """

@@ -53,12 +53,15 @@ class DropboxProvider:
         root: the shared directory; made when missing.
         incoming: name of the level between a queue and its folders; empty = none.
         outgoing: the same for what is sent, for an exchange with a partner who has it the other way round;
-            None = as ``incoming``.
+            empty where ``incoming`` is, and only there; None = as ``incoming``.
         durable: sync what is sent before it is visible, and commit records.
         keep_processed: seconds that ``processed/`` and ``expired/`` keep a file; None = for ever.
         redelivery_limit: deliveries of one message by anybody, then its queue's ``error/``; None = no limit.
         lease: seconds after which a client that holds its lock but does not run counts as dead, for file
             systems whose locks cannot be trusted; None = the locks say it all. Adapters are excepted.
+
+    Raises:
+        ValueError: one of ``incoming`` and ``outgoing`` is empty, the other is not.
     """
 
     capabilities = Capabilities(
@@ -76,6 +79,8 @@ class DropboxProvider:
         redelivery_limit: int | None = None,
         lease: float | None = None,
     ) -> None:
+        if outgoing is not None and (incoming == "") != (outgoing == ""):
+            raise ValueError(f"incoming {incoming!r} and outgoing {outgoing!r}: both are empty, or neither")
         self.layout = Layout(root, incoming, outgoing)
         self.durable = durable
         self.keep_processed = keep_processed

@@ -322,6 +322,14 @@ def test_with_names_for_in_and_out_a_partner_has_it_the_other_way_round(root: Pa
     there.close()
 
 
+@pytest.mark.parametrize(("incoming", "outgoing"), [("", "out"), ("in", "")])
+def test_both_names_for_in_and_out_are_empty_or_neither(root: Path, incoming: str, outgoing: str) -> None:
+    with pytest.raises(ValueError, match="both are empty, or neither"):
+        DropboxProvider(root, incoming=incoming, outgoing=outgoing)
+    DropboxProvider(root, incoming="", outgoing="").connect().send(ORDERS, [Message(b"1")])
+    assert len(list((root / "orders/target").iterdir())) == 1
+
+
 # -- one message, one rename ---------------------------------------------------------------------------
 
 
