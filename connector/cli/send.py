@@ -20,6 +20,7 @@ from connector.cli.common import (
 )
 from connector.config.loading import load
 from connector.messaging.message import PROPERTY_TYPES, Message, parse_property
+from connector.messaging.selectors.identifiers import check_property_name
 from connector.parts import make_provider
 
 _BATCH = 500
@@ -112,9 +113,8 @@ def _add_property(message: Message, text: str) -> None:
     kind = kind or "string"
     if kind not in PROPERTY_TYPES:
         raise BadArgument(f"--property {text!r}: {kind!r} is no type; there are {', '.join(PROPERTY_TYPES)}")
-    if name.startswith("JMS_dropboxmq_"):
-        raise BadArgument(f"--property {text!r}: names that begin with JMS_dropboxmq_ are reserved")
     try:
+        check_property_name(name)
         message.set_property(name, parse_property(kind, value), kind)
     except ValueError as error:
         raise BadArgument(f"--property {text!r}: {error}") from None

@@ -12,6 +12,7 @@ from connector.messaging.bodies import Value, encode_body
 from connector.messaging.client import Body
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message, PropertyValue
+from connector.messaging.selectors.identifiers import check_property_name, is_providers_own
 
 _HIGHEST_PRIORITY: Final = 9
 
@@ -73,6 +74,7 @@ class SessionProducer:
         if reply_to is not None:
             message.reply_to = str(as_destination(reply_to))
         for name, value in (properties or {}).items():
+            check_property_name(name)
             message.set_property(name, value)
         return self._session.dispatch(self._where(destination), [message])[0]
 
@@ -129,7 +131,20 @@ class SessionProducer:
 
 
 def _copy(message: Message) -> Message:
-    """A message of its own, as if it had never been sent or delivered."""
+    """A message of its own, as if it had never been sent or delivered.
+
+    Whoever sends on what came out of a store, which has an id, answers for none of its names: foreign
+    programs may have given them. What its provider had set is left out.
+
+    Raises:
+        ValueError: a property that the program has set cannot have its name.
+    """
+    names = list(message.properties)
+    if message.message_id is None:
+        for name in names:
+            check_property_name(name)
+    else:
+        names = [name for name in names if not is_providers_own(name)]
     return Message(
         body=message.body,
         message_class=message.message_class,
@@ -139,8 +154,8 @@ def _copy(message: Message) -> Message:
         delivery_mode=message.delivery_mode,
         priority=message.priority,
         expiration=message.expiration,
-        properties=dict(message.properties),
-        property_types=dict(message.property_types),
+        properties={name: message.properties[name] for name in names},
+        property_types={name: message.property_types[name] for name in names},
     )
 
 

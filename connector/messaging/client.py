@@ -169,6 +169,8 @@ class Producer(Protocol):
                 else is said here or by the producer. It is not changed.
             destination: where the producer has none.
             type, correlation_id, reply_to, properties: headers; properties are added to a message's own.
+                The name of a property is an identifier of the selectors and none of the provider's
+                (JMS 2.0, 3.5.1). A message that was received is sent on with whatever names it has.
             delivery_mode, priority, time_to_live: as of the producer, for this message.
 
         Raises:
@@ -176,7 +178,7 @@ class Producer(Protocol):
             DestinationError: there is no destination, or one too many, or its name is wrong.
             ProviderError: nothing was sent.
             SessionStateError: the session or the producer is closed.
-            TypeError, ValueError: the body or a property is nothing that a message can carry.
+            TypeError, ValueError: the body, a property or its name is nothing that a message can carry.
         """
 
     def send_many(self, bodies: Iterable[Body], *, destination: Destination | str | None = None) -> list[str]:

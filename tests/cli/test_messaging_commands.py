@@ -371,6 +371,8 @@ def test_a_look_makes_nothing(call: Call, deployment: Path) -> None:
         (["subscribe", "topic://prices", *SHARED, "--selector", "JMSDestination = 'x'"], ["JMSDestination"]),
         (["unsubscribe"], ["--subscription"]),
         (["send", "orders~EXPIRED", "--body", "adapter.yaml"], ["queue://orders"]),
+        (["send", "orders", "--body", "adapter.yaml", "--property", "a b=1"], ["--property", "'a b'", "' '"]),
+        (["send", "orders", "--body", "adapter.yaml", "--property", "JMSXDeliveryCount:int=7"], ["counts"]),
     ],
 )
 def test_a_wrong_call_has_status_2_and_says_what_to_do(

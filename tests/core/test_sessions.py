@@ -82,6 +82,35 @@ def test_a_message_is_sent_as_it_is_and_not_changed(connection: MessagingConnect
     assert (message.message_id, message.properties) == (None, {"region": "EU"})
 
 
+@pytest.mark.parametrize("name", ["a b", "null", "JMSXDeliveryCount", "JMS_dropboxmq_hdr", "JMSPriority", ""])
+def test_a_property_that_no_selector_can_ask_for_or_that_is_the_providers_own_is_refused(
+    connection: MessagingConnection, name: str
+) -> None:
+    session = connection.session()
+    with pytest.raises(ValueError, match="property"):
+        session.producer("orders").send("1", properties={name: 1})
+    made = Message(b"2", delivery_mode=NON_PERSISTENT, properties={name: 1}, property_types={name: "int"})
+    with pytest.raises(ValueError, match="property"):
+        session.send_many("orders", ["1", made])
+    assert session.consumer("orders").receive_nowait() is None
+
+
+def test_what_a_foreign_program_sent_is_sent_on_whatever_its_properties_are_called(
+    tmp_path: Path,
+) -> None:
+    with MessagingConnection(DropboxProvider(tmp_path, durable=False)) as connection:
+        session = connection.session()
+        orders = session.consumer("orders")
+        name = "4.1795271935272145-x1.T.....a%20bI=1&JMSXDeliveryCountI=3&JMSXDeliveryCountS=x&nullI=2"
+        (tmp_path / "orders/incoming/target" / name).write_text("foreign")
+        message = orders.receive(5)
+        assert message is not None
+        session.producer("bills").send(message, properties={"more": 1})
+        arrived = received(connection, "bills")
+        assert arrived.properties == {"a b": 1, "null": 2, "more": 1}
+        assert (arrived.value, arrived.delivery_count) == ("foreign", 1)
+
+
 def test_a_message_passed_on_counts_its_deliveries_anew(connection: MessagingConnection) -> None:
     connection.session().send("orders", "1")
     with connection.session(CLIENT) as session:

@@ -10,8 +10,8 @@ import pytest
 from connector.errors import SelectorError
 from connector.messaging.message import Message
 from connector.messaging.selector import compile_selector
-from connector.messaging.selectors.identifiers import HEADERS
-from connector.messaging.selectors.syntax import KEYWORDS, MAX_NESTING
+from connector.messaging.selectors.identifiers import HEADERS, KEYWORDS
+from connector.messaging.selectors.syntax import MAX_NESTING
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/selectors.md").read_text("utf-8")
 

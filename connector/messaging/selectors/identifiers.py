@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 from connector.messaging.selectors.nodes import Kind
@@ -18,6 +19,14 @@ HEADERS: Final[Mapping[str, tuple[str, Kind]]] = {
     "JMSXDeliveryCount": ("message.delivery_count", Kind.NUMBER),
 }
 """What is no property of :class:`~connector.messaging.message.Message`: how to get it, what it is."""
+
+KEYWORDS: Final = frozenset(
+    {"AND", "BETWEEN", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE"}
+)
+"""What is no identifier, in whatever case it is written."""
+
+DELIVERY_COUNT: Final = "JMSXDeliveryCount"
+PROVIDERS_OWN: Final = "JMS_"
 
 _START = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Nl", "Sc", "Pc"})
 _PART = _START | {"Nd", "Mn", "Mc", "Cf"}
@@ -44,3 +53,34 @@ def kind_of(name: str) -> Kind:
         usable = ", ".join(header for header in HEADERS if not header.startswith("JMSX"))
         raise ValueError(f"one of the headers that a selector sees ({usable}), or a property")
     return Kind.ANY
+
+
+def is_providers_own(name: str) -> bool:
+    """Whether a property is set by providers only (JMS 2.0, 3.5.9 and 3.5.10)."""
+    return name == DELIVERY_COUNT or name.startswith(PROVIDERS_OWN)
+
+
+@lru_cache(maxsize=4096)
+def check_property_name(name: str) -> None:
+    """Whether a program may send a property of this name: a selector can ask for it (JMS 2.0, 3.5.1).
+
+    Raises:
+        ValueError: it may not; the text says why.
+    """
+    if not name:
+        raise ValueError("a property needs a name")
+    wrong = wrong_character(name)
+    if wrong is not None:
+        allowed = "letters, digits, '_' and '$'" if wrong else "a letter, '_' or '$' at the beginning"
+        why = f"it has {name[wrong]!r}, expected {allowed}"
+    elif name.isascii() and name.upper() in KEYWORDS:
+        why = "it is a word of the selectors"
+    elif name == DELIVERY_COUNT:
+        why = "the provider counts deliveries itself"
+    elif name.startswith(PROVIDERS_OWN):
+        why = f"names that begin with {PROVIDERS_OWN} are the provider's own"
+    elif name.startswith("JMS") and not name.startswith("JMSX"):
+        why = "names that begin with JMS are headers, and those are set by their own arguments"
+    else:
+        return
+    raise ValueError(f"no property can be called {name!r}: {why}")

@@ -11,7 +11,7 @@ from lark.lark import PostLex
 
 from connector.errors import SelectorError
 from connector.messaging.selectors import logic
-from connector.messaging.selectors.identifiers import kind_of, wrong_character
+from connector.messaging.selectors.identifiers import KEYWORDS, kind_of, wrong_character
 from connector.messaging.selectors.like import like_pattern
 from connector.messaging.selectors.literals import parse_number, parse_string
 from connector.messaging.selectors.nodes import (
@@ -33,10 +33,6 @@ from connector.messaging.selectors.nodes import (
 
 MAX_NESTING: Final = 64
 """Parentheses, NOTs and signs around a value; guards the stack of whoever walks the tree."""
-
-KEYWORDS: Final = frozenset(
-    {"AND", "BETWEEN", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE"}
-)
 
 # Values and conditions share their rules; the builder tells them apart, with better words than a parser's.
 # NAME and NUMBER take in all that might be meant as one, so that a mistake in it is called by its name.
