@@ -147,7 +147,10 @@ class EventCycles:
         return report
 
     def drain(self, after_cycle: Callable[[CycleReport], None] | None = None) -> CycleReport:
-        """Cycles until the inputs are empty. Claims and sends the next batch while the job of one runs.
+        """Cycles until the inputs are empty.
+
+        While the job of one batch runs, that of the next is sent, to begin the moment the first one ends,
+        and the batch after it is claimed, to be sent then.
 
         Ends early when a cycle does not SUCCEED, or claims something and settles nothing; copies of what
         a neighbour is publishing are waited for, half a minute long.
@@ -160,19 +163,23 @@ class EventCycles:
         settled_at = time.monotonic()
         rolled_back = 0
         running = self._begin()
-        waiting = self._look_ahead(running)
+        waiting = self._send_ahead(self._claim_after(running), running)
+        following = self._claim_after(waiting, running)
         while running.batch.claims:
             batch, result = running.batch, running.result()
             stop = self._must_stop(batch, result) or self.stopping
             self._note_published(batch, result)
             if stop:
                 self._call_off(waiting, batch, result)
-                following = _Job(Batch(self._cycle))
+                self._call_off(following, waiting.batch, Result())
             else:
                 self._admit(waiting, changed=self._after(batch, result, waiting.batch))
-                # What was rolled back comes first, so nothing behind it is claimed before it is back.
-                ahead = not any(one.kind == _ROLLED_BACK for one in result.outcomes.values())
-                following = self._look_ahead(waiting, batch) if ahead else _Job(Batch(self._cycle))
+                if any(one.kind == _ROLLED_BACK for one in result.outcomes.values()):
+                    # It comes first, so what is behind it goes back, and is claimed when it is back itself.
+                    self._call_off(following, waiting.batch, Result())
+                    following = self._give_back(following)
+                else:
+                    self._send_ahead(following, waiting)
             try:
                 report = self._settle(batch, result)
             except ProviderError:
@@ -200,7 +207,8 @@ class EventCycles:
                 running, waiting = waiting, following
             else:  # what was given back meanwhile, or has just come
                 running = self._begin()
-                waiting = self._look_ahead(running)
+                waiting = self._send_ahead(self._claim_after(running), running)
+            following = self._claim_after(waiting, running)
         self._release()
         return _report(running.batch, 0)
 
@@ -209,16 +217,18 @@ class EventCycles:
         batch = Batch(self._cycle) if self.stopping else self._claim(())
         return _Job(batch, self._start(batch) if batch.claims else None)
 
-    def _look_ahead(self, before: _Job, unsettled: Batch | None = None) -> _Job:
-        """Claims the batch after ``before``, and sends its job ahead where jobs may overlap.
+    def _claim_after(self, before: _Job, *unsettled: _Job) -> _Job:
+        """Claims the batch after ``before``, while that and others are not settled; nothing is sent."""
+        if self.stopping or not before.batch.claims:
+            return _Job(Batch(self._cycle))
+        return _Job(self._claim([key for job in (before, *unsettled) for key in job.batch.held_keys()]))
+
+    def _send_ahead(self, job: _Job, before: _Job) -> _Job:
+        """Sends a job while the one before it runs, where jobs may overlap; returns it.
 
         It is not sent until all tasks of the job before it have their cores: those that wait at its
         gate would keep them off.
         """
-        if self.stopping or not before.batch.claims:
-            return _Job(Batch(self._cycle))
-        held = before.batch.held_keys()
-        job = _Job(self._claim([*held, *unsettled.held_keys()] if unsettled is not None else held))
         gate = self._job.gate(job.batch.cycle) if job.batch.claims else None
         if gate is not None:
             while not (before.done or self._job.has_begun(before.batch.cycle)):
@@ -249,6 +259,12 @@ class EventCycles:
         """Gives a batch back whose job has not begun; one that has is finished."""
         if self._refuse(job):
             self._after(before, result, job.batch, give_back=True)
+
+    def _give_back(self, job: _Job) -> _Job:
+        """Settles a batch that was called off; returns an empty one in its place."""
+        if job.batch.claims:
+            self._settle(job.batch, Result())
+        return _Job(Batch(self._cycle))
 
     def _wind_up(self, waiting: _Job, following: _Job, report: CycleReport) -> None:
         """The end of a drain that ends early: what runs is finished, the batch after it goes back."""
