@@ -292,6 +292,7 @@ class Connection(Protocol):
 
         Raises:
             DestinationError: it is none, or somebody else's.
+            SubscriptionError: it has a consumer, of this connection or another of its origin.
         """
 
     def wait(self, seconds: float) -> None:

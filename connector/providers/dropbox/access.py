@@ -18,6 +18,7 @@ from connector.providers.dropbox import codec, files
 from connector.providers.dropbox.claims import ORIGIN, TAG, in_progress_origin
 from connector.providers.dropbox.headers import HeaderStore
 from connector.providers.dropbox.layout import Layout
+from connector.providers.dropbox.temporary import check_alive
 
 PREPARED: Final = "prepared"
 
@@ -102,6 +103,8 @@ class DropboxAccess:
         identity = hashlib.blake2b(key.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
         message.message_id = f"ID:{self._micros:016d}-{self._client_id}-{identity}"
         folders = self._layout.outbox(destination)
+        if folders.whole:
+            check_alive(self._layout, destination)
         working = f"{identity}{self._tag}"
         try:
             name = self._headers.fit(codec.encode(message))

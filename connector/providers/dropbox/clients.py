@@ -242,6 +242,21 @@ def read_info(descriptor: int) -> ClientInfo:
         return ClientInfo()
 
 
+def holds_lock(directory: str, client_id: str) -> bool:
+    """Whether a client has a mark and its process lives, as far as the lock says."""
+    try:
+        descriptor = os.open(os.path.join(directory, client_id), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def origin_of(directory: str, client_id: str) -> str:
     """The origin of a living client; empty where there is none."""
     try:

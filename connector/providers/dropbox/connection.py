@@ -52,16 +52,13 @@ class DropboxProvider:
     Args:
         root: the shared directory; made when missing.
         incoming: name of the level between a queue and its folders; empty = none.
-        outgoing: the same for what is sent, for an exchange with a partner who has it the other way round;
-            empty where ``incoming`` is, and only there; None = as ``incoming``.
+        outgoing: the same for what is sent, for an exchange with a partner who has it the other way round,
+            and empty (ValueError) only where ``incoming`` is too; None = as ``incoming``.
         durable: sync what is sent before it is visible, and commit records.
         keep_processed: seconds that ``processed/`` and ``expired/`` keep a file; None = for ever.
         redelivery_limit: deliveries of one message by anybody, then its queue's ``error/``; None = no limit.
         lease: seconds after which a client that holds its lock but does not run counts as dead, for file
             systems whose locks cannot be trusted; None = the locks say it all. Adapters are excepted.
-
-    Raises:
-        ValueError: one of ``incoming`` and ``outgoing`` is empty, the other is not.
     """
 
     capabilities = Capabilities(
@@ -168,7 +165,7 @@ class DropboxConnection:
             layout, self._headers, self.client_id, self._committer, self._distributor, durable=durable
         )
         self._browser = Browser(layout, self._headers, self._store, self.client_id)
-        self._temporaries = Temporaries(layout, self._headers, self.client_id, self._info.origin)
+        self._temporaries = Temporaries(layout, self._headers, self.client_id, self._info, self._is_alive)
         self._held: Mark | None = None
         self._pollers = Pollers(
             layout,

@@ -13,12 +13,16 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from typing import Final
 
 from connector.errors import ProviderError
 from connector.providers.dropbox.clients import ClientInfo, read_info
 
 IsAlive = Callable[[str], bool]
 """Whether a client lives, by its id."""
+
+CONSUMERS: Final = "consumers"
+"""The directory of the marks of its consumers, in a subscription or a temporary queue."""
 
 
 @contextlib.contextmanager

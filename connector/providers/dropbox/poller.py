@@ -18,6 +18,7 @@ from connector.providers.dropbox.headers import HeaderStore, key_of
 from connector.providers.dropbox.layout import Layout, QueueFolders
 from connector.providers.dropbox.lease import Pulse
 from connector.providers.dropbox.listing import Listing
+from connector.providers.dropbox.marks import Mark
 
 
 class QueuePoller:
@@ -32,6 +33,7 @@ class QueuePoller:
         keep: whether expired messages go to ``expired/``; else they are removed.
         selector: of the messages that are taken.
         pulse: of a client with a lease.
+        mark: of this consumer, where what is taken from keeps marks; it goes with the poller.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class QueuePoller:
         keep: bool,
         selector: Selector | None = None,
         pulse: Pulse | None = None,
+        mark: Mark | None = None,
     ) -> None:
         self._layout = layout
         self._headers = headers
@@ -56,6 +59,7 @@ class QueuePoller:
         self._in_progress = in_progress
         self._selector = selector
         self._pulse = pulse
+        self._mark = mark
         self.destination = folders.destination
         self._is_view = folders.destination.view != ""
         self._listing = Listing(folders.target)
@@ -95,11 +99,15 @@ class QueuePoller:
         """See :meth:`connector.messaging.provider.Poller.close`."""
         if not self._closed:
             self._closed = True
+            if self._mark is not None:
+                self._mark.close()
             self.on_close()
 
     def abandon(self) -> None:
         """Ends it as the death of its process would."""
         self._closed = True
+        if self._mark is not None:
+            self._mark.abandon()
 
     def has_news(self) -> bool:
         """Whether :meth:`take` may find more than it did last time."""

@@ -96,16 +96,18 @@ class Pollers:
             raise CapabilityError(f"{source} is no input with an in-progress destination")
         self._temporaries.check_consumer(source)
         self._layout.ensure(source.base)
+        moved_to = self._layout.ensure(in_progress) if in_progress else None
         return QueuePoller(
             self._layout,
             self._headers,
             self._client_id,
             self._layout.queue(source),
-            self._layout.ensure(in_progress) if in_progress else None,
+            moved_to,
             limit=self._limit,
             keep=self._keep,
             selector=selector,
             pulse=self._pulse,
+            mark=self._temporaries.attach(source),
         )
 
     def _of_subscription(self, wanted: TopicSubscription) -> SubscriptionPoller:

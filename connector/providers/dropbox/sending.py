@@ -17,6 +17,7 @@ from connector.providers.dropbox.distribution import Distributor, FanOut
 from connector.providers.dropbox.headers import HeaderStore
 from connector.providers.dropbox.layout import Layout, QueueFolders
 from connector.providers.dropbox.log import Move
+from connector.providers.dropbox.temporary import check_alive
 
 
 class Sender:
@@ -52,6 +53,8 @@ class Sender:
     def send(self, destination: Destination, messages: Iterable[Message]) -> list[str]:
         """See :meth:`connector.messaging.provider.Connection.send`."""
         folders = self._layout.outbox(destination)
+        if folders.whole:
+            check_alive(self._layout, destination)
         is_wanted = destination.is_queue or self._has_subscriptions(folders)
         ids: list[str] = []
         names: list[str] = []

@@ -32,12 +32,11 @@ from connector.providers.dropbox.clients import ClientInfo
 from connector.providers.dropbox.codec import NAME_MAX, decode_field, encode_field
 from connector.providers.dropbox.headers import HeaderStore
 from connector.providers.dropbox.layout import FOLDERS, Layout, QueueFolders
-from connector.providers.dropbox.marks import IsAlive, Mark, exclusive, living
+from connector.providers.dropbox.marks import CONSUMERS, IsAlive, Mark, exclusive, living
 
 _log = logging.getLogger("connector.dropbox")
 
 DETAILS: Final = "subscription.json"
-CONSUMERS: Final = "consumers"
 _NON_DURABLE: Final = ".non-durable"
 _NO_LOCAL: Final = ".no-local"
 _DELETED: Final = ".deleted-"

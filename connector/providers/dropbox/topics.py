@@ -48,7 +48,7 @@ class SubscriptionPoller(QueuePoller):
             layout, headers, client_id, subscription.folders, limit=limit, keep=keep, pulse=pulse
         )
         self._subscription = subscription
-        self._mark = mark
+        self._subscribed = mark  # not the mark of a queue, which goes without the lock that detach takes
         self._store = store
         self._distributor = distributor
         self._committer = committer
@@ -70,9 +70,9 @@ class SubscriptionPoller(QueuePoller):
         """See :meth:`connector.messaging.provider.Poller.close`."""
         if not self._closed:
             super().close()
-            self._store.detach(self._subscription, self._mark)
+            self._store.detach(self._subscription, self._subscribed)
 
     def abandon(self) -> None:
         """Ends it as the death of its process would."""
         super().abandon()
-        self._mark.abandon()
+        self._subscribed.abandon()

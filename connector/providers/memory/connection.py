@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from connector.core.state import MessageState, Transition
-from connector.errors import CapabilityError, DestinationError, UnknownDestination
+from connector.errors import CapabilityError, DestinationError, SubscriptionError, UnknownDestination
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.messaging.provider import (
@@ -218,7 +218,18 @@ class MemoryConnection:
         with self.memory:
             if self.memory.temporary.get(destination) is not self.client:
                 raise DestinationError(f"{destination} is no temporary destination of this connection")
+            if consumers := self._consumers(destination):
+                raise SubscriptionError(
+                    f"{destination} has {consumers} consumer{'s' * (consumers != 1)} in this process; close "
+                    "that first"
+                )
             self._end_temporary(destination)
+
+    def _consumers(self, destination: Destination) -> int:
+        queue = self.memory.queues.get(destination)
+        if queue is None:
+            return sum(len(one.members) for one in self.memory.topics[destination])
+        return sum(len(part.consumers) for part in (queue, queue.expired, queue.error))
 
     def _end_temporary(self, destination: Destination) -> None:
         memory = self.memory

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connector.errors import CapabilityError, DestinationError, UnknownDestination
+from connector.errors import CapabilityError, DestinationError, SubscriptionError, UnknownDestination
 from connector.messaging.destination import parse_destination
 from connector.messaging.provider import Capabilities, Connection, TopicSubscription
 from connector.testing.provider_suite.base import ORDERS, Connect, SuiteBase, needs
@@ -82,6 +82,40 @@ class Temporary(SuiteBase):
                 connection.delete_temporary(destination)
         self.send(other, queue, "1")
         assert self.rest_soon(own, own.poller(queue), 1) == ["1"]
+
+    @pytest.mark.parametrize("kind", ["queue", "topic"])
+    def test_a_temporary_destination_with_a_consumer_is_not_ended(self, connect: Connect, kind: str) -> None:
+        """That of any connection which may consume it; afterwards all is as it was (JMS 2.0, TemporaryQueue.delete)."""
+        if kind == "topic" and not self.able.topics:
+            pytest.skip("the provider has no topics, and says so")
+        own, same, other = connect(origin="o"), connect(origin="o"), connect()
+        destination = own.temporary(kind)
+        for consuming in (own, same):
+            source = destination if destination.is_queue else TopicSubscription(destination)
+            poller = consuming.poller(source)
+            with pytest.raises(SubscriptionError, match=f"{destination.name} has .*consumer"):
+                own.delete_temporary(destination)
+            self.send(other, destination, "1")
+            assert self.rest_soon(consuming, poller, 1) == ["1"]
+            poller.close()
+        same.poller(source)
+        same.abandon()
+        own.delete_temporary(destination)
+        with pytest.raises(UnknownDestination, match=destination.name):
+            self.send(other, destination, "late")
+
+    @needs("virtual_destinations")
+    def test_nobody_else_consumes_a_part_of_a_temporary_queue(self, connect: Connect) -> None:
+        own, other = connect(), connect()
+        queue = own.temporary("queue")
+        part = parse_destination(f"{queue}~EXPIRED")
+        with pytest.raises(DestinationError, match=queue.name):
+            other.poller(part)
+        poller = own.poller(part)
+        with pytest.raises(SubscriptionError, match=queue.name):
+            own.delete_temporary(queue)
+        poller.close()
+        own.delete_temporary(queue)
 
     def test_the_temporary_destinations_of_the_dead_end(self, connect: Connect) -> None:
         own, other = connect(""), connect("")

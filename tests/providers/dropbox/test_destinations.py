@@ -196,8 +196,15 @@ def test_temporary_destinations_of_a_dead_owner_are_removed_with_it(
 ) -> None:
     child = children.start(OWN, root)
     queue, topic = map(parse_destination, child.stdout.readline().split())
+    access = connection.access().open()
     connection.send(queue, [Message(b"1", type="t" * 400)])
     child.kill()
+    child.wait()
+    for gone in (queue, topic):
+        with pytest.raises(UnknownDestination, match="has ended: its owner is dead"):
+            connection.send(gone, [Message(b"too late")])
+        with pytest.raises(UnknownDestination, match="has ended: its owner is dead"):
+            access.prepare(gone, Message(b"too late"), "key")
     child.wait()
     (leftover,) = connection.leftovers(None, at_start=False)
     leftover.forget()

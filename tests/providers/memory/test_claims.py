@@ -258,10 +258,10 @@ def test_only_the_connections_of_its_origin_take_from_a_temporary_queue(
     same.settle([Settlement(take(same.poller(queue)))])
 
 
-def test_who_polls_a_temporary_queue_that_has_ended_is_told_so(connection: MemoryConnection) -> None:
-    queue = connection.temporary("queue")
-    poller = connection.poller(queue)
-    connection.delete_temporary(queue)
+def test_who_polls_a_temporary_queue_that_has_ended_is_told_so(provider: MemoryProvider) -> None:
+    own, same = provider.connect(origin="a"), provider.connect(origin="a")
+    poller = same.poller(own.temporary("queue"))
+    own.close()
     with pytest.raises(ProviderError, match="has ended"):
         poller.take(1, 0)
 
