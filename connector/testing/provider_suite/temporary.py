@@ -85,7 +85,7 @@ class Temporary(SuiteBase):
 
     @pytest.mark.parametrize("kind", ["queue", "topic"])
     def test_a_temporary_destination_with_a_consumer_is_not_ended(self, connect: Connect, kind: str) -> None:
-        """That of any connection which may consume it; afterwards all is as it was (JMS 2.0, TemporaryQueue.delete)."""
+        """A consumer of any connection that may have one (JMS 2.0, TemporaryQueue.delete)."""
         if kind == "topic" and not self.able.topics:
             pytest.skip("the provider has no topics, and says so")
         own, same, other = connect(origin="o"), connect(origin="o"), connect()

@@ -19,7 +19,7 @@ from connector.errors import (
 )
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Settlement, TopicSubscription
+from connector.messaging.provider import DestinationInfo, Settlement, TopicSubscription
 from connector.providers.dropbox.connection import DropboxConnection, DropboxProvider
 
 ORDERS = parse_destination("queue://orders")
@@ -335,6 +335,28 @@ def test_both_names_for_in_and_out_are_empty_or_neither(root: Path, incoming: st
         DropboxProvider(root, incoming=incoming, outgoing=outgoing)
     DropboxProvider(root, incoming="", outgoing="").connect().send(ORDERS, [Message(b"1")])
     assert len(list((root / "orders/target").iterdir())) == 1
+
+
+def test_only_what_is_a_message_is_counted(root: Path, connection: DropboxConnection) -> None:
+    prices = parse_destination("topic://prices")
+    for destination, base in (
+        (ORDERS, root / "orders/incoming"),
+        (prices, root / "topic-root/prices/.incoming"),
+    ):
+        connection.send(destination, [Message()])  # makes it
+        for folder in ("target", "processing", "processed", "expired", "error"):
+            for path in (base / folder).iterdir():
+                path.unlink()
+            (base / folder / "4.1.T").write_text("a message")
+            (base / folder / ".nfs0001").touch()
+            (base / folder / "directory").mkdir()
+            (base / folder / "link").symlink_to(base / folder / "4.1.T")
+            os.mkfifo(base / folder / "pipe")
+    infos = connection.destinations()
+    assert infos == [DestinationInfo(destination, 1, 1, 1, 1, 1) for destination in (ORDERS, prices)]
+    assert len(list(connection.browse(ORDERS))) == infos[0].waiting + infos[0].in_progress
+    (root / "orders/incoming/error").rename(root / "aside")
+    assert connection.destinations()[0].error == 0
 
 
 # -- one message, one rename ---------------------------------------------------------------------------
