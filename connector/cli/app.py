@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import typer
 
+from connector.cli.common import CannotAnswer, flush
 from connector.errors import ConfigurationError, ConnectorError
 
 VERBS: Final = {
@@ -48,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
     arguments = [argument for argument in ours if argument != _DEBUG] + rest
     try:
         status = _application(arguments)(args=arguments, prog_name="connector", standalone_mode=False)
-        sys.stdout.flush()
+        flush()
         return status if isinstance(status, int) else 0
     except ConfigurationError as error:
         if debug:
@@ -56,6 +57,10 @@ def run(arguments: Sequence[str]) -> int:
         for problem in error.problems:
             print(problem, file=sys.stderr)
         return 2
+    except CannotAnswer as error:
+        _give_up_stdout()
+        print(f"connector: {error}", file=sys.stderr)
+        return error.exit_code
     except typer.TyperException as error:
         show = getattr(error, "show", None)  # of those that know how the verb is called
         if show is None:
@@ -66,8 +71,7 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return 130
     except BrokenPipeError:
-        # The reader has seen enough. Without this, Python complains when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_stdout()
         return 1
     except ConnectorError as error:
         if debug:
@@ -80,6 +84,11 @@ def run(arguments: Sequence[str]) -> int:
         text = f"connector: {type(error).__name__}: {_one_line(error)} ({_DEBUG} shows where)"
         print(text, file=sys.stderr)
         return 1
+
+
+def _give_up_stdout() -> None:
+    """What is still to be written goes nowhere: without this, Python complains when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:

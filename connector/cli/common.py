@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -50,6 +52,12 @@ class BadArgument(typer.TyperException):
     exit_code = 2
 
 
+class CannotAnswer(typer.TyperException):
+    """Standard output does not take the answer."""
+
+    exit_code = 1
+
+
 def read_destination(text: str) -> Destination:
     """The destination that an argument names.
 
@@ -88,12 +96,23 @@ def read_topic(text: str) -> Destination:
     return destination
 
 
-def check_owner(subscription: str, client_id: str, *, shared: bool) -> None:
-    """Whether a subscription has the client id that it needs.
+def check_name(subscription: str) -> None:
+    """Whether a durable subscription can have this name.
 
     Raises:
-        BadArgument: it has none.
+        BadArgument: it is empty.
     """
+    if not subscription:
+        raise BadArgument("--subscription: expected a name, found nothing")
+
+
+def check_subscription(subscription: str, client_id: str, *, shared: bool) -> None:
+    """Whether a subscription has a name, and the client id that it needs.
+
+    Raises:
+        BadArgument: one of them is missing.
+    """
+    check_name(subscription)
     if not shared and not client_id:
         raise BadArgument(f"--subscription {subscription}: give --client-id, whose it is, or --shared")
 
@@ -106,20 +125,49 @@ def printable(text: str) -> str:
 
 
 def answer(text: str) -> None:
-    """Writes a line of the answer to stdout; what the terminal cannot show is escaped."""
+    """Writes a line of the answer to stdout; what the terminal cannot show is escaped.
+
+    Raises:
+        CannotAnswer: it cannot be written.
+    """
     encoding = sys.stdout.encoding or "utf-8"
-    print(text.encode(encoding, "backslashreplace").decode(encoding))
+    with _stdout():
+        print(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
 def answer_json(value: Any) -> None:
-    """Writes a JSON document, on one line, to stdout."""
+    """Writes a JSON document, on one line, to stdout; raises as :func:`answer`."""
     import json
 
     answer(json.dumps(value, ensure_ascii=False))
 
 
+def answer_bytes(document: bytes) -> None:
+    """Writes a document to stdout as it is, behind what was answered before it; raises as :func:`answer`."""
+    flush()
+    with _stdout():
+        sys.stdout.buffer.write(document)
+    flush()
+
+
+def flush() -> None:
+    """Whoever reads the answer has all of it now; raises as :func:`answer`."""
+    with _stdout():
+        sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def _stdout() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:  # the reader has seen enough
+        raise
+    except OSError as error:
+        raise CannotAnswer(f"cannot write to standard output: {error.strerror}") from error
+
+
 def note(text: str) -> None:
     """Writes a line that is no part of the answer, to stderr, behind what was answered before it."""
-    sys.stdout.flush()
+    flush()
     encoding = sys.stderr.encoding or "utf-8"
     print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr)

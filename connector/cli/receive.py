@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import sys
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import typer
@@ -17,7 +18,8 @@ from connector.cli.common import (
     SelectorOption,
     SharedOption,
     SubscriptionOption,
-    check_owner,
+    check_subscription,
+    flush,
     note,
     printable,
     read_destination,
@@ -27,9 +29,9 @@ from connector.cli.common import (
 from connector.cli.messages import show
 from connector.config.loading import load
 from connector.core.connection import MessagingConnection
-from connector.errors import MalformedData
+from connector.errors import MalformedData, SubscriptionError
 from connector.messaging.client import AcknowledgeMode, Consumer, ReceivedMessage, Session
-from connector.messaging.destination import Destination
+from connector.messaging.provider import SubscriptionInfo, TopicSubscription
 from connector.parts import make_provider
 
 _MODES = {
@@ -66,14 +68,15 @@ def receive(
     """Takes messages, highest priority first, then oldest, and prints them like browse.
 
     What is not acknowledged, with --ack none and rollback, waits again, redelivered. A topic without
-    --subscription gives what is sent while this waits. A queue or subscription that is not there is made.
+    --subscription gives what is sent while this waits. A queue or subscription that is not there is made; one
+    that is there is taken as it is, with the selector that it has.
     Exit status 0 also when nothing came; 1 when a message could not be read, which then waits again.
     """
     target = read_destination(destination)
     read_selector(selector)
     if subscription is not None:
         read_topic(destination)
-        check_owner(subscription, client_id, shared=shared)
+        check_subscription(subscription, client_id, shared=shared)
     elif shared:
         raise BadArgument("--shared: say which subscription with --subscription")
     provider = make_provider(load(config))
@@ -83,7 +86,14 @@ def receive(
         MessagingConnection(provider, client_id=client_id) as connection,
         contextlib.closing(connection.session(_MODES[ack])) as session,
     ):
-        consumer = _consumer(session, target, selector or "", subscription, shared=shared)
+        if subscription is None:
+            consumer: Consumer = session.consumer(target, selector or "")
+        else:
+            wanted = TopicSubscription(
+                target, subscription, client_id, durable=True, shared=shared, selector=selector or ""
+            )
+            known = provider.existing().subscriptions()
+            consumer = _attach(session, _as_it_is(wanted, known, any_selector=selector is None))
         while number + unreadable < count:
             try:
                 message = consumer.receive(wait / 1000)
@@ -95,7 +105,7 @@ def receive(
             if message is None:
                 break
             show(message, as_json=json, received=True)
-            sys.stdout.flush()  # whoever reads it has it before it is gone
+            flush()  # whoever reads it has it before it is gone
             if ack == "auto":
                 message.acknowledge()
             number, last = number + 1, message
@@ -109,11 +119,38 @@ def receive(
     raise typer.Exit(1 if unreadable else 0)
 
 
-def _consumer(
-    session: Session, source: Destination, selector: str, subscription: str | None, *, shared: bool
-) -> Consumer:
-    if subscription is None:
-        return session.consumer(source, selector)
-    if shared:
-        return session.shared_durable_consumer(source, subscription, selector)
-    return session.durable_consumer(source, subscription, selector)
+def _as_it_is(
+    wanted: TopicSubscription, known: Iterable[SubscriptionInfo], *, any_selector: bool
+) -> TopicSubscription:
+    """The subscription that is there, so that it is attached to and never made anew: it has a backlog.
+
+    Args:
+        any_selector: whatever it has is wanted.
+
+    Raises:
+        SubscriptionError: it is there with another topic or selector.
+    """
+    key = (wanted.name, wanted.client_id)
+    for found in (info.subscription for info in known):
+        if not found.durable or (found.name, found.client_id) != key:
+            continue
+        if found.topic != wanted.topic:
+            raise SubscriptionError(
+                f"the subscription {wanted.name!r} is one of {found.topic}, not of {wanted.topic}: receive "
+                "from that, or give it up with connector unsubscribe"
+            )
+        if not any_selector and found.selector != wanted.selector:
+            has = f"the selector {found.selector!r}" if found.selector else "no selector"
+            raise SubscriptionError(
+                f"the subscription {wanted.name!r} of {wanted.topic} has {has}: leave out --selector to "
+                "receive what it keeps; connector subscribe gives it another one, connector unsubscribe "
+                "removes it, and with either what it keeps is lost"
+            )
+        return replace(wanted, selector=found.selector, no_local=found.no_local)
+    return wanted
+
+
+def _attach(session: Session, wanted: TopicSubscription) -> Consumer:
+    if wanted.shared:
+        return session.shared_durable_consumer(wanted.topic, wanted.name, wanted.selector)
+    return session.durable_consumer(wanted.topic, wanted.name, wanted.selector, no_local=wanted.no_local)

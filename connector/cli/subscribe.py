@@ -16,13 +16,14 @@ from connector.cli.common import (
     SelectorOption,
     SharedOption,
     answer_json,
-    check_owner,
+    check_subscription,
     note,
     read_selector,
     read_topic,
 )
 from connector.cli.subscriptions import as_document
 from connector.config.loading import load
+from connector.core.takeover import try_take_over
 from connector.messaging.provider import TopicSubscription
 from connector.parts import make_provider
 
@@ -54,10 +55,11 @@ def subscribe(
         no_local=no_local,
     )
     read_selector(selector)
-    check_owner(subscription, client_id, shared=shared)
+    check_subscription(subscription, client_id, shared=shared)
     if shared and no_local:
         raise BadArgument("--no-local: a shared subscription has messages of many, so none are local")
     with contextlib.closing(make_provider(load(config)).connect(client_id=client_id)) as connection:
+        try_take_over(connection, at_start=True)  # what the dead hold keeps a subscription from ending
         connection.poller(wanted).close()
     if json:
         answer_json(as_document(wanted))

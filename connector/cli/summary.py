@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Final
 
-from connector.cli.common import BadArgument, answer, printable
+from connector.cli.common import BadArgument, answer, answer_bytes, printable
 from connector.events.summary import Counts, Summary
 from connector.status import OutcomeKind
 
@@ -34,9 +33,7 @@ _MAX_LENGTH: Final = 300
 def print_summary(summary: Summary, *, as_json: bool) -> None:
     """Prints to stdout."""
     if as_json:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(_document(summary))
-        sys.stdout.flush()
+        answer_bytes(_document(summary))
         return
     for line in [*_table(summary), *_reasons(summary)]:
         answer(line)

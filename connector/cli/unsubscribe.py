@@ -13,10 +13,12 @@ from connector.cli.common import (
     ConfigOption,
     JsonOption,
     answer_json,
+    check_name,
     note,
 )
 from connector.cli.subscriptions import info_document
 from connector.config.loading import load
+from connector.core.takeover import try_take_over
 from connector.parts import make_provider
 
 
@@ -31,8 +33,10 @@ def unsubscribe(
     A warning says how many those are. An error while it is consumed, or while a message of it is taken and
     not yet acknowledged.
     """
+    check_name(subscription)
     # The client id is not held: it may be that of an adapter which runs, and has given up this input.
     with contextlib.closing(make_provider(load(config)).connect()) as connection:
+        try_take_over(connection, at_start=True)  # what the dead hold keeps a subscription from ending
         removed = connection.unsubscribe(subscription, client_id)
     if json:
         answer_json(info_document(removed))

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from types import TracebackType
 
 from connector.core.session import Session
-from connector.core.takeover import Schedule, take_over
-from connector.errors import ProviderError, SessionStateError
+from connector.core.takeover import Schedule, try_take_over
+from connector.errors import SessionStateError
 from connector.messaging.client import AcknowledgeMode
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Capabilities, Connection, Provider
@@ -44,9 +44,7 @@ class MessagingConnection:
         self._closed = False
         self._own = provider.connect(client_id=client_id, origin=self._origin)  # holds the client id
         try:
-            take_over(self._own, at_start=True)
-        except ProviderError as error:  # no reason to refuse what works
-            _log.warning("what dead clients have left is tried again: %s", error)
+            try_take_over(self._own, at_start=True)
         except BaseException:
             self._own.abandon()
             raise

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from typing import Any, Final, Protocol
 
 from connector.core.acknowledgement import POLICIES
 from connector.core.consumer import SessionConsumer
 from connector.core.ledger import Delivery, Ledger
-from connector.core.takeover import take_over
+from connector.core.takeover import try_take_over
 from connector.core.transaction import Transaction
 from connector.errors import ClaimLost, ProviderError
 from connector.messaging.client import AcknowledgeMode, ReceivedMessage
@@ -17,7 +16,6 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Capabilities, Connection, MessageAccess, Poller
 
-_log = logging.getLogger("connector.core")
 _MAX_BODY: Final = 1 << 40
 
 
@@ -106,7 +104,7 @@ class Inbox:
         self._policy.idle()
         self._ledger.give_back_overdue()
         if self._owner.is_takeover_due():
-            self._take_over()
+            try_take_over(self._connection, at_start=False)
         while (delivery := self._ledger.take(consumer.poller)) is not None:
             try:
                 message = self._access.load(delivery.claim.reference, _MAX_BODY)
@@ -140,12 +138,6 @@ class Inbox:
             self._connection.wait(seconds)
         else:
             time.sleep(seconds)
-
-    def _take_over(self) -> None:
-        try:
-            take_over(self._connection, at_start=False)
-        except ProviderError as error:  # no reason to keep this session from its own messages
-            _log.warning("what dead clients have left is tried again: %s", error)
 
     # -- settling ------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import threading
 import time
 from typing import Final
 
-from connector.errors import ClaimLost
+from connector.errors import ClaimLost, ProviderError
 from connector.messaging.provider import Connection, Settlement
 
 _log = logging.getLogger("connector.core")
@@ -37,13 +37,21 @@ def take_over(connection: Connection, *, at_start: bool) -> int:
                         [Settlement(claim, give_back=True, delivery_count=claim.delivery_count + 1)]
                     )
                     number += 1
-                except ClaimLost:
-                    pass  # settled by hand or by its owner, who was not dead after all
+                except ClaimLost:  # settled by hand or by its owner, who was not dead after all ...
+                    connection.check()  # ... or this client is itself taken for dead: others do it then
         except BaseException:
             leftover.release()
             raise
         leftover.forget()
     return number
+
+
+def try_take_over(connection: Connection, *, at_start: bool) -> None:
+    """As :func:`take_over`, for those with something else to do: what fails is logged, and tried again."""
+    try:
+        take_over(connection, at_start=at_start)
+    except ProviderError as error:
+        _log.warning("what dead clients have left is tried again: %s", error)
 
 
 class Schedule:

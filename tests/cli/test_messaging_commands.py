@@ -18,6 +18,7 @@ from connector.cli.app import run as run_in_process
 ROOT = Path(__file__).resolve().parents[2]
 ALL = ("--subscription", "all", "--client-id", "shop")
 SHARED = ("--subscription", "news", "--shared")
+WAITING = ("--wait", "30000")
 Call = Callable[..., "Answer"]
 
 
@@ -301,6 +302,64 @@ def test_a_name_may_have_dots_and_bars(call: Call, send: Send) -> None:
     assert found["no_local"] is True
 
 
+@pytest.mark.parametrize("options", [ALL, SHARED])
+def test_to_receive_takes_a_subscription_as_it_is_and_keeps_what_it_has_kept(
+    call: Call, send: Send, options: tuple[str, ...]
+) -> None:
+    only = () if options == SHARED else ("--no-local",)
+    call("subscribe", "topic://prices", *options, "--selector", "n > 1", *only)
+    for n in (1, 2, 3):
+        send("topic://prices", str(n), "--property", f"n:int={n}")
+    assert call("receive", "topic://prices", *options, "--json").bodies == ["2"]
+    assert call("receive", "topic://prices", *options, "--selector", "n > 1", "--json").bodies == ["3"]
+    (found,) = numbers(call, "topic://prices")["subscriptions"]
+    assert (found["selector"], found["no_local"]) == ("n > 1", bool(only))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["topic://prices", *ALL, "--selector", "n > 2"], ["'n > 1'", "connector subscribe"]),
+        (["topic://news", *ALL], ["topic://prices", "connector unsubscribe"]),
+        (["topic://prices", *ALL, "--shared"], ["shared", "unsubscribe"]),
+    ],
+)
+def test_to_receive_never_makes_a_subscription_anew(
+    call: Call, send: Send, arguments: list[str], words: list[str]
+) -> None:
+    call("subscribe", "topic://prices", *ALL, "--selector", "n > 1")
+    send("topic://prices", "2", "--property", "n:int=2")
+    refused = call("receive", *arguments)
+    assert (refused.status, refused.output) == (1, "")
+    for word in words:
+        assert word in refused.errors
+    assert call("receive", "topic://prices", *ALL, "--json").bodies == ["2"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("unsubscribe", "--subscription", "news"),
+        ("subscribe", "topic://prices", *SHARED, "--selector", "n > 1"),
+    ],
+)
+def test_what_a_dead_consumer_has_taken_keeps_no_subscription_from_ending(
+    call: Call, deployment: Path, send: Send, command: tuple[str, ...]
+) -> None:
+    call("subscribe", "topic://prices", *SHARED)
+    send("topic://prices", "1")
+    consumer = start(
+        deployment, "receive", "topic://prices", *SHARED, "--ack", "none", "--count", "2", *WAITING
+    )
+    assert consumer.stdout is not None
+    assert consumer.stdout.readline()
+    assert call("unsubscribe", "--subscription", "news").status == 1
+    consumer.kill()
+    consumer.communicate()
+    ended = call(*command)
+    assert ended.status == 0, ended.errors
+
+
 # --- queues ----------------------------------------------------------------------------------------
 
 
@@ -370,6 +429,9 @@ def test_a_look_makes_nothing(call: Call, deployment: Path) -> None:
         (["subscribe", "topic://prices", *SHARED, "--no-local"], ["--no-local"]),
         (["subscribe", "topic://prices", *SHARED, "--selector", "JMSDestination = 'x'"], ["JMSDestination"]),
         (["unsubscribe"], ["--subscription"]),
+        (["unsubscribe", "--subscription", ""], ["--subscription"]),
+        (["subscribe", "topic://prices", "--subscription", "", "--shared"], ["--subscription"]),
+        (["receive", "topic://prices", "--subscription", "", "--shared"], ["--subscription"]),
         (["send", "orders~EXPIRED", "--body", "adapter.yaml"], ["queue://orders"]),
         (["send", "orders", "--body", "adapter.yaml", "--property", "a b=1"], ["--property", "'a b'", "' '"]),
         (["send", "orders", "--body", "adapter.yaml", "--property", "JMSXDeliveryCount:int=7"], ["counts"]),
@@ -410,3 +472,25 @@ def test_only_a_selector_loads_the_grammar_of_selectors(interpret: Callable[[str
         "run(['browse', 'orders', '--selector', 'a = 1'])\nprint('lark' in sys.modules)"
     )
     assert interpret(program)[-2:] == ["[]", "True"]
+
+
+@pytest.mark.parametrize(
+    "command", [["receive", "orders"], ["queues"], ["browse", "orders", "--json"], ["schema"]]
+)
+def test_an_answer_for_which_there_is_no_room_is_an_error_and_loses_no_message(
+    call: Call, deployment: Path, send: Send, command: list[str]
+) -> None:
+    send("orders", "kept")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "connector.cli", *command],
+            cwd=deployment,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "connector: cannot write to standard output: No space left on device\n"
+    assert call("browse", "orders", "--json").bodies == ["kept"]
