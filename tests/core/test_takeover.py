@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -14,7 +15,9 @@ import pytest
 
 from connector.core import takeover
 from connector.core.connection import MessagingConnection
-from connector.messaging import AcknowledgeMode, connect
+from connector.errors import ClaimLost
+from connector.messaging import AcknowledgeMode, Message, connect
+from connector.messaging.destination import parse_destination
 from connector.providers.dropbox.connection import DropboxProvider
 
 _PROGRAM = """
@@ -26,6 +29,7 @@ session = connection.session(AcknowledgeMode[sys.argv[2]])
 consumer = session.consumer("orders")
 """
 
+ORDERS = parse_destination("orders")
 Start = Callable[..., subprocess.Popen[str]]
 
 
@@ -175,3 +179,23 @@ def test_the_client_id_and_subscription_of_a_killed_process_are_free(tmp_path: P
         message = connection.session().durable_consumer("topic://prices", "audit").receive_nowait()
         assert message is not None
         assert (message.value, message.delivery_count) == ("1", 2)
+
+
+def test_a_client_that_was_itself_taken_for_dead_takes_over_nothing(tmp_path: Path) -> None:
+    overdue = DropboxProvider(tmp_path, durable=False, lease=0.5).connect()
+    other = DropboxProvider(tmp_path, durable=False, lease=0.1).connect()
+    while overdue.client_id in os.listdir(other.layout.clients):
+        time.sleep(0.02)
+        takeover.take_over(other, at_start=False)
+    time.sleep(0.3)
+    dead = DropboxProvider(tmp_path, durable=False).connect()
+    dead.send(ORDERS, [Message(b"1")])
+    claim = dead.poller(ORDERS).take(1, 0)
+    dead.abandon()
+    with pytest.raises(ClaimLost, match="taken for dead"):
+        takeover.take_over(overdue, at_start=False)
+    assert claim is not None
+    assert os.path.exists(tmp_path / claim.path)
+    assert takeover.take_over(other, at_start=False) == 1
+    overdue.abandon()
+    other.close()
