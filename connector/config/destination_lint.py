@@ -27,10 +27,17 @@ def check_destinations(file: AdapterFile, reading: Reading[AdapterFile], places:
         )
     for index, entry in inputs:
         _check_options(index, entry, places)
-    _check_twice(inputs, places)
+    # one of which a part was refused may differ from another in that part
+    _check_twice([one for one in inputs if not _is_partial(reading, one[0])], places)
     _check_roles(file, inputs, subscriptions, places)
     _check_in_progress(file, inputs, places)
     _check_managed(file, inputs, subscriptions, places)
+
+
+def _is_partial(reading: Reading[AdapterFile], index: int) -> bool:
+    """Whether something of an input was left out, because it is a mistake by itself."""
+    location = (*_INPUTS, index)
+    return any(left[: len(location)] == location for left in reading.left_out)
 
 
 def _warn_of_none(places: Places) -> None:

@@ -71,7 +71,10 @@ class InputEntry(Section):
         "`ApplicationName`, and the instances of that name share it.",
     )
     shared: Boolean = Field(
-        default=False, description="Topics only: other consumers than this adapter's may share it."
+        default=False,
+        description="Topics only: it is a shared durable subscription, as made by `connector subscribe "
+        "--shared`. Only instances of this `ApplicationName` can consume it all the same: that is its client "
+        "id, and they hold it.",
     )
     no_local: Boolean = Field(
         default=False, description="Topics only: not what this adapter has sent itself."

@@ -110,6 +110,8 @@ CASES = [
     case("place in a selector in double quotes", A, "- queue://orders", "- {destination: orders, selector: \"name = 'x' AND §AND size = 1\"}", "connector.InputDestination[0].selector", "no message selector"),
     case("place in a selector with escapes", A, "- queue://orders", "- {destination: orders, selector: §\"name = \\'x\\' AND AND size = 1\"}".replace("\\'", "\\x27"), "connector.InputDestination[0].selector", "no message selector"),
     case("place in a selector of several lines", A, "- queue://orders", "- destination: orders\n      selector: §>-\n        a = 1\n        AND AND", "connector.InputDestination[0].selector", "no message selector"),
+    case("selector of a second input", A, "- queue://customers", "- {destination: orders, selector: a = §= 1}", "connector.InputDestination[1].selector", "no message selector"),
+    case("misspelt selector of a second input", A, "- queue://customers", "- {destination: orders, §selectr: a = 1}", "connector.InputDestination[1].selectr", "unknown key", nearest="selector"),
     case("header that selectors do not see", A, "- queue://orders", "- {destination: orders, selector: §JMSDestination = 'x'}", "connector.InputDestination[0].selector", "JMSDestination"),
     case("topic without subscription", A, "- queue://orders", "- §topic://prices", "connector.InputDestination[0]", "would be lost", "subscription: NAME"),
     case("topic with an empty subscription", A, "- queue://orders", "- {destination: topic://prices, subscription: §''}", "connector.InputDestination[0].subscription", "an empty text"),
