@@ -8,7 +8,7 @@
     ├── UnknownDestination        the destination does not exist (yet): create it or correct its name
     ├── CapabilityError           this provider cannot do it: choose another, or do without
     ├── SelectorError             correct the message selector
-    ├── SubscriptionError         another subscription, or a consumer of it, is in the way
+    ├── SubscriptionError         another subscription, or a consumer, is in the way
     ├── ClientIdError             another process has this client id: end it, or choose another id
     ├── SessionStateError         it is closed, or in a mode that does not do that: make another
     ├── MalformedData             the body is not what its format or business object demands

@@ -223,7 +223,12 @@ class Session(Protocol):
         """The same as a topic."""
 
     def delete_temporary(self, destination: Destination) -> None:
-        """Ends a temporary destination of the connection, with its messages; raises DestinationError."""
+        """Ends a temporary destination of the connection, with its messages.
+
+        Raises:
+            DestinationError: it is none, or somebody else's.
+            SubscriptionError: it has a consumer.
+        """
 
     def producer(
         self,
