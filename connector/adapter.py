@@ -234,7 +234,7 @@ class Adapter:
 
     @staticmethod
     def _drain_and_prune(polling: Polling, after_cycle: Callable[[CycleReport], None] | None) -> CycleReport:
-        report = polling.cycles.drain(after_cycle)
+        report = polling.drain(after_cycle)
         polling.connection.prune()
         return report
 

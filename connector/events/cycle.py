@@ -1,10 +1,9 @@
-"""The poll cycle: claim, run the job, settle; and a drain, which claims while a job runs."""
+"""The poll cycle: claim, run the job, settle. :mod:`connector.events.drain` overlaps several."""
 
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
@@ -69,29 +68,6 @@ class CycleReport:
     rolled_back: int = 0
 
 
-@dataclass(slots=True)
-class _Job:
-    """A batch on its way through a drain.
-
-    Args:
-        batch: its claims.
-        future: of its job; None where none was sent, or it was refused.
-        gate: where the job waits; None once it may begin.
-    """
-
-    batch: Batch
-    future: Future[Result] | None = None
-    gate: Gate | None = None
-
-    @property
-    def done(self) -> bool:
-        return self.future is None or self.future.done()
-
-    def result(self) -> Result:
-        """What its job has brought; nothing where there was none. Waits for it."""
-        return self.future.result() if self.future is not None else Result()
-
-
 class EventCycles:
     """Runs poll cycles for one connection.
 
@@ -141,142 +117,10 @@ class EventCycles:
         """
         if self.stopping:
             return CycleReport(ReturnCode.SUCCEED)
-        batch = self._claim(())
-        report = self._finish(batch) if batch.claims else _report(batch, 0)
-        self._release()
+        batch = self.claim(())
+        report = self._finish(batch) if batch.claims else report_on(batch, 0)
+        self.release()
         return report
-
-    def drain(self, after_cycle: Callable[[CycleReport], None] | None = None) -> CycleReport:
-        """Cycles until the inputs are empty.
-
-        While the job of one batch runs, that of the next is sent, to begin the moment the first one ends,
-        and the batch after it is claimed, to be sent then.
-
-        Ends early when a cycle does not SUCCEED, or claims something and settles nothing; copies of what
-        a neighbour is publishing are waited for, half a minute long.
-
-        Raises:
-            ProviderError: as :meth:`poll`.
-        """
-        if self.stopping:
-            return CycleReport(ReturnCode.SUCCEED)
-        settled_at = time.monotonic()
-        rolled_back = 0
-        running = self._begin()
-        waiting = self._send_ahead(self._claim_after(running), running)
-        following = self._claim_after(waiting, running)
-        while running.batch.claims:
-            batch, result = running.batch, running.result()
-            stop = self._must_stop(batch, result) or self.stopping
-            self._note_published(batch, result)
-            if stop:
-                self._call_off(waiting, batch, result)
-                self._call_off(following, waiting.batch, Result())
-            else:
-                self._admit(waiting, changed=self._after(batch, result, waiting.batch))
-                if any(one.kind == _ROLLED_BACK for one in result.outcomes.values()):
-                    # It comes first, so what is behind it goes back, and is claimed when it is back itself.
-                    self._call_off(following, waiting.batch, Result())
-                    following = self._give_back(following)
-                else:
-                    self._send_ahead(following, waiting)
-            try:
-                report = self._settle(batch, result)
-            except ProviderError:
-                for job in (following, waiting):  # their journals say what they did; recovery settles it
-                    if job.gate is not None:
-                        job.gate.refuse()
-                    job.result()
-                raise
-            if after_cycle is not None:
-                after_cycle(report)
-            # Rolled back is an event at most max_attempts times; those behind it may have gone back with it.
-            fruitless = not (report.settled or report.rolled_back or rolled_back)
-            rolled_back = report.rolled_back
-            if report.settled:
-                settled_at = time.monotonic()
-            elif batch.busy and time.monotonic() - settled_at < _NEIGHBOUR_SECONDS:
-                fruitless = False
-                time.sleep(_NEIGHBOUR_PAUSE)
-            if stop or report.code is not ReturnCode.SUCCEED or fruitless:
-                self._wind_up(waiting, following, report)
-                if report.code is ReturnCode.SUCCEED and not stop:
-                    report.code, report.reason = ReturnCode.FAIL, "a cycle claimed messages and settled none"
-                return report
-            if waiting.batch.claims:
-                running, waiting = waiting, following
-            else:  # what was given back meanwhile, or has just come
-                running = self._begin()
-                waiting = self._send_ahead(self._claim_after(running), running)
-            following = self._claim_after(waiting, running)
-        self._release()
-        return _report(running.batch, 0)
-
-    def _begin(self) -> _Job:
-        """Claims a batch and starts its job."""
-        batch = Batch(self._cycle) if self.stopping else self._claim(())
-        return _Job(batch, self._start(batch) if batch.claims else None)
-
-    def _claim_after(self, before: _Job, *unsettled: _Job) -> _Job:
-        """Claims the batch after ``before``, while that and others are not settled; nothing is sent."""
-        if self.stopping or not before.batch.claims:
-            return _Job(Batch(self._cycle))
-        return _Job(self._claim([key for job in (before, *unsettled) for key in job.batch.held_keys()]))
-
-    def _send_ahead(self, job: _Job, before: _Job) -> _Job:
-        """Sends a job while the one before it runs, where jobs may overlap; returns it.
-
-        It is not sent until all tasks of the job before it have their cores: those that wait at its
-        gate would keep them off.
-        """
-        gate = self._job.gate(job.batch.cycle) if job.batch.claims else None
-        if gate is not None:
-            while not (before.done or self._job.has_begun(before.batch.cycle)):
-                time.sleep(_BEGIN_PAUSE)
-            # Where the end of the job before can change what this one is for, the driver opens the gate.
-            is_settled = not (job.batch.waiting or before.batch.returned or before.batch.failure)
-            after = self._job.ends(before.batch.cycle) if is_settled else ()
-            job.gate, job.future = gate, self._start(job.batch, gate, after)
-        return job
-
-    def _admit(self, job: _Job, *, changed: bool) -> None:
-        """The job before it has ended: lets a job begin, sent anew where what it is for has changed."""
-        if not changed and job.gate is not None and job.gate.open():
-            job.gate = None
-        elif self._refuse(job) and job.batch.claims:
-            job.future = self._start(job.batch)
-
-    @staticmethod
-    def _refuse(job: _Job) -> bool:
-        """Keeps a job that waits at its gate from beginning; False where it has begun."""
-        if job.gate is not None and job.gate.refuse():
-            job.result()  # it has touched nothing
-            job.future = None
-        job.gate = None
-        return job.future is None
-
-    def _call_off(self, job: _Job, before: Batch, result: Result) -> None:
-        """Gives a batch back whose job has not begun; one that has is finished."""
-        if self._refuse(job):
-            self._after(before, result, job.batch, give_back=True)
-
-    def _give_back(self, job: _Job) -> _Job:
-        """Settles a batch that was called off; returns an empty one in its place."""
-        if job.batch.claims:
-            self._settle(job.batch, Result())
-        return _Job(Batch(self._cycle))
-
-    def _wind_up(self, waiting: _Job, following: _Job, report: CycleReport) -> None:
-        """The end of a drain that ends early: what runs is finished, the batch after it goes back."""
-        self._call_off(following, waiting.batch, Result())
-        for job in (waiting, following):
-            if job.batch.claims:
-                result = job.result()
-                self._note_published(job.batch, result)
-                rest = self._settle(job.batch, result)
-                report.claimed += rest.claimed
-                report.settled += rest.settled
-        self._release()
 
     def run_claims(self, claims: Sequence[Claim], cycle: int) -> CycleReport:
         """Runs claims that were adopted from a dead client, as a cycle of their own.
@@ -289,7 +133,7 @@ class EventCycles:
         self._decide(batch, ())
         return self._finish(batch)
 
-    def _release(self) -> None:
+    def release(self) -> None:
         """Everything claimed is settled: a neighbour may publish other copies of it."""
         if self._window is not None:
             self._window.release()
@@ -304,7 +148,12 @@ class EventCycles:
 
     # -- the steps ---------------------------------------------------------------------------------
 
-    def _claim(self, in_flight: Sequence[str]) -> Batch:
+    def claim(self, in_flight: Sequence[str]) -> Batch:
+        """Claims a batch, and decides what needs no task.
+
+        Args:
+            in_flight: duplicate keys of batches that are not settled.
+        """
         self.unsettled += 1
         batch = claim_round_robin(self._pollers, self._settings.quantity, self.next_cycle())
         for number, poller in enumerate(self._pollers):
@@ -350,7 +199,8 @@ class EventCycles:
             else:
                 seen.add(key)
 
-    def _start(self, batch: Batch, gate: Gate | None = None, after: tuple[str, ...] = ()) -> Future[Result]:
+    def start(self, batch: Batch, gate: Gate | None = None, after: tuple[str, ...] = ()) -> Future[Result]:
+        """Runs the job of a batch in another thread; with a gate it waits there."""
         kept_back = batch.kept_back()
         claims = (
             [claim for claim in batch.claims if claim.sequence not in kept_back]
@@ -359,14 +209,15 @@ class EventCycles:
         )
         return self._executor.submit(self._job.run, batch, claims, gate, after)
 
-    def _note_published(self, batch: Batch, result: Result) -> None:
+    def note_published(self, batch: Batch, result: Result) -> None:
+        """Lets the duplicate window know what a job has published, before it is settled."""
         if self._window is not None:
             keys = batch.keys
             self._window.add(
                 keys[outcome.sequence] for outcome in result.outcomes.values() if outcome.kind == _PUBLISHED
             )
 
-    def _after(self, batch: Batch, result: Result, following: Batch, *, give_back: bool = False) -> bool:
+    def carry_over(self, batch: Batch, result: Result, following: Batch, *, give_back: bool = False) -> bool:
         """What the end of one batch means for the next, which was claimed before it was known.
 
         Returns whether it has changed which events of the next batch a job is for.
@@ -418,7 +269,8 @@ class EventCycles:
         batch.waiting = waiting
 
     @staticmethod
-    def _must_stop(batch: Batch, result: Result) -> bool:
+    def must_stop(batch: Batch, result: Result) -> bool:
+        """Whether the poll ends with this batch."""
         return (
             result.error is not None
             or batch.failure is not None
@@ -426,11 +278,16 @@ class EventCycles:
         )
 
     def _finish(self, batch: Batch) -> CycleReport:
-        result = self._start(batch).result()
-        self._note_published(batch, result)
-        return self._settle(batch, result)
+        result = self.start(batch).result()
+        self.note_published(batch, result)
+        return self.settle(batch, result)
 
-    def _settle(self, batch: Batch, result: Result) -> CycleReport:
+    def settle(self, batch: Batch, result: Result) -> CycleReport:
+        """Settles a batch in one commit; an event without an outcome goes back.
+
+        Raises:
+            ProviderError: it could not be; the claims are still ours, recovery finishes them.
+        """
         if result.running:
             raise ProviderError(f"{result.error}; a task has not ended, its events are settled when it has")
         if self._window is not None and batch.keys:
@@ -439,7 +296,7 @@ class EventCycles:
         now = timestamp()
         settlements: list[Settlement] = []
         settled: list[tuple[Claim, Outcome, bool]] = []
-        report = _report(batch, 0)
+        report = report_on(batch, 0)
         keys = batch.keys or None
         for claim in batch.claims:
             outcome = outcomes.get(claim.sequence)
@@ -479,7 +336,8 @@ class EventCycles:
         return report
 
 
-def _report(batch: Batch, settled: int) -> CycleReport:
+def report_on(batch: Batch, settled: int) -> CycleReport:
+    """What there is to say of a batch before it is settled."""
     report = CycleReport(ReturnCode.SUCCEED, len(batch.claims), settled)
     if batch.failure is not None:
         report.code = ReturnCode.APPRESPONSETIMEOUT

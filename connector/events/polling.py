@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from connector.errors import ProviderError
 from connector.events.cycle import CycleReport, EventCycles, PollSettings
+from connector.events.drain import Drain
 from connector.events.job import CycleJob, Pipeline
 from connector.events.plan import EventPlan
 from connector.events.recovery import InDoubtPolicy, Recovered, Recovery, adopt
@@ -138,6 +140,10 @@ class Polling:
         self._recovery = Recovery(
             connection, settling, summary, self._window, settings.in_progress, settings.policy
         )
+
+    def drain(self, after_cycle: Callable[[CycleReport], None] | None) -> CycleReport:
+        """See :meth:`connector.events.drain.Drain.run`."""
+        return Drain(self.cycles, self.job).run(after_cycle)
 
     def recover(self, *, at_start: bool) -> CycleReport:
         """Takes over from dead clients, and runs what is to be reprocessed before any new input.
