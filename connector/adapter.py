@@ -232,6 +232,17 @@ class Adapter:
         if polling is not None:
             polling.abandon()
 
+    def _let_go(self) -> None:
+        """Ends a connection that has failed: closed where all is settled, so that nothing is left should
+        this adapter be stopped before the next one is there; else as :meth:`_abandon`."""
+        polling = self._polling
+        if polling is not None:
+            try:
+                polling.close()
+            except (ProviderError, OSError):
+                self._abandon()
+            self._polling = None
+
     @staticmethod
     def _drain_and_prune(polling: Polling, after_cycle: Callable[[CycleReport], None] | None) -> CycleReport:
         report = polling.drain(after_cycle)
@@ -256,7 +267,7 @@ class Adapter:
     def _reconnect(self) -> None:
         if self._stop.is_set():
             return
-        self._abandon()
+        self._let_go()
         if not self._pipeline.alive:
             self._pipeline.stop()
             self._pipeline = self._make_pipeline(self._output)
