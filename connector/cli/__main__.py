@@ -12,7 +12,8 @@ import sys
 
 def main() -> None:
     """Runs the command; ends the process with its exit status."""
-    if "run" in sys.argv[1:]:
+    verb = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), "")
+    if verb == "run":
         signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
     from connector.cli.app import main as command
 

@@ -25,7 +25,7 @@ from connector.messaging.client import AcknowledgeMode, Body, ReceivedMessage
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Connection, Poller, TopicSubscription
-from connector.messaging.selector import Selector
+from connector.messaging.selector import Selector, compile_selector
 
 _SLICE: Final = 0.05
 """Seconds that one wait lasts at most: so soon does ``close`` in another thread get its turn."""
@@ -207,8 +207,6 @@ class Session:
         if not selector:
             return None
         self._require(self._owner.capabilities.selectors, "selectors")
-        from connector.messaging.selector import compile_selector  # its grammar is loaded only when needed
-
         return compile_selector(selector)
 
     # -- receiving ---------------------------------------------------------------------------------
@@ -343,4 +341,4 @@ class Session:
 
     def _require(self, able: bool, what: str) -> None:
         if not able:
-            raise CapabilityError(f"this provider has no {what}")
+            raise CapabilityError(f"this provider has no {what}: choose one that has, or do without")

@@ -42,6 +42,12 @@ class Batch:
         """Sequences that no task is for."""
         return self.returned.union(self.decided, self.waiting)
 
+    def give_back(self) -> None:
+        """All of it goes back untouched."""
+        self.returned.update(range(len(self.claims)))
+        self.decided.clear()
+        self.waiting.clear()
+
     def held_keys(self) -> list[str]:
         """Duplicate keys that are at work here until the batch is settled."""
         return [key for sequence, key in enumerate(self.keys) if sequence not in self.returned]

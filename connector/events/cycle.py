@@ -118,7 +118,7 @@ class EventCycles:
         if self.stopping:
             return CycleReport(ReturnCode.SUCCEED)
         batch = self.claim(())
-        report = self._finish(batch) if batch.claims else report_on(batch, 0)
+        report = self._finish(batch) if batch.claims else report_on(batch)
         self.release()
         return report
 
@@ -217,17 +217,12 @@ class EventCycles:
                 keys[outcome.sequence] for outcome in result.outcomes.values() if outcome.kind == _PUBLISHED
             )
 
-    def carry_over(self, batch: Batch, result: Result, following: Batch, *, give_back: bool = False) -> bool:
+    def carry_over(self, batch: Batch, result: Result, following: Batch) -> bool:
         """What the end of one batch means for the next, which was claimed before it was known.
 
         Returns whether it has changed which events of the next batch a job is for.
         """
         before = following.kept_back()
-        if give_back:
-            following.returned.update(range(len(following.claims)))
-            following.decided.clear()
-            following.waiting.clear()
-            return True
         if self._window is not None:
             self._resolve_waiting(following, self._window, final=False)
         rolled_back = {number for number, one in result.outcomes.items() if one.kind == _ROLLED_BACK}
@@ -296,7 +291,7 @@ class EventCycles:
         now = timestamp()
         settlements: list[Settlement] = []
         settled: list[tuple[Claim, Outcome, bool]] = []
-        report = report_on(batch, 0)
+        report = report_on(batch)
         keys = batch.keys or None
         for claim in batch.claims:
             outcome = outcomes.get(claim.sequence)
@@ -336,9 +331,9 @@ class EventCycles:
         return report
 
 
-def report_on(batch: Batch, settled: int) -> CycleReport:
+def report_on(batch: Batch) -> CycleReport:
     """What there is to say of a batch before it is settled."""
-    report = CycleReport(ReturnCode.SUCCEED, len(batch.claims), settled)
+    report = CycleReport(ReturnCode.SUCCEED, len(batch.claims))
     if batch.failure is not None:
         report.code = ReturnCode.APPRESPONSETIMEOUT
         report.reason = str(batch.failure)

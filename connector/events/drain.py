@@ -84,13 +84,13 @@ class Drain:
             stop = self._cycles.must_stop(batch, result) or self._cycles.stopping
             self._cycles.note_published(batch, result)
             if stop:
-                self._call_off(waiting, batch, result)
-                self._call_off(following, waiting.batch, Result())
+                self._call_off(waiting)
+                self._call_off(following)
             else:
                 self._admit(waiting, changed=self._cycles.carry_over(batch, result, waiting.batch))
                 if any(one.kind == _ROLLED_BACK for one in result.outcomes.values()):
                     # It comes first, so what is behind it goes back, and is claimed when it is back itself.
-                    self._call_off(following, waiting.batch, Result())
+                    self._call_off(following)
                     following = self._give_back(following)
                 else:
                     self._send_ahead(following, waiting)
@@ -124,7 +124,7 @@ class Drain:
                 waiting = self._send_ahead(self._claim_after(running), running)
             following = self._claim_after(waiting, running)
         self._cycles.release()
-        return report_on(running.batch, 0)
+        return report_on(running.batch)
 
     def _begin(self) -> _Job:
         """Claims a batch and starts its job."""
@@ -171,10 +171,10 @@ class Drain:
         job.gate = None
         return job.future is None
 
-    def _call_off(self, job: _Job, before: Batch, result: Result) -> None:
+    def _call_off(self, job: _Job) -> None:
         """Gives a batch back whose job has not begun; one that has is finished."""
         if self._refuse(job):
-            self._cycles.carry_over(before, result, job.batch, give_back=True)
+            job.batch.give_back()
 
     def _give_back(self, job: _Job) -> _Job:
         """Settles a batch that was called off; returns an empty one in its place."""
@@ -184,7 +184,7 @@ class Drain:
 
     def _wind_up(self, waiting: _Job, following: _Job, report: CycleReport) -> None:
         """The end of a drain that ends early: what runs is finished, the batch after it goes back."""
-        self._call_off(following, waiting.batch, Result())
+        self._call_off(following)
         for job in (waiting, following):
             if job.batch.claims:
                 result = job.result()
