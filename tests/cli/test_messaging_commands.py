@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -494,3 +495,22 @@ def test_an_answer_for_which_there_is_no_room_is_an_error_and_loses_no_message(
     assert done.returncode == 1
     assert done.stderr == "connector: cannot write to standard output: No space left on device\n"
     assert call("browse", "orders", "--json").bodies == ["kept"]
+
+
+def test_a_queue_called_run_does_not_keep_signals_from_another_verb(tmp_path: Path) -> None:
+    (tmp_path / "adapter.yaml").write_text("provider: {type: dropbox, root: ./data}\n")
+    child = subprocess.Popen(
+        [sys.executable, "-m", "connector.cli", "send", "run"],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+    )
+    try:
+        time.sleep(1.5)  # it waits for the body
+        child.send_signal(signal.SIGINT)
+        assert child.wait(10) != 0
+    finally:
+        child.kill()
+        child.communicate()
