@@ -13,6 +13,7 @@
     ├── SessionStateError         it is closed, or in a mode that does not do that: make another
     ├── MalformedData             the body is not what its format or business object demands
     │   └── UnknownBusinessObject nobody can say which business object the body is
+    ├── RequestRefused            the request cannot be made as it is; its answer is FAIL with this text
     ├── ProviderError             the provider failed; the adapter reconnects with back-off
     │   ├── SettlementError       a destination of ours cannot be written; nothing was lost
     │   ├── ClaimLost             the message is not ours any more; it comes again, to us or another
@@ -126,6 +127,13 @@ class MalformedData(ConnectorError, ValueError):
 
 class UnknownBusinessObject(MalformedData):
     """Neither a rule nor the body names a business object that is defined: unsubscribed."""
+
+
+class RequestRefused(ConnectorError):
+    """A request cannot be made, or its reply not read: improper or incomplete meta-data, a body that will not do.
+
+    Never leaves a request client: the request completes with FAIL and this text.
+    """
 
 
 class ProviderError(ConnectorError):

@@ -47,10 +47,17 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class StaticMetaObject:
-    """The rules of a deployment. ``Default`` is no rule: it only fills in (:class:`Rule`)."""
+    """The rules of a deployment. ``Default`` is no rule: it only fills in (:class:`Rule`).
+
+    Args:
+        name: of the meta-object.
+        rules: its entries.
+        defaults: the properties of its ``Default`` entry, which also count for what has no entry.
+    """
 
     name: str
     rules: Sequence[Rule] = ()
+    defaults: Mapping[str, str] = field(default_factory=dict)
     _matches: dict[tuple[str | None, Destination], tuple[Rule, ...]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )

@@ -47,7 +47,8 @@ def check_metaobjects(
             if pair is not None:
                 rules.append(make_rule(rule_name, pair, texts, defaults))
         _check_ambiguity(rules, document, problems)
-        static[name] = StaticMetaObject(name, tuple(rules))
+        given = {key: str(text) for key, text in defaults.items()}
+        static[name] = StaticMetaObject(name, tuple(rules), given)
     _check_options(collected, catalogue, problems)
     options = {
         name: {mime: {key: str(text) for key, text in given.items()} for mime, given in handlers.items()}

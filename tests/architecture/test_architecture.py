@@ -19,8 +19,8 @@ FLOORS = {
         "connector.businessobjects",
     ),
     1: ("connector.core", "connector.state"),
-    2: ("connector.providers", "connector.broker", "datahandlers"),
-    3: ("connector.config", "connector.events"),
+    2: ("connector.providers", "connector.requests.result", "connector.broker", "datahandlers"),
+    3: ("connector.config", "connector.events", "connector.requests"),
     4: ("connector.spark",),
     5: (
         "connector",

@@ -1,0 +1,1 @@
+"""Outbound: request, reply, response selector (seed 004, "Request message processing")."""
