@@ -130,7 +130,7 @@ class UnknownBusinessObject(MalformedData):
 
 
 class RequestRefused(ConnectorError):
-    """A request cannot be made, or its reply not read: improper or incomplete meta-data, a body that will not do.
+    """A request cannot be made, or its reply not read: improper or incomplete meta-data, a wrong body.
 
     Never leaves a request client: the request completes with FAIL and this text.
     """

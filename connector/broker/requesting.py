@@ -21,7 +21,8 @@ class Requests(Protocol):
         Args:
             name: object and verb, ``Customer.Retrieve``.
             data: the attributes, the dynamic meta-object among them; not changed.
-            timeout: ResponseTimeout in ms for this request, instead of the meta-objects'; below 0 = do not wait.
+            timeout: ResponseTimeout of this request in ms, instead of the meta-objects'; below 0 = do not
+                wait.
 
         Raises:
             UnknownBusinessObject: no such business object, or it has no such verb.
