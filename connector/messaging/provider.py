@@ -216,7 +216,7 @@ class Poller(Protocol):
 
 
 class Connection(Protocol):
-    """A provider as one client sees it. For one thread, except :meth:`close`.
+    """A provider as one client sees it. For one thread, except :meth:`close` and :meth:`wake`.
 
     A topic has no messages of its own: what is sent to it is there for every subscription that it has at
     that moment, for all of them or none, and for nobody where it has none. What was prepared is sent when it
@@ -226,6 +226,16 @@ class Connection(Protocol):
 
     client_id: str
     """Names this client in claims; unique for every start of every process. Not the client id of JMS."""
+
+    @property
+    def sent_ids(self) -> str:
+        """A LIKE pattern, escape character ``\\``, of the JMSMessageIDs of all messages sent by this client.
+
+        The ids carry the client's: whatever the connection sends or prepares, an access of it on another
+        machine too, matches, with or without the leading ``ID:``; nothing that another client sends does.
+        So who awaits replies takes those to its own requests, and no neighbour's, by the selector
+        ``JMSCorrelationID LIKE '...' ESCAPE '\\'``. It has no quotation mark.
+        """
 
     @property
     def state_directory(self) -> str:
@@ -297,6 +307,13 @@ class Connection(Protocol):
 
     def wait(self, seconds: float) -> None:
         """Waits until something may have come for a poller of this connection; ``seconds`` at most."""
+
+    def wake(self) -> None:
+        """Lets a wait return at once: the one under way, or else the next. From any thread, repeatable.
+
+        So what another thread has changed before is seen by whoever waits. Several before one wait are one.
+        Never raises; after :meth:`close` it does nothing.
+        """
 
     def check(self) -> None:
         """Whether the provider is still there; cheap, asked whenever nothing waits.

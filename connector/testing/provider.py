@@ -26,6 +26,7 @@ from connector.testing.provider_suite.fencing import Fencing
 from connector.testing.provider_suite.in_progress import InProgress
 from connector.testing.provider_suite.lasting import Lasting
 from connector.testing.provider_suite.recovery import Recovery
+from connector.testing.provider_suite.replies import SentIds, Waking
 from connector.testing.provider_suite.returning import Returning
 from connector.testing.provider_suite.selectors import Selectors, SelectorsRefused
 from connector.testing.provider_suite.sending import Sending
@@ -52,6 +53,8 @@ class ProviderSuite(
     Transactions,
     Sessions,
     Tasks,
+    Waking,
+    SentIds,
     Duplicates,
     Recovery,
     InProgress,

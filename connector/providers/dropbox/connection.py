@@ -192,6 +192,11 @@ class DropboxConnection:
     def _is_alive(self, client_id: str) -> bool:
         return is_alive(self.layout.clients, client_id, self.client_id, self._provider.lease)
 
+    @property
+    def sent_ids(self) -> str:
+        """See :meth:`connector.messaging.provider.Connection.sent_ids`; ids are ``TIME-CLIENT-NUMBER``."""
+        return f"%-{self.client_id}-%"  # of letters and digits: there is nothing to escape
+
     # -- what an adapter keeps beside its messages -------------------------------------------------
 
     @property
@@ -228,6 +233,10 @@ class DropboxConnection:
     def wait(self, seconds: float) -> None:
         """See :meth:`connector.messaging.provider.Connection.wait`."""
         self._pollers.wait(seconds)
+
+    def wake(self) -> None:
+        """See :meth:`connector.messaging.provider.Connection.wake`."""
+        self._pollers.wake()
 
     def check(self) -> None:
         """See :meth:`connector.messaging.provider.Connection.check`: a root that is gone looks drained."""

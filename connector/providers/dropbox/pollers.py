@@ -63,7 +63,8 @@ class Pollers:
         self._pulse = pulse
         self._open: list[QueuePoller] = []
         self._subscribed = False
-        self._ended = threading.Event()
+        self._ended = False
+        self._woken = threading.Event()
 
     def make(
         self,
@@ -142,18 +143,23 @@ class Pollers:
             poller.look_again()
 
     def wait(self, seconds: float) -> None:
-        """Until one of them may have something, or all are closed; ``seconds`` at most."""
+        """Until one of them may have something, :meth:`wake`, or all are closed; ``seconds`` at most."""
         deadline = time.monotonic() + seconds
         pause = _SHORTEST_PAUSE
-        while not any(poller.has_news() for poller in tuple(self._open)):
+        while not self._ended and not any(poller.has_news() for poller in tuple(self._open)):
             left = deadline - time.monotonic()
-            if left <= 0 or self._ended.wait(min(pause, left)):
-                return
+            if left <= 0 or self._woken.wait(min(pause, left)):
+                break
             pause = min(pause * 1.5, _LONGEST_PAUSE)
+        self._woken.clear()  # only here: who was woken until now looks at the reason when this has returned
+
+    def wake(self) -> None:
+        """See :meth:`connector.messaging.provider.Connection.wake`."""
+        self._woken.set()
 
     def close(self) -> None:
         """Ends all of them, and the subscriptions that end with them."""
-        self._ended.set()
+        self._end()
         for poller in tuple(self._open):
             poller.close()
         if self._subscribed:  # one may have waited for a claim to be settled
@@ -161,6 +167,10 @@ class Pollers:
 
     def abandon(self) -> None:
         """Ends all of them as the death of the process would."""
-        self._ended.set()
+        self._end()
         for poller in tuple(self._open):
             poller.abandon()
+
+    def _end(self) -> None:
+        self._ended = True
+        self._woken.set()

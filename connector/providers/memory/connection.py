@@ -53,11 +53,17 @@ class MemoryConnection:
         self.client_id = client.client_id
         self._settler = Settler(memory, client)
         self._arrived = threading.Condition(memory.lock)
+        self._woken = False
         self._pollers: list[MemoryPoller] = []
         self._make_poller = partial(
             MemoryPoller, memory, client, wake=self._arrived.notify_all, forget=self._forget_poller
         )
         self._temporary_numbers = itertools.count(1)
+
+    @property
+    def sent_ids(self) -> str:
+        """See :meth:`connector.messaging.provider.Connection.sent_ids`; ids are ``TIME-CLIENT-NUMBER``."""
+        return f"%-{self.client_id}-%"  # of letters and digits: there is nothing to escape
 
     # -- what an adapter keeps beside its messages -------------------------------------------------
 
@@ -152,9 +158,16 @@ class MemoryConnection:
         """See :meth:`connector.messaging.provider.Connection.wait`; returns at once where it is closed."""
         with self.memory:
             self._arrived.wait_for(self._something_may_have_come, seconds)
+            self._woken = False
 
     def _something_may_have_come(self) -> bool:
-        return not self.client.alive or any(poller.pending for poller in self._pollers)
+        return self._woken or not self.client.alive or any(poller.pending for poller in self._pollers)
+
+    def wake(self) -> None:
+        """See :meth:`connector.messaging.provider.Connection.wake`."""
+        with self._arrived:
+            self._woken = True
+            self._arrived.notify_all()
 
     def check(self) -> None:
         """See :meth:`connector.messaging.provider.Connection.check`."""
