@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from connector.config.model import AdapterFile, InputEntry, Subscription
+from connector.config.model import AdapterFile, InputEntry
 from connector.config.places import Places
 from connector.config.problems import Mark
 from connector.config.reading import Location, Reading
+from connector.config.subscription_model import Subscription
 from connector.config.tree import Leaf, Table
 from connector.messaging.destination import Destination
 
@@ -48,7 +49,7 @@ def _warn_of_none(places: Places) -> None:
     if written is None or (isinstance(written, Leaf) and not written):
         places.add(
             _INPUTS,
-            "no InputDestination: nothing is polled, this adapter serves requests only",
+            "no InputDestination: nothing is polled, this adapter is for requests only",
             "at least one destination",
             mark=places.tree.keys["connector"].mark,
             warning=True,
@@ -119,6 +120,7 @@ def _check_roles(
             ("ArchiveDestination", connector.archive_destination),
             ("ErrorDestination", connector.error_destination),
             ("UnsubscribedDestination", connector.unsubscribed_destination),
+            ("ReplyToDestination", connector.reply_to_destination),
         )
     ]
     roles.extend(

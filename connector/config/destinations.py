@@ -52,6 +52,12 @@ def _copied_to(destination: Destination, found: str) -> None:
     _sent_to(destination, found)
 
 
+def _replied_to(destination: Destination, found: str) -> None:
+    if not destination.is_queue:
+        raise refuse(f"{found} is a topic: a reply that nobody subscribes to is lost", "a queue")
+    _sent_to(destination, found)
+
+
 def _worked_on_in(destination: Destination, found: str) -> None:
     if not destination.is_queue:
         raise refuse(f"{found} is a topic", "a queue: work in progress cannot be kept on a topic")
@@ -73,6 +79,8 @@ SINK: Final = destination_kind(_sent_to)
 """Where messages are sent: a queue or topic."""
 COPIES: Final = destination_kind(_copied_to)
 """Where the adapter keeps copies: a queue."""
+REPLIES: Final = destination_kind(_replied_to)
+"""Where replies are awaited: a queue."""
 IN_PROGRESS: Final = destination_kind(_worked_on_in)
 """Where the adapter keeps what it works on: a queue."""
 INPUT: Final = destination_kind(_taken_from)

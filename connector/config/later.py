@@ -10,17 +10,8 @@ def not_yet(what: str) -> str:
     return f"this version does not have {what} yet"
 
 
-_REQUESTS = "requests"
-
 _KEYS: Final = {
     "http": "the HTTP server",
-    "requests": _REQUESTS,
-    "connector.ReplyToDestination": _REQUESTS,
-    "connector.MessageResponseResultProperty": _REQUESTS,
-    "connector.SessionPoolSizeForRequests": _REQUESTS,
-    "connector.late_replies": _REQUESTS,
-    "connector.response_selector_quoting": _REQUESTS,
-    "subscriptions.reply": "requests that a process serves",
     "subscriptions.http": "HTTP sinks",
     "subscriptions.table": "table sinks",
 }

@@ -13,13 +13,14 @@ from connector.businessobjects.catalogue import Catalogue
 from connector.config.destination_lint import check_destinations
 from connector.config.metaobject_lint import check_config_mo, check_handler_class, check_mime_type
 from connector.config.metaobjects import Collected, MetaObjects
-from connector.config.model import AdapterFile, Connector, Spark, Subscription
+from connector.config.model import AdapterFile, Connector, Spark
 from connector.config.places import Places
 from connector.config.problems import nearest, shown
 from connector.config.provider_model import Dropbox, Memory, Provider
 from connector.config.python_names import LookupProblem, check_process
 from connector.config.reading import Reading, find
 from connector.config.spark_owned import owner_reason
+from connector.config.subscription_model import Subscription
 from connector.config.tree import Table
 
 _FIXED = {"spark.task.maxFailures": "1", "spark.speculation": "false"}
@@ -52,6 +53,7 @@ class Lint:
         self._window(connector)
         check_destinations(self.file, self.reading, self.places)
         self._meta_objects(connector)
+        self._requests(connector)
         names: dict[str, int] = {}
         for index, subscription in self._subscriptions():
             self._subscription(index, subscription, names)
@@ -155,6 +157,23 @@ class Lint:
                 nearest(verb, verbs),
             )
 
+    # --- requests ----------------------------------------------------------------------------
+
+    def _requests(self, connector: Connector) -> None:
+        if connector.late_replies == "archive" and connector.archive_destination is None:
+            self.places.add(
+                ("connector", "late_replies"),
+                "late_replies: archive without ArchiveDestination",
+                "an ArchiveDestination, or late_replies: error | discard",
+            )
+        if connector.response_selector_quoting == "raw":
+            self.places.add(
+                ("connector", "response_selector_quoting"),
+                "raw: a value with a quote in it can make a request take the reply to another",
+                "quoted",
+                warning=True,
+            )
+
     # --- subscriptions -----------------------------------------------------------------------
 
     def _subscription(self, index: int, subscription: Subscription, names: dict[str, int]) -> None:
@@ -171,11 +190,8 @@ class Lint:
             self.places.add(
                 here, "neither process nor destination", "one of them: who gets the business object"
             )
-        foreign = ("timeout", "retries") if sinks == {"destination"} else ("mime_type", "format")
-        for key in foreign if len(sinks) == 1 else ():
-            if key in written:
-                kind = "process" if key in ("timeout", "retries") else "destination"
-                self.places.add((*here, key), f"{key} of a {next(iter(sinks))}", f"it with a {kind} only")
+        if len(sinks) == 1:
+            self._foreign_keys(index, written, next(iter(sinks)), subscription)
         if subscription.process is not None:
             try:
                 check_process(subscription.process, self.directory)
@@ -193,6 +209,17 @@ class Lint:
                 f"a second subscription named {subscription_name(subscription)!r}, first in line {mark.line}",
                 "a name of its own: name: ...",
             )
+
+    def _foreign_keys(self, index: int, written: set[str], sink: str, subscription: Subscription) -> None:
+        """Keys that mean nothing for the kind of sink that a subscription has."""
+        foreign: tuple[str, ...] = ()
+        if sink == "destination":
+            foreign, expected = ("timeout", "retries", "reply"), "it with a process only"
+        elif not subscription.reply:
+            foreign, expected = ("mime_type", "format"), "it with a destination, or with reply: true"
+        for key in foreign:
+            if key in written:
+                self.places.add(("subscriptions", index, key), f"{key} of a {sink}", expected)
 
     def _objects(self, index: int, subscription: Subscription) -> None:
         definitions = self.metaobjects.definitions

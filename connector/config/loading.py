@@ -15,12 +15,13 @@ from connector.config.later import LATER, PROVIDERS, REFUSED, not_yet
 from connector.config.lint import Lint, subscription_name
 from connector.config.metaobject_lint import check_metaobjects
 from connector.config.metaobjects import MetaObjects, collect
-from connector.config.model import FILES, AdapterFile, Connector, Logging, Spark, State, Subscription
+from connector.config.model import FILES, AdapterFile, Connector, Logging, Spark, State
 from connector.config.places import Places
 from connector.config.problems import Mark, Problems, nearest
 from connector.config.provider_model import Provider
 from connector.config.reading import find, read_section
 from connector.config.spark_owned import owner_reason
+from connector.config.subscription_model import Subscription
 from connector.config.tree import Items, Leaf, Table, kind_of, read_file
 from connector.errors import ConfigurationError, Problem
 

@@ -8,49 +8,34 @@ the source does not record is named as ours in the description.
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
-from connector.config.destinations import COPIES, IN_PROGRESS, INPUT, SELECTOR, SINK
+from connector.config.destinations import COPIES, IN_PROGRESS, INPUT, REPLIES, SELECTOR
 from connector.config.kinds import (
     CONTAINER_MANAGED,
     Boolean,
     DirectoryName,
-    Kind,
     Minutes,
     PathName,
     Size,
     Text,
     TimeOfDay,
-    as_found,
     choice,
     duration,
     integer,
-    leaf,
     one_or_list,
-    refuse,
     split_list,
 )
 from connector.config.provider_model import Dropbox, Memory, Provider
+from connector.config.request_model import PROPERTY, ReplyMatching
 from connector.config.section import Section
+from connector.config.subscription_model import Subscription
 from connector.config.tree import Leaf
 from connector.messaging.destination import Destination
 
 Copies = Annotated[Destination, COPIES]
-_AN_OBJECT = re.compile(r"[A-Za-z0-9_*?]+\Z")
-
-
-def _read_object(value: object) -> str:
-    expected = "the name of a business object, or a pattern with * and ?"
-    name = leaf(value, expected)
-    if not _AN_OBJECT.match(name):
-        raise refuse(as_found(name), expected)
-    return str(name)
-
-
-ObjectPattern = Annotated[str, Kind(_read_object, str, {"type": "string"}, "name or pattern")]
 
 
 class InputEntry(Section):
@@ -101,7 +86,7 @@ class InputEntry(Section):
 
 
 class Connector(Section):
-    """What is polled, how often, and what becomes of the messages."""
+    """What is polled, how often, and what becomes of the messages; requests."""
 
     application_name: DirectoryName = Field(
         alias="ApplicationName",
@@ -219,6 +204,43 @@ class Connector(Section):
         alias="UseDefaults",
         description="`true`: the default of an attribute satisfies `required`.",
     )
+    reply_to_destination: Annotated[Destination, REPLIES] | None = Field(
+        default=None,
+        alias="ReplyToDestination",
+        description="Where replies to requests are awaited, unless a meta-object says otherwise; none: a "
+        "temporary queue. Several adapters may share it, and others may use it: each takes its own replies.",
+    )
+    message_response_result_property: Annotated[str, PROPERTY] = Field(
+        default="ResponseResult",
+        alias="MessageResponseResultProperty",
+        description="The property of a reply that says what became of its request: `SUCCESS`, `VALCHANGE`, "
+        "`FAIL` ... (default ours).",
+    )
+    reply_matching: ReplyMatching = Field(
+        default=ReplyMatching(), description="How a reply says which request it answers."
+    )
+    session_pool_size_for_requests: Annotated[int, integer(1, "requests", maximum=10_000)] = Field(
+        default=10,
+        alias="SessionPoolSizeForRequests",
+        description="Requests in flight at a time; the others wait for their turn.",
+    )
+    pool_timeout: Annotated[float, duration(zero=True)] = Field(
+        default=30.0,
+        description="How long a request waits for its turn; then it has failed, and is not sent.",
+    )
+    late_replies: Annotated[Literal["error", "archive", "discard"], choice("error", "archive", "discard")] = (
+        Field(
+            default="error",
+            description="What becomes of replies that nobody awaits any more, second ones among them: a copy "
+            "in the `ErrorDestination` (none where there is none) or the `ArchiveDestination`, or nothing. "
+            "They are counted and logged in any case.",
+        )
+    )
+    response_selector_quoting: Annotated[Literal["quoted", "raw"], choice("quoted", "raw")] = Field(
+        default="quoted",
+        description="Values that are substituted into a `response_selector`: as literals of the selector, or "
+        "`raw` as the source has it, where a value may change what the selector means.",
+    )
     restart_retry_count: Annotated[int, integer(0, "attempts")] = Field(
         default=3,
         alias="RestartRetryCount",
@@ -234,37 +256,6 @@ class Connector(Section):
         default=None,
         description="Name of this instance, stable across restarts; default: the name of the host (with a "
         "number where several run).",
-    )
-
-
-class Subscription(Section):
-    """Who wants which business object. Every subscription that matches gets the event."""
-
-    object: ObjectPattern = Field(description="A business object, or a pattern: `Order*`, `*`.")
-    verbs: Annotated[tuple[Text, ...] | None, BeforeValidator(one_or_list)] = Field(
-        default=None, description="Verbs; left out: every verb."
-    )
-    process: Text | None = Field(
-        default=None, description="A business process, `module:function`, beside `adapter.yaml` or installed."
-    )
-    destination: Annotated[Destination, SINK] | None = Field(
-        default=None, description="A queue or topic; sent in the same commit that settles the event."
-    )
-    name: Text = Field(default="", description="Default: the object and the process or destination.")
-    timeout: Annotated[float | None, duration(none="none")] = Field(
-        default=None,
-        description="Longest time a process may take; then its worker is ended, and the event runs again "
-        "alone, up to `max_attempts`.",
-    )
-    retries: Annotated[int, integer(0, "attempts")] = Field(
-        default=0, description="For `TemporaryFailure` only: attempts in place, with back-off."
-    )
-    mime_type: Text | None = Field(
-        default=None,
-        description="Format of the message sent; left out: the connector's default data handler.",
-    )
-    format: Text | None = Field(
-        default=None, description="JMSType of the message sent; left out: `OutputFormat` of the rule."
     )
 
 

@@ -32,16 +32,18 @@ from connector.config.model import (
     Logging,
     Spark,
     State,
-    Subscription,
 )
 from connector.config.provider_model import Dropbox, Memory
+from connector.config.request_model import ReplyMatching
 from connector.config.spark_owned import OWNED_SETTINGS
+from connector.config.subscription_model import Subscription
 
 _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("provider` with `type: dropbox", Dropbox),
     ("provider` with `type: memory", Memory),
     ("connector", Connector),
     ("connector.InputDestination[]", InputEntry),
+    ("connector.reply_matching", ReplyMatching),
     ("subscriptions[]", Subscription),
     ("spark", Spark),
     ("logging", Logging),

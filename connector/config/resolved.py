@@ -37,7 +37,7 @@ def resolved(configuration: Configuration) -> dict[str, Any]:
     for subscription in configuration.subscriptions:
         entry = _section(subscription)
         if subscription.process is None:
-            del entry["timeout"], entry["retries"]
+            del entry["timeout"], entry["retries"], entry["reply"]
         subscriptions.append(entry)
     sections: dict[str, Any] = {
         "provider": _section(configuration.provider),

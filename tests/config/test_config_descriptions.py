@@ -57,6 +57,13 @@ connector:
   MessageFormatProperty: JMSType
   DefaultVerb: Create
   UseDefaults: false
+  ReplyToDestination: queue://replies
+  MessageResponseResultProperty: Result
+  reply_matching: {request: JMSCorrelationID, reply: requestId}
+  SessionPoolSizeForRequests: 100
+  pool_timeout: 5s
+  late_replies: archive
+  response_selector_quoting: quoted
   RestartRetryCount: 3
   RestartRetryInterval: 1
   stop_timeout: 30s
@@ -68,6 +75,7 @@ subscriptions:
     name: store
     timeout: 60s
     retries: 2
+    reply: true
   - object: Order
     destination: queue://erp-orders
     mime_type: text/xml
@@ -174,7 +182,7 @@ def test_a_configuration_with_every_key_of_the_memory_provider_has_no_other_mist
 
 def test_the_test_of_the_schema_uses_every_key_there_is() -> None:
     schema = json_schema()
-    sections = ("Dropbox", "Memory", "Connector", "InputEntry", "Spark", "State")
+    sections = ("Dropbox", "Memory", "Connector", "InputEntry", "ReplyMatching", "Spark", "State")
     for section in (schema, *(schema["$defs"][name] for name in sections)):
         for key in section["properties"]:
             assert re.search(rf"\b{key}:", EVERY_KEY + IN_PROGRESS + MEMORY), key
@@ -197,6 +205,9 @@ def test_the_schema_and_the_check_accept_every_configuration_of_the_project() ->
         ("ApplicationName: demo", "instances: 1"),
         ("UseDefaults: false", "UseDefaults: perhaps"),
         ("- object: Order", "- objects: Order"),
+        ("late_replies: archive", "late_replies: keep"),
+        ("{request: JMSCorrelationID", "{requests: JMSCorrelationID"),
+        ("SessionPoolSizeForRequests: 100", "SessionPoolSizeForRequests: 0"),
         ("selector:", "selektor:"),
         ("lease: none", "max_bytes: 1MiB"),
     ],

@@ -77,9 +77,7 @@ CASES = [
     # later versions
     case("later provider", A, "type: dropbox\n  root: ./data", "type: §amqp\n  url: amqp://x", "provider.type", "does not have the provider 'amqp' yet"),
     case("unknown provider", A, "type: dropbox", "type: §dropbax", "provider.type", nearest="dropbox"),
-    case("reply", A, "    process: processes:store_customer", "    process: processes:store_customer\n    §reply: true", "subscriptions[0].reply", "requests", "yet"),
     case("http", A, "metaobjects: ./metaobjects", "metaobjects: ./metaobjects\n§http: {listen: 1}", "http", "yet"),
-    case("requests", A, "PollQuantity: 25", "§ReplyToDestination: queue://r", "connector.ReplyToDestination", "requests yet"),
     # destinations
     case("path as a name", A, "ErrorDestination: queue://error", "ErrorDestination: §queue://../x", "connector.ErrorDestination", "'/'"),
     case("reserved name", A, "ErrorDestination: queue://error", "ErrorDestination: §queue://dropboxmq", "connector.ErrorDestination", "reserved"),
@@ -155,10 +153,29 @@ CASES = [
     case("function of the library", A, "process: processes:store_customer", "process: §json:laods", "subscriptions[0].process", nearest="json:loads"),
     case("process and destination", A, "    process: processes:store_customer", "    process: processes:store_customer\n    destination: §queue://x", "subscriptions[0].destination", "two subscriptions"),
     case("no sink", A, "    process: processes:store_customer\n", "", "subscriptions[0]", "neither process nor destination"),
-    case("format of a process", A, "    process: processes:store_customer", "    process: processes:store_customer\n    mime_type: §text/xml", "subscriptions[0].mime_type", "with a destination only"),
+    case("format of a process", A, "    process: processes:store_customer", "    process: processes:store_customer\n    mime_type: §text/xml", "subscriptions[0].mime_type", "with a destination, or with reply: true"),
     case("timeout of a destination", A, "    mime_type: text/xml", "    timeout: §5s", "subscriptions[1].timeout", "with a process only"),
     case("handler of a subscription", A, "mime_type: text/xml", "mime_type: §text/html", "subscriptions[1].mime_type", "no data handler", nearest="text/xml"),
     case("same name", A, "    mime_type: text/xml", "    name: §Customer processes:store_customer", "subscriptions[1].name", "first in line 20"),
+    # requests
+    case("topic of replies", A, "PollQuantity: 25", "ReplyToDestination: §topic://replies", "connector.ReplyToDestination", "a topic", "a queue"),
+    case("view of replies", A, "PollQuantity: 25", "ReplyToDestination: §replies~EXPIRED", "connector.ReplyToDestination", "nothing can be sent there"),
+    case("replies are polled", A, "PollQuantity: 25", "ReplyToDestination: §queue://orders", "connector.ReplyToDestination", "the InputDestination too (line 8)", "endless loop"),
+    case("replies are archived", A, "PollQuantity: 25", "ReplyToDestination: §queue://archive", "connector.ReplyToDestination", "the ArchiveDestination too (line 12)"),
+    case("replies and what is sent on", A, "PollQuantity: 25", "ReplyToDestination: queue://erp-orders", "subscriptions[1].destination", "the ReplyToDestination too (line 11)"),
+    case("property of the result", A, "PollQuantity: 25", "MessageResponseResultProperty: §my result", "connector.MessageResponseResultProperty", "it has ' '", "name of a property"),
+    case("header for the result", A, "PollQuantity: 25", "MessageResponseResultProperty: §JMSType", "connector.MessageResponseResultProperty", "headers"),
+    case("no request in flight", A, "PollQuantity: 25", "SessionPoolSizeForRequests: §0", "connector.SessionPoolSizeForRequests", "from 1 to 10000"),
+    case("late replies", A, "PollQuantity: 25", "late_replies: §arcive", "connector.late_replies", "error | archive | discard", nearest="archive"),
+    case("late replies nowhere", A, "ArchiveDestination: queue://archive", "late_replies: §archive", "connector.late_replies", "without ArchiveDestination"),
+    case("quoting", A, "PollQuantity: 25", "response_selector_quoting: §quotd", "connector.response_selector_quoting", nearest="quoted"),
+    case("turn of a request", A, "PollQuantity: 25", "pool_timeout: §30", "connector.pool_timeout", "30s"),
+    case("header of a request", A, "PollQuantity: 25", "reply_matching: {request: §JMSMesageID}", "connector.reply_matching.request", "JMSMessageID, JMSCorrelationID, or the name of a property", nearest="JMSMessageID"),
+    case("message id of a reply", A, "PollQuantity: 25", "reply_matching: {reply: §JMSMessageID}", "connector.reply_matching.reply", "JMSCorrelationID, or the name of a property"),
+    case("key of the matching", A, "PollQuantity: 25", "reply_matching: {§replies: x}", "connector.reply_matching.replies", "unknown key", nearest="reply"),
+    case("reply of a destination", A, "    mime_type: text/xml", "    reply: §true", "subscriptions[1].reply", "with a process only"),
+    case("reply that is no boolean", A, "    process: processes:store_customer", "    process: processes:store_customer\n    reply: §yes", "subscriptions[0].reply", "true or false"),
+    case("handler of a reply", A, "    process: processes:store_customer", "    process: processes:store_customer\n    reply: true\n    mime_type: §text/html", "subscriptions[0].mime_type", "no data handler", nearest="text/xml"),
     # Spark
     case("retries of Spark", A, "  master: local[*]", "  master: local[*]\n  conf: {§spark.task.maxFailures: 4}", "spark.conf.spark.task.maxFailures", "owns", "1, or nothing"),
     case("speculation", A, "  master: local[*]", "  master: local[*]\n  conf: {§spark.speculation: true}", "spark.conf.spark.speculation", "owns"),
@@ -269,3 +286,23 @@ def test_a_mistake_in_a_list_does_not_move_the_places_of_its_other_entries(deplo
 def test_a_missing_section_brings_no_warning_about_what_it_lacks(deployment: Deployment) -> None:
     deployment.replace(A, "connector:\n", "conector:\n")
     assert [problem.path for problem in deployment.check()] == ["conector"]
+
+
+def test_raw_quoting_of_response_selectors_is_a_warning_only(deployment: Deployment) -> None:
+    deployment.replace(A, "PollQuantity: 25", "response_selector_quoting: raw")
+    (problem,) = deployment.check()
+    assert problem.warning
+    assert (problem.path, problem.line) == ("connector.response_selector_quoting", 11)
+
+
+def test_a_process_that_replies_may_have_a_format_of_its_own(deployment: Deployment) -> None:
+    more = (
+        "    process: processes:store_customer\n    reply: true\n    mime_type: text/xml\n    format: ANSWER"
+    )
+    deployment.replace(A, "    process: processes:store_customer", more)
+    assert deployment.check() == []
+
+
+def test_late_replies_in_error_need_no_error_destination(deployment: Deployment) -> None:
+    deployment.replace(A, "  ErrorDestination: queue://error\n", "  late_replies: error\n")
+    assert deployment.check() == []

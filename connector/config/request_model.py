@@ -1,0 +1,51 @@
+"""What a request and its reply are told apart by."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from connector.config.kinds import Kind, as_found, leaf, refuse
+from connector.config.problems import nearest
+from connector.config.section import Section
+from connector.messaging.selectors.identifiers import check_property_name
+
+_MESSAGE_ID: Final = "JMSMessageID"
+_CORRELATION_ID: Final = "JMSCorrelationID"
+
+
+def _property_or(*headers: str) -> Kind:
+    """One of some headers, or a property that a program may set."""
+    expected = ", ".join([*headers, "or the name of a property" if headers else "the name of a property"])
+
+    def read(value: object) -> str:
+        name = leaf(value, expected)
+        if name in headers:
+            return str(name)
+        try:
+            check_property_name(name)
+        except ValueError as error:
+            found = as_found(name) if name.from_environment else str(error)
+            raise refuse(found, expected, nearest(name, headers)) from None
+        return str(name)
+
+    label = " | ".join([*headers, "property"])
+    return Kind(read, str, {"type": "string"}, label)
+
+
+PROPERTY: Final = _property_or()
+"""The name of a property of messages."""
+REQUESTED_BY: Final = _property_or(_MESSAGE_ID, _CORRELATION_ID)
+ANSWERED_BY: Final = _property_or(_CORRELATION_ID)
+
+
+class ReplyMatching(Section):
+    """How a reply says which request it answers; both for requests made and for requests served."""
+
+    request: Annotated[str, REQUESTED_BY] = Field(
+        default=_MESSAGE_ID, description="What identifies a request."
+    )
+    reply: Annotated[str, ANSWERED_BY] = Field(
+        default=_CORRELATION_ID, description="Where its reply repeats that."
+    )
