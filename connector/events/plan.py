@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from connector.broker.requesting import RequestsSpec
 from connector.broker.subscriptions import Subscription
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.handlers import HandlerSpec
@@ -33,6 +34,7 @@ class EventPlan:
         stop_timeout: seconds a task may go on when its driver or its Spark worker is gone.
         persistent: whether the messages of sinks are persistent: where the provider keeps such.
         managed: ContainerManagedEvents: an event that fails is rolled back, and comes again.
+        requests: how a business process makes requests while it handles an event; None = it cannot.
     """
 
     application: str
@@ -51,6 +53,7 @@ class EventPlan:
     stop_timeout: float = 30.0
     persistent: bool = True
     managed: bool = False
+    requests: RequestsSpec | None = None
 
 
 WorkItem = tuple[int, str, Any, int]
