@@ -142,6 +142,37 @@ def test_what_was_not_committed_never_happened(
     neighbour.close()
 
 
+SEND_ALONE = """
+connection = DropboxProvider(sys.argv[1]).connect("suite", "dead")
+print(connection.client_id, flush=True)
+access = connection.access().open()
+prepared = access.prepare(parse_destination("notes"), Message(b"sent"), "key")
+access.sync()
+connection.settle([], sends=[prepared])
+print("settled", flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("fault", "found"), [("settle.move=kill", {}), ("settle.finished=kill", {"notes/target": "sent"})]
+)
+def test_a_prepared_message_alone_is_sent_by_one_rename_or_not_at_all(
+    root: Path, connection: DropboxConnection, children: Any, fault: str, found: dict[str, str]
+) -> None:
+    connection.layout.ensure(NOTES)
+    status, out, err = children.run(SEND_ALONE, root, fault=fault)
+    assert (status, out.count("settled")) == (-9, 0), err
+    recover(root, out.strip())
+    assert everything(root) == found
+
+
+@pytest.mark.parametrize("fault", ["settle.record=kill", "settle.committing=kill", "settle.move:2=kill"])
+def test_a_prepared_message_alone_needs_no_record(root: Path, children: Any, fault: str) -> None:
+    status, out, err = children.run(SEND_ALONE, root, fault=fault)
+    assert (status, out.count("settled")) == (0, 1), err
+    assert everything(root) == {"notes/target": "sent"}
+
+
 @pytest.mark.parametrize("fault", ["settle.move:3=kill", "settle.finished=kill"])
 def test_a_recovery_that_dies_itself_is_finished_by_the_next(
     root: Path, connection: DropboxConnection, children: Any, fault: str
