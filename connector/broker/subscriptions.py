@@ -21,8 +21,10 @@ class Subscription:
         destination: where the object is sent, in the same commit that settles the event.
         timeout: seconds the process may take; None = as long as it likes.
         retries: how often it is called again, in place, after a TemporaryFailure.
-        mime_type: format of the message sent; None = the connector's default data handler.
+        mime_type: format of the message sent; None = the connector's default data handler, for a reply the
+            one that has read the request.
         format: JMSType of the message sent; None = OutputFormat of the rule.
+        reply: what the process returns answers whoever sent the message (:mod:`connector.broker.replying`).
     """
 
     name: str
@@ -34,6 +36,7 @@ class Subscription:
     retries: int = 0
     mime_type: str | None = None
     format: str | None = None
+    reply: bool = False
 
     def wants(self, object_name: str, verb: str) -> bool:
         if self.verbs is not None and verb not in self.verbs:

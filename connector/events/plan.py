@@ -34,6 +34,9 @@ class EventPlan:
         stop_timeout: seconds a task may go on when its driver or its Spark worker is gone.
         persistent: whether the messages of sinks are persistent: where the provider keeps such.
         managed: ContainerManagedEvents: an event that fails is rolled back, and comes again.
+        result_property: MessageResponseResultProperty: what says in a reply what became of the request.
+        matching: what identifies a request (JMSMessageID, JMSCorrelationID or the name of a property), and
+            where its reply repeats that (JMSCorrelationID or the name of a property).
         requests: how a business process makes requests while it handles an event; None = it cannot.
     """
 
@@ -53,7 +56,14 @@ class EventPlan:
     stop_timeout: float = 30.0
     persistent: bool = True
     managed: bool = False
+    result_property: str = "ResponseResult"
+    matching: tuple[str, str] = ("JMSMessageID", "JMSCorrelationID")
     requests: RequestsSpec | None = None
+
+    @property
+    def serves(self) -> bool:
+        """Whether any business process answers requests."""
+        return any(subscription.reply for subscription in self.subscriptions)
 
 
 WorkItem = tuple[int, str, Any, int]
