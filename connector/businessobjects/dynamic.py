@@ -27,6 +27,9 @@ JMSProperties           a child whose attributes are properties: ``name=<propert
 
 A header that the message does not have leaves its attribute unset. A value is converted to the
 type of its attribute; milliseconds do not fit the 32 bits of an Integer, so use String or Double.
+
+The way back, for requests, is :func:`properties_of`; what else a request reads from its dynamic meta-object
+stands in :mod:`connector.businessobjects.metadata`.
 """
 
 from __future__ import annotations
@@ -43,6 +46,7 @@ from connector.businessobjects.names import did_you_mean
 from connector.businessobjects.types import SimpleValue
 from connector.errors import MalformedData
 from connector.messaging.message import Message, PropertyValue, check_property, parse_property
+from connector.messaging.selectors.identifiers import check_property_name
 
 PROPERTIES: Final = "JMSProperties"
 
@@ -63,6 +67,9 @@ _HEADERS: Final[dict[str, Callable[[Message], PropertyValue | None]]] = {
     "GroupID": lambda message: message.properties.get("JMSXGroupID"),
     "GroupSeq": lambda message: message.properties.get("JMSXGroupSeq"),
 }
+HEADER_ATTRIBUTES: Final = frozenset({*_HEADERS, "InputFormat", "InputDestination"})
+"""The attributes of the table above, but JMSProperties."""
+
 _TIMES: Final = frozenset({"Expiration", "TimeStamp"})
 _TYPES: Final = {
     "string": "string",
@@ -75,6 +82,16 @@ _TYPES: Final = {
     "double": "double",
     "boolean": "boolean",
 }
+_NATURAL: Final = {
+    "String": "string",
+    "LongText": "string",
+    "Date": "string",
+    "Boolean": "boolean",
+    "Integer": "int",
+    "Float": "float",
+    "Double": "double",
+}
+_INTEGERS: Final = frozenset({"byte", "short", "int", "long"})
 # A property is readable as any type that holds all of its values; text is parsed (JMS 2.0, section 3.5.4).
 _READABLE: Final = {
     "boolean": {"boolean", "string"},
@@ -108,10 +125,88 @@ def fill_dynamic(
         return
     bo[holder] = None
     child = bo.add(holder)
+    _fill(child, message, message_format, input_destination, f"{bo.type}: {holder}")
+
+
+def refill_dynamic(
+    bo: BusinessObject,
+    message: Message,
+    *,
+    message_format: str | None,
+    input_destination: str | None,
+    kept: BusinessObject | None,
+) -> None:
+    """As :func:`fill_dynamic`, from the reply to a request (seed 004, table 6).
+
+    What stands for headers is the reply's; the other attributes (``OutputDestination``, ``ResponseTimeout``
+    ...) stay as they were in the request.
+
+    Args:
+        bo: gets a dynamic meta-object of its own; it has none yet, or one that is replaced.
+        kept: the dynamic meta-object of the request; not changed. None = it had none.
+
+    Raises:
+        MalformedData: as :func:`fill_dynamic`.
+    """
+    holder = bo.definition.dynamic_metaobject
+    if holder is None:
+        return
+    bo[holder] = None
+    child = bo.add(holder)
+    if kept is not None:
+        for name in kept:
+            if name not in HEADER_ATTRIBUTES and name != PROPERTIES:
+                child[name] = kept[name]
+    _fill(child, message, message_format, input_destination, f"{bo.type}: {holder}")
+
+
+def properties_of(child: BusinessObject, place: str) -> tuple[tuple[str, str, PropertyValue], ...]:
+    """The properties that a JMSProperties child says: their names, JMS types and values.
+
+    The type is that of the tag, else that of the attribute (Integer: int, Date: string ...). What is not set
+    is no property, and neither is what is blank, unless it is a string: that is sent empty.
+
+    Args:
+        child: the object that the attribute JMSProperties holds.
+        place: for errors, ``Customer.Meta.JMSProperties``.
+
+    Raises:
+        MalformedData: a value does not fit its JMS type, or a message cannot have a property of that name.
+    """
+    found: dict[str, tuple[str, str, PropertyValue]] = {}
+    for attribute_name in child:
+        attribute = child.definition.attributes[attribute_name]
+        here = f"{place}.{attribute_name}"
+        value = child[attribute_name]
+        tags = _tags(attribute.app_specific_info)
+        name = tags.get("name") or attribute_name
+        kind = _TYPES.get(tags["type"].lower()) if tags.get("type") else _NATURAL.get(attribute.type)
+        if kind is None:
+            raise MalformedData(f"{here}: no property can be a {tags.get('type') or attribute.type}")
+        if isinstance(value, str) and not value.strip() and kind != "string":
+            continue
+        try:
+            check_property_name(name)
+            converted = _as_property(kind, value)
+        except ValueError as error:
+            raise MalformedData(f"{here}: {error}") from None
+        if name in found:
+            raise MalformedData(f"{here}: the property {name!r} is set twice")
+        found[name] = (name, kind, converted)
+    return tuple(found.values())
+
+
+def _fill(
+    child: BusinessObject,
+    message: Message,
+    message_format: str | None,
+    input_destination: str | None,
+    place: str,
+) -> None:
     for name, attribute in child.definition.attributes.items():
         if attribute.is_child:
             if name == PROPERTIES:
-                _fill_properties(child.add(name), message, f"{bo.type}: {holder}.{name}")
+                _fill_properties(child.add(name), message, f"{place}.{name}")
             continue
         header = _HEADERS.get(name)
         if header is not None:
@@ -128,8 +223,8 @@ def fill_dynamic(
             if not value:
                 continue  # 0 means unknown, or never
             if attribute.type == "Date":
-                value = _utc(int(value), f"{bo.type}: {holder}.{name}")
-        _set(child, name, value, f"{bo.type}: {holder}")
+                value = _utc(int(value), f"{place}.{name}")
+        _set(child, name, value, place)
 
 
 def dynamic_problems(definition: Definition, definitions: Definitions) -> Iterator[str]:
@@ -181,7 +276,7 @@ def _fill_properties(child: BusinessObject, message: Message, path: str) -> None
             )
         try:
             if kind == "string":
-                value = _as_text(value)
+                value = as_text(value)
             elif isinstance(value, str):
                 value = parse_property(kind, value)
             else:
@@ -193,17 +288,38 @@ def _fill_properties(child: BusinessObject, message: Message, path: str) -> None
 
 def _set(bo: BusinessObject, name: str, value: PropertyValue, place: str) -> None:
     kind = bo.definition.attributes[name].type
-    converted: SimpleValue = _as_text(value) if kind in ("String", "LongText") else value
+    converted: SimpleValue = as_text(value) if kind in ("String", "LongText") else value
     try:
         bo[name] = converted
     except MalformedData as error:
         raise MalformedData(f"{place}.{name}: {str(error).split(': ', 2)[-1]}") from None
 
 
-def _as_text(value: PropertyValue) -> str:
+def as_text(value: PropertyValue) -> str:
+    """A header, a property or a simple value as text; booleans as XML and JSON write them."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
+
+
+def _as_property(kind: str, value: SimpleValue) -> PropertyValue:
+    """What an attribute says as a property of a JMS type; the inverse of reading it.
+
+    Raises:
+        ValueError: it does not fit.
+    """
+    if kind == "string":
+        text = as_text(value)
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            raise ValueError("found a text that is not valid Unicode") from None
+        return text
+    if isinstance(value, str):
+        return parse_property(kind, value.strip())
+    if kind in _INTEGERS and isinstance(value, float) and value.is_integer():
+        value = int(value)  # a long is kept as a Double: an Integer has 32 bits
+    return check_property(kind, value)
 
 
 def _utc(milliseconds: int, place: str) -> str:

@@ -1,0 +1,201 @@
+"""What the properties of requests may be (seed 004, tables 1, 2, 4 and 5).
+
+A value comes from a dynamic meta-object, of whatever simple type its attribute has, or from a rule, as
+text. There is one reader for each property, and ``connector check`` uses the same ones. A blank value is
+undefined and never read.
+
+======================  ==========================================================================
+property                value
+======================  ==========================================================================
+OutputDestination       a queue or topic: ``queue://crm``
+ReplyToDestination      a queue: nobody would be subscribed to a topic when the reply comes
+OutputFormat            text
+CorrelationID           text
+DataHandlerMimeType     text; so are DataHandlerConfigMO and DataHandlerClassName
+Priority                0 to 9
+DeliveryMode            Persistent or 2, NonPersistent or 1; case, ``_``, ``-`` and spaces do not count
+ResponseTimeout         milliseconds; below 0 = asynchronous
+TimeoutFatal            true or false
+======================  ==========================================================================
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from connector.businessobjects.definition import Definition, Definitions
+from connector.businessobjects.dynamic import HEADER_ATTRIBUTES, PROPERTIES, as_text
+from connector.businessobjects.names import did_you_mean
+from connector.businessobjects.types import SimpleValue, describe
+from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.message import NON_PERSISTENT, PERSISTENT
+
+MAX_TIMEOUT: Final = 2**31 - 1
+"""The longest ResponseTimeout in milliseconds, some 24 days: what an Integer holds."""
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
+_MODES: Final = {
+    "PERSISTENT": PERSISTENT,
+    "NONPERSISTENT": NON_PERSISTENT,
+    str(PERSISTENT): PERSISTENT,
+    str(NON_PERSISTENT): NON_PERSISTENT,
+}
+
+
+def is_blank(value: SimpleValue) -> bool:
+    """Whether a value counts as undefined."""
+    return isinstance(value, str) and not value.strip()
+
+
+def read_text(value: SimpleValue) -> str:
+    """A value as text: that of a header.
+
+    Raises:
+        ValueError: it is not valid Unicode.
+    """
+    text = as_text(value)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValueError("found a text that is not valid Unicode") from None
+    return text
+
+
+def read_destination(value: SimpleValue) -> Destination:
+    """Where requests are sent.
+
+    Raises:
+        ValueError: it names no destination, or one that nothing can be sent to.
+    """
+    destination = parse_destination(read_text(value))
+    if destination.view:
+        raise ValueError(f"'{destination}' is a view of a queue: nothing can be sent there")
+    return destination
+
+
+def read_reply_queue(value: SimpleValue) -> Destination:
+    """Where replies are awaited.
+
+    Raises:
+        ValueError: it names no queue.
+    """
+    destination = read_destination(value)
+    if not destination.is_queue:
+        raise ValueError(f"'{destination}' is a topic, expected a queue: nobody would be subscribed")
+    return destination
+
+
+def read_priority(value: SimpleValue) -> int:
+    """JMSPriority (JMS 2.0, 3.4.10).
+
+    Raises:
+        ValueError: it is none of 0 to 9.
+    """
+    number = _integer(value)
+    if number is None or not 0 <= number <= 9:
+        raise ValueError(f"found {describe(value)}, expected a whole number from 0 to 9")
+    return number
+
+
+def read_timeout(value: SimpleValue) -> int:
+    """ResponseTimeout in milliseconds; below 0 = asynchronous.
+
+    Raises:
+        ValueError: it is no whole number, or beyond :data:`MAX_TIMEOUT`.
+    """
+    number = _integer(value)
+    if number is None or number > MAX_TIMEOUT:
+        raise ValueError(
+            f"found {describe(value)}, expected milliseconds: a whole number, at most {MAX_TIMEOUT}, "
+            "or -1 to wait for no reply"
+        )
+    return max(number, -1)
+
+
+def read_boolean(value: SimpleValue) -> bool:
+    """TimeoutFatal.
+
+    Raises:
+        ValueError: it is neither true nor false.
+    """
+    if isinstance(value, bool):
+        return value
+    word = value.strip().lower() if isinstance(value, str) else ""
+    if word not in ("true", "false"):
+        raise ValueError(f"found {describe(value)}, expected true or false")
+    return word == "true"
+
+
+def read_delivery_mode(value: SimpleValue) -> int:
+    """JMSDeliveryMode: :data:`PERSISTENT` or :data:`NON_PERSISTENT`.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    number = _integer(value)
+    word = re.sub(r"[\s_-]", "", value).upper() if isinstance(value, str) else str(number)
+    if word not in _MODES:
+        raise ValueError(f"found {describe(value)}, expected Persistent (2) or NonPersistent (1)")
+    return _MODES[word]
+
+
+READERS: Final[dict[str, Callable[[SimpleValue], Any]]] = {
+    "OutputDestination": read_destination,
+    "ReplyToDestination": read_reply_queue,
+    "OutputFormat": read_text,
+    "CorrelationID": read_text,
+    "DataHandlerMimeType": read_text,
+    "DataHandlerConfigMO": read_text,
+    "DataHandlerClassName": read_text,
+    "Priority": read_priority,
+    "DeliveryMode": read_delivery_mode,
+    "ResponseTimeout": read_timeout,
+    "TimeoutFatal": read_boolean,
+}
+"""The reader of every property that both a rule and a dynamic meta-object may have."""
+
+_TEXTS: Final = frozenset({"String", "LongText"})
+_NUMBERS: Final = _TEXTS | {"Integer", "Float", "Double"}
+_FITTING: Final = {
+    "OutputDestination": _TEXTS,
+    "ReplyToDestination": _TEXTS,
+    "Priority": _NUMBERS,
+    "DeliveryMode": _NUMBERS,
+    "ResponseTimeout": _NUMBERS,
+    "TimeoutFatal": _TEXTS | {"Boolean"},
+}
+
+
+def metadata_problems(definition: Definition, definitions: Definitions) -> Iterator[tuple[str, str, bool]]:
+    """What is wrong with a dynamic meta-object as the meta-data of requests.
+
+    Args:
+        definition: of the dynamic meta-object itself.
+        definitions: where its child JMSProperties is defined.
+
+    Yields:
+        The attribute, a sentence for an error, and whether it is but a warning.
+    """
+    known = [*READERS, *HEADER_ATTRIBUTES, PROPERTIES]
+    for name, attribute in definition.attributes.items():
+        if name in READERS and attribute.is_child:
+            yield name, f"{name} is a property of requests and must be of a simple type", False
+        elif name in _FITTING and attribute.type not in _FITTING[name]:
+            fitting = ", ".join(sorted(_FITTING[name]))
+            yield name, f"no {attribute.type} can be a {name}, expected one of {fitting}", False
+        elif name not in known and (guess := did_you_mean(name, known)):
+            yield name, f"{name} is no header and no property of requests{guess}", True
+
+
+def _integer(value: SimpleValue) -> int | None:
+    """The whole number that a value is, None where it is none."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else None
+    text = value.strip()
+    return int(text) if _INTEGER.fullmatch(text) else None

@@ -1,0 +1,219 @@
+"""What the meta-data say about one request (seed 004, tables 1, 2, 4 and 5).
+
+Every property is looked for by itself, in the dynamic meta-object, in the entry of the static one for the
+object and verb, in its ``Default``, and where the connector has it too, there. The first that is not blank
+counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from connector.businessobjects.dynamic import PROPERTIES, properties_of
+from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.metadata import (
+    is_blank,
+    read_boolean,
+    read_delivery_mode,
+    read_destination,
+    read_priority,
+    read_reply_queue,
+    read_text,
+    read_timeout,
+)
+from connector.businessobjects.types import SimpleValue
+from connector.errors import MalformedData, RequestRefused
+from connector.messaging.destination import Destination
+from connector.messaging.message import PropertyValue
+from connector.requests.plan import RequestPlan
+
+T = TypeVar("T")
+
+_DESTINATION: Final = "OutputDestination"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestProperties:
+    """One request beside its body.
+
+    Args:
+        output_destination: where it is sent.
+        output_format: what JMSType or ``MessageFormatProperty`` says; None = nothing.
+        correlation_id: JMSCorrelationID; None = none.
+        reply_to: the queue for replies; the connector's counts for synchronous requests only. None = nobody
+            has named one.
+        priority: JMSPriority; None = as the provider has it.
+        delivery_mode: ``PERSISTENT`` or ``NON_PERSISTENT``; None = as the provider has it.
+        response_timeout: milliseconds to wait for the reply at least; None or below 0 = asynchronous.
+        timeout_fatal: a reply that does not come is APPRESPONSETIMEOUT, else FAIL.
+        handler: MIME type (or class) and data-handler meta-object, the arguments of ``Handlers.get``.
+        user_properties: name, JMS type and value of each.
+    """
+
+    output_destination: Destination
+    output_format: str | None = None
+    correlation_id: str | None = None
+    reply_to: Destination | None = None
+    priority: int | None = None
+    delivery_mode: int | None = None
+    response_timeout: int | None = None
+    timeout_fatal: bool = True
+    handler: tuple[str, str] = ("", "")
+    user_properties: tuple[tuple[str, str, PropertyValue], ...] = ()
+
+    @property
+    def synchronous(self) -> bool:
+        """Whether a reply is awaited."""
+        return self.response_timeout is not None and self.response_timeout >= 0
+
+
+def resolve(bo: BusinessObject, plan: RequestPlan, *, timeout: int | None = None) -> RequestProperties:
+    """The properties of a request.
+
+    Args:
+        bo: the business object with its verb; not changed.
+        plan: the requests of the adapter.
+        timeout: ResponseTimeout in ms, before all meta-objects; below 0 = asynchronous.
+
+    Raises:
+        RequestRefused: a value cannot be what it stands for, or nobody says where to send the request; the
+            text names the place.
+    """
+    levels = tuple(_levels(bo, plan))
+    destination = _first(levels, _DESTINATION, read_destination)
+    if destination is None:
+        raise RequestRefused(_no_destination(bo, plan))
+    if timeout is None:
+        timeout = _first(levels, "ResponseTimeout", read_timeout)
+    else:
+        timeout = _read("timeout", timeout, read_timeout)
+    reply_to = _first(levels, "ReplyToDestination", read_reply_queue)
+    if reply_to is None and timeout is not None and timeout >= 0:
+        reply_to = plan.reply_to
+    fatal = _first(levels, "TimeoutFatal", read_boolean)
+    return RequestProperties(
+        output_destination=destination,
+        output_format=_first(levels, "OutputFormat", read_text),
+        correlation_id=_first(levels, "CorrelationID", read_text),
+        reply_to=reply_to,
+        priority=_first(levels, "Priority", read_priority),
+        delivery_mode=_first(levels, "DeliveryMode", read_delivery_mode),
+        response_timeout=timeout,
+        timeout_fatal=True if fatal is None else fatal,
+        handler=_handler(levels, plan),
+        user_properties=_user_properties(bo),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """One place where properties stand.
+
+    Args:
+        place: for errors, ``Customer.Meta`` or ``MO_Config.Default``.
+        values: what is set there.
+    """
+
+    place: str
+    values: Mapping[str, SimpleValue]
+
+
+def _levels(bo: BusinessObject, plan: RequestPlan) -> Iterator[_Level]:
+    """The places in their order."""
+    child = _dynamic(bo)
+    if child is not None:
+        attributes = child.definition.attributes
+        values = {name: child[name] for name in child if not attributes[name].is_child}
+        yield _Level(f"{bo.type}.{bo.definition.dynamic_metaobject}", values)
+    if plan.rules is None:
+        return
+    defaults = plan.defaults
+    entry = plan.rules.entry(bo.type, bo.verb or "")
+    if entry is not None:
+        # Defaults are filled in there: what is equal to one stands after what is not.
+        own = {name: text for name, text in entry.properties.items() if defaults.get(name) != text}
+        yield _Level(f"{plan.rules.name}.rules.{entry.name}", own)
+    yield _Level(f"{plan.rules.name}.Default", defaults)
+
+
+def _dynamic(bo: BusinessObject) -> BusinessObject | None:
+    holder = bo.definition.dynamic_metaobject
+    child = bo[holder] if holder in bo.definition.attributes else None
+    return child if isinstance(child, BusinessObject) else None
+
+
+def _first(levels: tuple[_Level, ...], name: str, read: Callable[[SimpleValue], T]) -> T | None:
+    """The value of a property at the first level that says it."""
+    for level in levels:
+        value = level.values.get(name)
+        if value is not None and not is_blank(value):
+            return _read(f"{level.place}.{name}", value, read)
+    return None
+
+
+def _read(place: str, value: SimpleValue, read: Callable[[SimpleValue], T]) -> T:
+    try:
+        return read(value)
+    except ValueError as error:
+        raise RequestRefused(f"{place}: {error}") from None
+
+
+def _handler(levels: tuple[_Level, ...], plan: RequestPlan) -> tuple[str, str]:
+    """The data handler: the first level that names one by class or MIME type; within it the class counts.
+
+    A handler that is named by its class has no options, and so no data-handler meta-object (reference
+    wbi-adapter, section 1).
+    """
+    mime_type = plan.default_handler
+    for level in levels:
+        if class_name := _first((level,), "DataHandlerClassName", read_text):
+            return class_name.strip(), ""
+        if named := _first((level,), "DataHandlerMimeType", read_text):
+            mime_type = named.strip()
+            break
+    else:
+        if ":" in mime_type:
+            return mime_type, ""
+    return mime_type, (_first(levels, "DataHandlerConfigMO", read_text) or "").strip()
+
+
+def _user_properties(bo: BusinessObject) -> tuple[tuple[str, str, PropertyValue], ...]:
+    child = _dynamic(bo)
+    if child is None or PROPERTIES not in child.definition.attributes:
+        return ()
+    properties = child[PROPERTIES]
+    if not isinstance(properties, BusinessObject):
+        return ()
+    try:
+        return properties_of(properties, f"{bo.type}.{bo.definition.dynamic_metaobject}.{PROPERTIES}")
+    except MalformedData as error:
+        raise RequestRefused(str(error)) from None
+
+
+def _no_destination(bo: BusinessObject, plan: RequestPlan) -> str:
+    """Where an OutputDestination was looked for, and what is there."""
+    places = []
+    holder = bo.definition.dynamic_metaobject
+    if holder is None:
+        places.append(f"{bo.type} has no dynamic meta-object")
+    else:
+        child = _dynamic(bo)
+        place = f"{bo.type}.{holder}"
+        if child is None:
+            places.append(f"the dynamic meta-object {place} is not set")
+        elif _DESTINATION not in child.definition.attributes:
+            places.append(f"the dynamic meta-object {place} ({child.type}) has no such attribute")
+        else:
+            places.append(f"{place}.{_DESTINATION} is not set")
+    if plan.rules is None:
+        places.append("there is no static meta-object (ConfigurationMetaObject)")
+    else:
+        entry = f"{bo.type}_{bo.verb}"
+        if plan.rules.entry(bo.type, bo.verb or "") is None:
+            places.append(f"{plan.rules.name} has no entry {entry}")
+        else:
+            places.append(f"the entry {entry} of {plan.rules.name} has none")
+        places.append(f"Default of {plan.rules.name} has none")
+    return f"{bo.type}.{bo.verb}: no {_DESTINATION}: {'; '.join(places)}. Say it in one of them"

@@ -1,0 +1,160 @@
+"""What the reply to a request means (seed 004, table 6)."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+from connector.businessobjects.datahandler import DataHandler, Hint
+from connector.businessobjects.dynamic import refill_dynamic
+from connector.businessobjects.handlers import Handlers
+from connector.businessobjects.instance import BusinessObject, finish
+from connector.businessobjects.names import did_you_mean, shown
+from connector.businessobjects.rules import message_format
+from connector.businessobjects.types import describe
+from connector.errors import MalformedData, RequestRefused
+from connector.messaging.message import Message
+from connector.requests.building import find_handler, handler_error
+from connector.requests.plan import RequestPlan
+from connector.requests.properties import RequestProperties
+from connector.requests.result import RequestResult
+from connector.status import ReturnCode
+
+RESULTS: Final = MappingProxyType(
+    {
+        "SUCCESS": ReturnCode.SUCCEED,
+        "VALCHANGE": ReturnCode.VALCHANGE,
+        "MULTIPLE_HITS": ReturnCode.MULTIPLE_HITS,
+        "FAIL": ReturnCode.FAIL,
+        "FAIL_RETRIEVE_BY_CONTENT": ReturnCode.FAIL_RETRIEVE_BY_CONTENT,
+        "BO_DOES_NOT_EXIST": ReturnCode.BO_DOES_NOT_EXIST,
+        "UNABLE_TO_LOGIN": ReturnCode.UNABLE_TO_LOGIN,
+        "VALDUPES": ReturnCode.VALDUPES,
+        "APPRESPONSETIMEOUT": ReturnCode.APPRESPONSETIMEOUT,
+    }
+)
+"""The values of the result property, and what a request answers then."""
+
+MAX_TEXT: Final = 8 << 10
+"""Bytes of an application's error text that are kept, in UTF-8."""
+
+_REFILLING: Final = frozenset({ReturnCode.VALCHANGE, ReturnCode.MULTIPLE_HITS})
+_CUT: Final = " ..."
+
+
+def interpret(
+    reply: Message, bo: BusinessObject, properties: RequestProperties, plan: RequestPlan, handlers: Handlers
+) -> RequestResult:
+    """The result that a reply means; never raises for what a reply says.
+
+    ==========================  =====================================================================
+    result property             result
+    ==========================  =====================================================================
+    SUCCESS                     SUCCEED, the object of the request
+    VALCHANGE, MULTIPLE_HITS    the same, an object made from the body, the header attributes of its
+                                dynamic meta-object from the headers. An empty body leaves the other
+                                attributes as they were in the request.
+    any other name of RESULTS   the same, the object of the request, the body as an error text
+    nothing, anything else      FAIL, the object of the request
+    ==========================  =====================================================================
+
+    A body of nothing but white space is empty. A reply that cannot be read, or whose headers do not fit the
+    dynamic meta-object, is FAIL.
+
+    Args:
+        reply: the reply.
+        bo: the business object of the request; not changed, and part of the result where the reply does not
+            refill it.
+        properties: of the request.
+        plan: the requests of the adapter.
+        handlers: the data handlers.
+    """
+    value = reply.properties.get(plan.result_property)
+    status = RESULTS.get(value) if isinstance(value, str) else None
+    if status is None:
+        return RequestResult(ReturnCode.FAIL, bo, _unrecognised(reply, properties, plan))
+    if status is ReturnCode.SUCCEED:
+        return RequestResult(status, bo)
+    if status not in _REFILLING:
+        text = (
+            _error_text(reply) or f"the application behind {properties.output_destination} answered {value}"
+        )
+        return RequestResult(status, bo, text)
+    try:
+        return RequestResult(status, _refilled(reply, bo, properties, plan, handlers))
+    except (MalformedData, RequestRefused) as error:
+        return RequestResult(ReturnCode.FAIL, bo, f"{_name(reply, properties)} cannot be read: {error}")
+
+
+def _refilled(
+    reply: Message, bo: BusinessObject, properties: RequestProperties, plan: RequestPlan, handlers: Handlers
+) -> BusinessObject:
+    """A new object of the reply's body and headers.
+
+    Raises:
+        MalformedData, RequestRefused: they cannot be read.
+    """
+    if reply.message_class == "O":
+        raise MalformedData("an object message is never deserialised; answer with text or bytes")
+    if _is_empty(reply):
+        values = {name: bo[name] for name in bo}
+        made = BusinessObject(plan.definitions, bo.type, bo.verb, values)
+    else:
+        handler = find_handler(properties, handlers)
+        made = _read(handler, reply.body, bo)
+        finish(made, default_verb=bo.verb, use_defaults=plan.use_defaults)
+    holder = bo.definition.dynamic_metaobject
+    if holder is not None:
+        refill_dynamic(
+            made,
+            reply,
+            message_format=message_format(reply, plan.format_property),
+            input_destination=reply.destination,
+            kept=bo[holder],
+        )
+    made.object_event_id = bo.object_event_id
+    return made
+
+
+def _read(handler: DataHandler, body: bytes, bo: BusinessObject) -> BusinessObject:
+    try:
+        made = handler.to_business_object(body, Hint(bo.type, bo.verb))
+    except (Exception, SystemExit) as error:  # whatever a foreign handler raises
+        raise MalformedData(handler_error(handler, error)) from error
+    if not isinstance(made, BusinessObject) or made.type != bo.type:
+        what = f"a {made.type}" if isinstance(made, BusinessObject) else f"{type(made).__name__}"
+        raise MalformedData(f"the data handler {type(handler).__name__} returned {what}, no {bo.type}")
+    return made
+
+
+def _is_empty(reply: Message) -> bool:
+    return reply.message_class == "M" or not reply.body.strip()
+
+
+def _error_text(reply: Message) -> str:
+    """What an application has to say about its failure; empty = nothing."""
+    if reply.message_class in ("M", "O"):
+        return ""
+    body = reply.body.strip()
+    text = body[:MAX_TEXT].decode("utf-8", "replace").encode()  # what is no UTF-8 grows
+    if len(body) <= MAX_TEXT and len(text) <= MAX_TEXT:
+        return text.decode()
+    return text[: MAX_TEXT - len(_CUT)].decode("utf-8", "ignore") + _CUT
+
+
+def _name(reply: Message, properties: RequestProperties) -> str:
+    identity = f" ({reply.message_id})" if reply.message_id else ""
+    return f"the reply{identity} of the application behind {properties.output_destination}"
+
+
+def _unrecognised(reply: Message, properties: RequestProperties, plan: RequestPlan) -> str:
+    name = plan.result_property
+    value = reply.properties.get(name)
+    expected = f"expected one of {', '.join(RESULTS)}"
+    if value is None:
+        return (
+            f"{_name(reply, properties)} has no property {name} (MessageResponseResultProperty), {expected}"
+        )
+    if not isinstance(value, str):
+        return f"{_name(reply, properties)}: {name} is {describe(value)}, {expected}"
+    return f"{_name(reply, properties)}: {name} is {shown(value)}, {expected}{did_you_mean(value, RESULTS)}"
