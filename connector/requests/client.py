@@ -1,0 +1,337 @@
+"""The request client: takes business objects and gives answers (seed 004, "Request message processing").
+
+One client lives in every process that makes requests (design, section 5). Through whose hands one goes::
+
+    caller      properties, message        dynamic over static over Default over connector; data handler
+    slots       at most pool_size          the others wait, each until its own deadline
+    sender      one commit for many        committed before its reply is awaited
+    listener    one thread for all         replies by what they repeat, or by a response selector
+    caller      result                     the reply's result property decides
+
+Whatever happens, each request completes exactly once: by its reply, by its time being up, by a failure, or
+by the end of the client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from connector.businessobjects.handlers import Handlers
+from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.names import did_you_mean
+from connector.errors import (
+    ConfigurationError,
+    MalformedData,
+    RequestRefused,
+    SelectorError,
+    UnknownBusinessObject,
+)
+from connector.messaging.message import Message
+from connector.messaging.provider import Capabilities, Connection
+from connector.messaging.selector import Selector, compile_selector
+from connector.requests.building import build
+from connector.requests.clock import Clock
+from connector.requests.exchange import Exchange
+from connector.requests.pending import Call, Failure
+from connector.requests.plan import RequestPlan
+from connector.requests.properties import resolve
+from connector.requests.replies import interpret
+from connector.requests.response_selector import ResponseSelector
+from connector.requests.result import RequestResult
+from connector.requests.slots import Slots, Waiter
+from connector.status import ReturnCode
+
+_log = logging.getLogger("connector.requests")
+
+_GRACE: Final = 5.0
+"""Seconds beyond its time after which a request ends even though the provider does not answer."""
+_HELPERS: Final = 8
+"""Threads that send, and read replies, for requests that no thread waits for."""
+_COMPLAINTS: Final = 10.0
+"""Seconds between two warnings that requests have to wait."""
+
+_STOPPING: Final = Failure(ReturnCode.FAIL, "the adapter is stopping; nothing was sent", not_sent=True)
+_SILENT: Final = Failure(
+    ReturnCode.APPRESPONSETIMEOUT, f"the provider has not answered for {_GRACE:.0f} s beyond ResponseTimeout"
+)
+
+
+class RequestFuture(Future[RequestResult]):
+    """What becomes a result; ``await`` waits for it in a coroutine, ``result()`` in a thread."""
+
+    def __await__(self) -> Generator[Any, None, RequestResult]:
+        return asyncio.wrap_future(self).__await__()
+
+
+@dataclass(frozen=True, slots=True)
+class RequestStats:
+    """How it goes.
+
+    Args:
+        in_flight: requests that are sent or awaited now.
+        waiting: those that wait for one of these to end.
+        completed: how many have ended, by the names of their return codes.
+        late_replies, duplicate_replies: replies that no request awaited any more.
+    """
+
+    in_flight: int
+    waiting: int
+    completed: Mapping[str, int]
+    late_replies: int
+    duplicate_replies: int
+
+
+class RequestClient:
+    """See :class:`connector.broker.requesting.Requests`. Connects when the first request is made.
+
+    Args:
+        plan: of the adapter.
+        connect: makes a provider connection; called for the sender, the listener, and again after failures.
+        capabilities: of the provider.
+        deployment: directory that plug-in paths count from.
+    """
+
+    def __init__(
+        self,
+        plan: RequestPlan,
+        connect: Callable[[], Connection],
+        capabilities: Capabilities,
+        deployment: str,
+    ) -> None:
+        self._plan = plan
+        self._deployment = Path(deployment)
+        self._exchange = Exchange(plan, connect, capabilities)
+        self._slots = Slots(plan.pool_size)
+        self._clock = Clock()
+        self._lock = threading.Lock()
+        self._completed: Counter[str] = Counter()
+        self._helpers: ThreadPoolExecutor | None = None
+        self._handlers: list[Handlers] = []
+        self._selectors: dict[tuple[str, str], ResponseSelector | None] = {}
+        self._stopping = False
+        self._complained = 0.0
+
+    # -- requests ------------------------------------------------------------------------------------
+
+    def request(
+        self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
+    ) -> RequestResult:
+        """See :meth:`connector.broker.requesting.Requests.request`."""
+        made = self._make(name, data, timeout)
+        if isinstance(made, RequestResult):
+            return self._counted(made)
+        granted = threading.Event()
+        waiter = self._take_slot(lambda _: granted.set())
+        if not waiter.has_slot:
+            granted.wait(self._plan.pool_timeout)
+            if self._slots.withdraw(waiter):
+                return self._counted(self._result(made, self._refusal()))
+        self._begin(made, attended=True)
+        self._exchange.attend(made)
+        try:
+            answer = made.answer.result(made.deadline - time.monotonic() + _GRACE if made.reply_to else None)
+        except TimeoutError:
+            self._exchange.give_up(made, _SILENT)
+            answer = made.answer.result()
+        return self._counted(self._result(made, answer))
+
+    def request_async(
+        self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
+    ) -> RequestFuture:
+        """See :meth:`connector.broker.requesting.Requests.request_async`."""
+        future = RequestFuture()
+        future.set_running_or_notify_cancel()  # what is sent is sent: nobody cancels it
+        made = self._make(name, data, timeout)
+        if isinstance(made, RequestResult):
+            future.set_result(self._counted(made))
+            return future
+        call = made
+        call.answer.add_done_callback(lambda _: self._help(self._finish, call, future))
+        waiter = self._take_slot(lambda waiter: self._granted(waiter, call))
+        if waiter.has_slot:
+            self._begin_watched(call)
+        else:
+            self._clock.at(time.monotonic() + self._plan.pool_timeout, lambda: self._withdraw(waiter, call))
+        return future
+
+    def stop(self, timeout: float = 0.0) -> None:
+        """See :meth:`connector.broker.requesting.Requests.stop`."""
+        self._stopping = True
+        self._slots.withdraw_all()
+        self._slots.wait_until_unused(timeout)
+        self._exchange.stop()
+        self._clock.stop()
+        with self._lock:
+            helpers, self._helpers = self._helpers, None
+        if helpers is not None:
+            helpers.shutdown(wait=True)
+
+    @property
+    def stats(self) -> RequestStats:
+        """How it goes, at this moment."""
+        with self._lock:
+            completed = dict(self._completed)
+        late = self._exchange.late
+        return RequestStats(self._slots.used, self._slots.waiting, completed, late.late, late.duplicate)
+
+    # -- making --------------------------------------------------------------------------------------
+
+    def _make(
+        self, name: str, data: Mapping[str, Any] | BusinessObject, timeout: int | None
+    ) -> Call | RequestResult:
+        """The request, ready to be sent, or why there is none."""
+        bo = self._object(name, data)
+        if self._stopping:
+            return self._failed(bo, _STOPPING)
+        try:
+            properties = resolve(bo, self._plan, timeout=timeout)
+            selector = self._selector(bo) if properties.synchronous else None
+            with self._borrowed_handlers() as handlers:
+                message = build(bo, properties, self._plan, handlers)
+        except (RequestRefused, SelectorError, ConfigurationError) as error:
+            return self._failed(bo, Failure(ReturnCode.FAIL, str(error)))
+        return Call(bo, properties, message, selector)
+
+    def _object(self, name: str, data: Mapping[str, Any] | BusinessObject) -> BusinessObject:
+        """The client's own object; the caller's stays as it is."""
+        type_name, dot, verb = name.rpartition(".")
+        if not dot or not type_name or not verb:
+            raise UnknownBusinessObject(f"{name!r} is not OBJECT.VERB, such as Customer.Retrieve")
+        definitions = self._plan.definitions
+        definition = definitions.get(type_name)
+        if definition is None:
+            guess = did_you_mean(type_name, list(definitions))
+            raise UnknownBusinessObject(f"there is no business object {type_name!r}{guess}")
+        if verb not in definition.verbs:
+            guess = did_you_mean(verb, definition.verbs)
+            raise UnknownBusinessObject(
+                f"{type_name} has no verb {verb!r}{guess}; it has {', '.join(definition.verbs) or 'none'}"
+            )
+        if isinstance(data, BusinessObject):
+            if data.type != type_name:
+                raise MalformedData(f"{name} was asked for with a {data.type}")
+            data = data.as_dict()
+        return BusinessObject(definitions, type_name, verb, data)
+
+    def _selector(self, bo: BusinessObject) -> Selector | None:
+        key = (bo.type, bo.verb or "")
+        if key not in self._selectors:
+            verb = bo.definition.verbs[key[1]]
+            self._selectors[key] = ResponseSelector.parse(verb.app_specific_info, self._plan.quoting)
+        found = self._selectors[key]
+        return None if found is None else compile_selector(found.fill(bo))
+
+    @contextmanager
+    def _borrowed_handlers(self) -> Iterator[Handlers]:
+        """Data handlers that no other thread uses meanwhile, as their contract has it."""
+        with self._lock:
+            handlers = self._handlers.pop() if self._handlers else None
+        if handlers is None:
+            handlers = Handlers(self._plan.handlers, self._plan.definitions, self._deployment)
+        try:
+            yield handlers
+        finally:
+            with self._lock:
+                self._handlers.append(handlers)
+
+    # -- sending, in any thread ----------------------------------------------------------------------
+
+    def _take_slot(self, granted: Callable[[Waiter], object]) -> Waiter:
+        waiter = self._slots.take(granted)
+        now = time.monotonic()
+        if not waiter.has_slot and now - self._complained > _COMPLAINTS:
+            self._complained = now
+            _log.warning(
+                "%d requests are in flight (SessionPoolSizeForRequests): %d wait, %g s at most",
+                self._plan.pool_size,
+                self._slots.waiting,
+                self._plan.pool_timeout,
+            )
+        return waiter
+
+    def _begin(self, call: Call, *, attended: bool = False) -> None:
+        """Sends a request that has a slot, which is given back when it completes."""
+        call.answer.add_done_callback(lambda _: self._slots.give_back())
+        if self._stopping:
+            call.complete(_STOPPING)
+        else:
+            self._exchange.begin(call, attended=attended)
+
+    def _refusal(self) -> Failure:
+        if self._stopping:
+            return _STOPPING
+        return Failure(
+            ReturnCode.FAIL,
+            f"{self._plan.pool_size} requests are in flight (SessionPoolSizeForRequests), and none has ended "
+            f"for this one within {self._plan.pool_timeout:g} s (pool_timeout); nothing was sent",
+            not_sent=True,
+        )
+
+    # -- for requests that no thread waits for -------------------------------------------------------
+
+    def _help(self, what: Callable[..., object], *arguments: Any) -> None:
+        with self._lock:
+            if self._helpers is None and not self._stopping:
+                self._helpers = ThreadPoolExecutor(_HELPERS, "connector-requests")
+            helpers = self._helpers
+        if helpers is not None:
+            try:
+                helpers.submit(what, *arguments)
+                return
+            except RuntimeError:
+                pass  # it was shut down meanwhile
+        what(*arguments)
+
+    def _granted(self, waiter: Waiter, call: Call) -> None:
+        if waiter.has_slot:
+            self._help(self._begin_watched, call)
+        else:
+            call.complete(_STOPPING)
+
+    def _withdraw(self, waiter: Waiter, call: Call) -> None:
+        if self._slots.withdraw(waiter):
+            call.complete(self._refusal())
+
+    def _begin_watched(self, call: Call) -> None:
+        self._begin(call)
+        if call.reply_to is not None and not call.completed:
+            self._clock.at(call.deadline + _GRACE, lambda: self._exchange.give_up(call, _SILENT))
+
+    def _finish(self, call: Call, future: RequestFuture) -> None:
+        future.set_result(self._counted(self._result(call, call.answer.result())))
+
+    # -- results -------------------------------------------------------------------------------------
+
+    def _result(self, call: Call, answer: Message | Failure) -> RequestResult:
+        if isinstance(answer, Failure):
+            return self._failed(call.bo, answer)
+        try:
+            with self._borrowed_handlers() as handlers:
+                return interpret(answer, call.bo, call.properties, self._plan, handlers)
+        except Exception as error:
+            _log.exception("a reply could not be made a result")
+            text = (
+                f"the reply {answer.message_id} could not be made a result: {type(error).__name__}: {error}"
+            )
+            return RequestResult(ReturnCode.FAIL, call.bo, text)
+
+    @staticmethod
+    def _failed(bo: BusinessObject, failure: Failure) -> RequestResult:
+        return RequestResult(failure.status, bo, failure.text, failure.not_sent)
+
+    def _counted(self, result: RequestResult) -> RequestResult:
+        with self._lock:
+            self._completed[result.status.name] += 1
+        if not result.good:
+            _log.info("a request ended %s: %s", result.status.name, result.message)
+        return result

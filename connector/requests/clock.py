@@ -1,0 +1,58 @@
+"""Calls something back at a time, in one thread for all: for requests that no thread waits for."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+_log = logging.getLogger("connector.requests")
+
+
+class Clock:
+    """Times and what to do then. Thread-safe; its thread lives from the first time to :meth:`stop`."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._numbers = itertools.count()
+        self._times: list[tuple[float, int, Callable[[], object]]] = []
+        self._thread: threading.Thread | None = None
+        self._ending = False
+
+    def at(self, when: float, then: Callable[[], object]) -> None:
+        """Calls ``then``, which returns soon, at ``when`` by the monotonic clock, or never where stopped."""
+        with self._condition:
+            heapq.heappush(self._times, (when, next(self._numbers), then))
+            if self._thread is None and not self._ending:
+                self._thread = threading.Thread(target=self._run, name="connector-clock", daemon=True)
+                self._thread.start()
+            elif self._times[0][0] == when:
+                self._condition.notify()
+
+    def stop(self) -> None:
+        """Forgets what is left. Repeatable."""
+        with self._condition:
+            self._ending = True
+            self._times.clear()
+            thread = self._thread
+            self._condition.notify()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._condition:
+                if self._ending:
+                    return
+                left = self._times[0][0] - time.monotonic() if self._times else None
+                if left is None or left > 0:
+                    self._condition.wait(left)
+                    continue
+                then = heapq.heappop(self._times)[2]
+            try:
+                then()
+            except Exception:
+                _log.exception("what was to be done at a time has failed")

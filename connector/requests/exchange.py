@@ -1,0 +1,176 @@
+"""The exchange of one request: sent, and its reply awaited where it is to be."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import secrets
+import time
+from collections.abc import Callable
+from typing import Final
+
+from connector.errors import CapabilityError, ConnectorError, ProviderError, SettlementError
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+from connector.messaging.provider import Capabilities, Connection
+from connector.messaging.selector import Selector, compile_selector
+from connector.requests.late import LateReplies
+from connector.requests.listener import Listener, key_of
+from connector.requests.pending import Call, Failure, Pending
+from connector.requests.plan import CORRELATION_ID, MESSAGE_ID, RequestPlan
+from connector.requests.sender import Outgoing, Sender
+from connector.status import ReturnCode
+
+_log = logging.getLogger("connector.requests")
+
+_DONE: Final = Failure(ReturnCode.SUCCEED)
+
+
+class Exchange:
+    """Sends the requests of one client and finds their replies. Thread-safe.
+
+    Two senders, because the ids of what is sent tell the replies that the listener takes: those to requests
+    whose reply repeats their message id, and no others. A reply to an asynchronous request, or to one with a
+    response selector, stays where it is, for whomever it is.
+
+    Args:
+        plan: of the client.
+        connect: makes a provider connection.
+        capabilities: of the provider.
+    """
+
+    def __init__(
+        self, plan: RequestPlan, connect: Callable[[], Connection], capabilities: Capabilities
+    ) -> None:
+        self._plan = plan
+        self._capabilities = capabilities
+        self._pending = Pending()
+        self.late = LateReplies(plan.late_replies)
+        self._listener = Listener(connect, self._pending, plan.matching.reply, self.late, plan.max_body)
+        self._awaited = Sender(connect)
+        self._others = Sender(connect)
+        self._token = secrets.token_hex(8)
+        self._numbers = itertools.count(1)
+
+    def begin(self, call: Call, *, attended: bool = False) -> None:
+        """Sends a request; it completes by itself, at once where nothing is awaited.
+
+        Args:
+            attended: the caller will :meth:`attend` to it.
+        """
+        try:
+            if call.properties.synchronous:
+                self._ask(call, attended)
+            else:
+                self._tell(call)
+        except Exception as error:
+            self.give_up(call, _failure(error))
+
+    def attend(self, call: Call) -> None:
+        """Sees to it that its reply is taken, in this thread where no other does; may return before."""
+        if not call.completed:
+            self._listener.attend(call)
+
+    def give_up(self, call: Call, failure: Failure) -> None:
+        """Ends a request without a reply, unless it has ended before."""
+        self._pending.give_up(call)
+        call.complete(failure)
+
+    def stop(self) -> None:
+        """Completes what still waits, and ends the connections. Repeatable."""
+        self._listener.stop()
+        for sender in (self._awaited, self._others):
+            try:
+                sender.close()
+            except (ProviderError, OSError) as error:
+                _log.warning("ending a connection for requests: %s", error)
+
+    # -- asynchronous --------------------------------------------------------------------------------
+
+    def _tell(self, call: Call) -> None:
+        properties, message = call.properties, call.message
+        if properties.reply_to is not None:
+            message.reply_to = str(properties.reply_to)
+        self._others.send(Outgoing(properties.output_destination, message, lambda *_: None))
+        call.complete(_DONE)
+
+    # -- synchronous ---------------------------------------------------------------------------------
+
+    def _ask(self, call: Call, attended: bool) -> None:
+        properties, message = call.properties, call.message
+        timeout = properties.response_timeout or 0
+        call.reply_to = reply_to = properties.reply_to or self._temporary()
+        message.reply_to = str(reply_to)
+        if timeout > 0:  # nobody is to answer what nobody awaits; one that looks once awaits nothing
+            message.expiration = time.time_ns() // 1_000_000 + timeout
+        selector = call.selector or self._own_selector(message)
+        if selector is not None:
+            self._others.send(Outgoing(properties.output_destination, message, lambda *_: None))
+            call.sent_as = message.message_id or ""
+            self._listener.watch(call, reply_to, selector)
+        elif self._plan.matching.request == MESSAGE_ID:
+            self._ask_by_message_id(call, reply_to)
+        else:
+            self._ask_by_token(call, reply_to)
+        call.deadline = time.monotonic() + timeout / 1000
+        self._listener.await_reply(call, attended=attended)
+
+    def _ask_by_message_id(self, call: Call, reply_to: Destination) -> None:
+        """The reply repeats the message id, which carries the id of the connection that sends."""
+        if not self._listener.takes_from(reply_to):
+            self._listener.expect(self._awaited.sent_ids())
+            self._listener.take_from(reply_to)
+
+        def prepared(message_id: str, sent_ids: str) -> None:
+            call.sent_as = message_id
+            self._listener.expect(sent_ids)
+            self._pending.add(key_of(message_id), call)
+
+        self._awaited.send(Outgoing(call.properties.output_destination, call.message, prepared))
+
+    def _ask_by_token(self, call: Call, reply_to: Destination) -> None:
+        """The reply repeats a correlation id or property that nobody has set: one is made."""
+        token = f"{self._token}-{next(self._numbers)}"
+        if self._plan.matching.request == CORRELATION_ID:
+            call.message.correlation_id = token
+        else:
+            call.message.set_property(self._plan.matching.request, token)
+        self._listener.expect(f"%{self._token}-%")
+        if not self._listener.takes_from(reply_to):
+            self._listener.take_from(reply_to)
+        self._pending.add(token, call)
+        self._awaited.send(Outgoing(call.properties.output_destination, call.message, lambda *_: None))
+        call.sent_as = call.message.message_id or ""
+
+    def _own_selector(self, message: Message) -> Selector | None:
+        """What tells the reply that repeats what the meta-objects have set; None where they have not."""
+        wanted = self._plan.matching.request
+        if wanted == MESSAGE_ID:
+            return None
+        value = message.correlation_id if wanted == CORRELATION_ID else message.properties.get(wanted)
+        if value is None:
+            return None
+        key = key_of(str(value)).replace("'", "''")
+        return compile_selector(f"{self._plan.matching.reply} IN ('{key}', 'ID:{key}')")
+
+    def _temporary(self) -> Destination:
+        if not self._capabilities.temporary_destinations:
+            raise CapabilityError(
+                "a synchronous request needs a reply destination, and this provider has no temporary queues: "
+                "set ReplyToDestination, in a meta-object or in connector:"
+            )
+        return self._listener.temporary()
+
+
+def _failure(error: Exception) -> Failure:
+    """How a request ends that could not be sent, or of which that is not known."""
+    if isinstance(error, SettlementError):
+        return Failure(ReturnCode.APPRESPONSETIMEOUT, f"the request was not sent: {error}")
+    if isinstance(error, ProviderError | OSError):
+        return Failure(
+            ReturnCode.APPRESPONSETIMEOUT, f"the provider failed while the request was sent: {error}"
+        )
+    if not isinstance(error, ConnectorError | ValueError):
+        _log.error("a request failed in a way that it should not", exc_info=error)
+        return Failure(ReturnCode.FAIL, f"{type(error).__name__}: {error}")
+    return Failure(ReturnCode.FAIL, f"the request was not sent: {error}")

@@ -1,0 +1,97 @@
+"""What becomes of replies that nobody awaits (any more): counted, and copied where ``late_replies`` says."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import time
+from typing import Final
+
+from connector.errors import SettlementError
+from connector.messaging.destination import Destination
+from connector.messaging.provider import Claim, Connection, Settlement
+from connector.requests.pending import Stray
+
+_log = logging.getLogger("connector.requests")
+
+_AGAIN: Final = 10.0
+"""Seconds until a copy is tried again that could not be made."""
+
+_WHY: Final = {
+    Stray.LATE: "the request that it answers had ended without it, or is not known",
+    Stray.DUPLICATE: "the request that it answers had its reply already",
+}
+
+
+class LateReplies:
+    """Settles the replies that no request waits for. For the thread that has the connection.
+
+    Args:
+        copy_to: where copies go; None = they are acknowledged without one.
+    """
+
+    def __init__(self, copy_to: Destination | None) -> None:
+        self._copy_to = copy_to
+        self._put_off: list[Settlement] = []
+        self._next = 0.0
+        self.late = 0
+        self.duplicate = 0
+
+    def settlement(self, claim: Claim, stray: Stray) -> Settlement:
+        """How one is settled; counts it."""
+        if stray is Stray.DUPLICATE:
+            self.duplicate += 1
+        else:
+            self.late += 1
+        where = "not kept" if self._copy_to is None else f"copied to {self._copy_to}"
+        _log.warning(
+            "a %s on %s (%s) is %s: %s",
+            stray.value.replace("_", " "),
+            claim.destination,
+            claim.message_id,
+            where,
+            _WHY[stray],
+        )
+        if self._copy_to is None:
+            return Settlement(claim)
+        return Settlement(
+            claim,
+            self._copy_to,
+            {
+                "connector_origin_destination": str(claim.destination),
+                "connector_outcome": stray.value,
+                "connector_reason": _WHY[stray],
+                "connector_time": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            },
+        )
+
+    def put_off(self, settlements: list[Settlement], error: SettlementError) -> None:
+        """They could not be settled: they stay claimed, and are tried again from time to time."""
+        _log.error("%d late replies are tried again in %.0f s: %s", len(settlements), _AGAIN, error)
+        self._put_off += settlements
+        self._next = time.monotonic() + _AGAIN
+
+    def try_again(self, connection: Connection) -> None:
+        """Settles what was put off, where it is time to.
+
+        Raises:
+            ProviderError: the provider failed otherwise.
+        """
+        if self._put_off and time.monotonic() >= self._next:
+            waiting, self._put_off = self._put_off, []
+            try:
+                connection.settle(waiting)
+            except SettlementError as error:
+                self.put_off(waiting, error)
+
+    def close(self, connection: Connection) -> None:
+        """Gives back what is still put off, for whoever comes next."""
+        waiting, self._put_off = self._put_off, []
+        if waiting:
+            connection.settle(
+                [Settlement(s.claim, give_back=True, delivery_count=s.claim.delivery_count) for s in waiting]
+            )
+
+    def forget(self) -> None:
+        """The connection has failed; whoever takes over from it gives them back."""
+        self._put_off = []

@@ -1,0 +1,29 @@
+"""The picklable recipe of a request client, for whichever process needs one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from connector.messaging.provider import Capabilities, Connection
+from connector.requests.client import RequestClient
+from connector.requests.plan import RequestPlan
+
+
+@dataclass(frozen=True, slots=True)
+class RequestClientSpec:
+    """See :class:`connector.broker.requesting.RequestsSpec`.
+
+    Args:
+        plan: of the adapter.
+        connect: picklable: makes a provider connection in the process that calls it.
+        capabilities: of the provider.
+    """
+
+    plan: RequestPlan
+    connect: Callable[[], Connection]
+    capabilities: Capabilities
+
+    def open(self, deployment: str) -> RequestClient:
+        """See :meth:`connector.broker.requesting.RequestsSpec.open`."""
+        return RequestClient(self.plan, self.connect, self.capabilities, deployment)
