@@ -89,6 +89,14 @@ spark:
   conf: {spark.executor.memory: 2g}
 logging: {level: info, format: json}
 state: {directory: ./state}
+http:
+  listen: 127.0.0.1:8080
+  tokens: ["${TOKEN:0123456789abcdef}"]
+  hosts: orders.example.com
+  max_body: 1MiB
+  max_requests: 100
+  idempotency_time: 1h
+  idempotency_keys: 1000
 """
 
 IN_PROGRESS = """\
@@ -182,7 +190,7 @@ def test_a_configuration_with_every_key_of_the_memory_provider_has_no_other_mist
 
 def test_the_test_of_the_schema_uses_every_key_there_is() -> None:
     schema = json_schema()
-    sections = ("Dropbox", "Memory", "Connector", "InputEntry", "ReplyMatching", "Spark", "State")
+    sections = ("Dropbox", "Memory", "Connector", "InputEntry", "ReplyMatching", "Spark", "State", "Http")
     for section in (schema, *(schema["$defs"][name] for name in sections)):
         for key in section["properties"]:
             assert re.search(rf"\b{key}:", EVERY_KEY + IN_PROGRESS + MEMORY), key

@@ -77,7 +77,20 @@ CASES = [
     # later versions
     case("later provider", A, "type: dropbox\n  root: ./data", "type: §amqp\n  url: amqp://x", "provider.type", "does not have the provider 'amqp' yet"),
     case("unknown provider", A, "type: dropbox", "type: §dropbax", "provider.type", nearest="dropbox"),
-    case("http", A, "metaobjects: ./metaobjects", "metaobjects: ./metaobjects\n§http: {listen: 1}", "http", "yet"),
+    *(
+        case(name, A, "metaobjects: ./metaobjects", f"metaobjects: ./metaobjects\nhttp:\n{lines}", path, text)
+        for name, lines, path, text in (
+            ("no address", "  listen: §8080", "http.listen", "'8080', expected an address and a port"),
+            ("no port", "  listen: §127.0.0.1:65536", "http.listen", "expected an address and a port"),
+            ("no IP address", "  listen: §300.0.0.1:80", "http.listen", "expected an address and a port"),
+            ("open to all", "  listen: §0.0.0.0:80", "http.listen", "and there are no tokens"),
+            ("a name is open to all", "  listen: §loop:80", "http.listen", "and there are no tokens"),
+            ("empty token", "  tokens: §${NO_TOKEN:}", "http.tokens", "${NO_TOKEN:} is empty, expected a token"),
+            ("empty item", "  tokens:\n    - §${NO_TOKEN:}", "http.tokens[0]", "${NO_TOKEN:} is empty"),
+            ("unsendable", "  tokens: [§two words]", "http.tokens[0]", "a text that cannot be sent"),
+            ("no host", "  hosts: [§'a:80']", "http.hosts[0]", "the name of a host, without port"),
+        )
+    ),
     # destinations
     case("path as a name", A, "ErrorDestination: queue://error", "ErrorDestination: §queue://../x", "connector.ErrorDestination", "'/'"),
     case("reserved name", A, "ErrorDestination: queue://error", "ErrorDestination: §queue://dropboxmq", "connector.ErrorDestination", "reserved"),
