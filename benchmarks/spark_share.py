@@ -59,6 +59,7 @@ def main() -> None:
     with scratch() as directory:
         file = deployment(directory, ["in"])
         with Adapter.from_file(file) as adapter:
+            adapter.start()
             for size in (1, 100, 1000):
                 plain, spark = measure(adapter, directory / "data", size, arguments.runs)
                 share = [s - p for s, p in zip(spark, plain, strict=True)]

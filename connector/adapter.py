@@ -2,34 +2,46 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import tenacity
 
+from connector.broker.requesting import Requests
+from connector.businessobjects.instance import BusinessObject
 from connector.config.loading import Configuration, load
 from connector.errors import PipelineError, ProviderError
 from connector.events.cycle import CycleReport
 from connector.events.job import CHECK, Workers
 from connector.events.polling import RECOVERY_INTERVAL, Polling
 from connector.events.summary import Summary
-from connector.parts import AdapterProvider, make_plan, make_provider, make_settings
+from connector.outbound import Outbound
+from connector.parts import AdapterProvider, make_plan, make_provider, make_requests, make_settings
+from connector.requests.result import RequestResult
 from connector.spark.pipeline import SparkPipeline
 from connector.spark.probe import REPORT, lacks, probe_plan
 from connector.state.instances import InstanceLock
 from connector.status import ReturnCode
 
+if TYPE_CHECKING:
+    from connector.requests.spec import RequestClientSpec
+
 _log = logging.getLogger("connector.adapter")
 
 
 class Adapter:
-    """One adapter: ``start``, then ``poll``, ``drain`` or ``serve``, then ``stop``.
+    """One adapter: makes requests, and processes events; a context manager, whose end stops both.
 
-    A context manager: entering starts it, leaving stops it. All methods but :meth:`request_stop`
-    and :meth:`abort` belong to one thread.
+    Either half begins when it is first needed. :meth:`request` and :meth:`request_async` connect, and need no
+    Spark. :meth:`start` starts Spark and the inbound half, or the first :meth:`poll`, :meth:`drain`,
+    :meth:`serve_poll` or :meth:`serve_recovery` does; without InputDestination there is none. The methods of
+    the inbound half belong to one thread, all others to any.
 
     Args:
         configuration: of the deployment.
@@ -39,6 +51,7 @@ class Adapter:
     def __init__(self, configuration: Configuration, *, output: Callable[[str], None] | None = None) -> None:
         self.configuration = configuration
         settings = configuration.connector
+        self.requests: Requests = Outbound(lambda: self._requests_spec, str(configuration.directory))
         self.summary = Summary([str(entry.destination) for entry in settings.inputs])
         self._provider = self._make_provider()
         self._pipeline = self._make_pipeline(output)
@@ -49,6 +62,9 @@ class Adapter:
         self._stop = threading.Event()
         self._recovered_at = 0.0
         self._deadline: threading.Timer | None = None
+        self._stop_by: float | None = None
+        self._started = False
+        self._ended = False
 
     @classmethod
     def from_file(cls, path: str | Path = "adapter.yaml") -> Adapter:
@@ -59,17 +75,35 @@ class Adapter:
         """
         return cls(load(path))
 
-    def __enter__(self) -> Adapter:
-        self.start()
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    # -- requests ----------------------------------------------------------------------------------
+
+    def request(
+        self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
+    ) -> RequestResult:
+        """Hands an application a business object and, where a ResponseTimeout says so, awaits its answer.
+
+        Arguments and errors: :meth:`connector.broker.requesting.Requests.request`.
+        """
+        return self.requests.request(name, data, timeout=timeout)
+
+    def request_async(
+        self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
+    ) -> Future[RequestResult]:
+        """As :meth:`request`, without waiting; the future never fails."""
+        return self.requests.request_async(name, data, timeout=timeout)
+
     # -- life --------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Starts Spark, connects, checks every worker, takes over from dead instances.
+
+        Without InputDestination there is nothing to start, and only a warning.
 
         Raises:
             PipelineError: Spark cannot be started, or a worker lacks something; names both.
@@ -80,6 +114,10 @@ class Adapter:
             InDoubtAtStartup: InDoubtEvents is FailOnStartup and something is in doubt.
         """
         settings = self.configuration.connector
+        self._started, self._ended = True, False
+        if not self.has_inputs:
+            _log.warning("no InputDestination: requests only")
+            return
         try:
             self._instance = self._provider.instance(settings.application_name, settings.instance)
             self._settings = make_settings(self.configuration, self._instance.name)
@@ -88,11 +126,25 @@ class Adapter:
             self._check_workers()
             self._recover_after_connecting(at_start=True)
         except BaseException:
-            self.stop()
+            self._started = False
+            self._stop_events()
             raise
 
     def stop(self) -> None:
-        """Ends everything in the reverse order; leaves no process behind. Repeatable."""
+        """Ends everything; leaves no process behind. Repeatable.
+
+        Requests in flight have ``stop_timeout`` (counted from :meth:`request_stop`, where that came before).
+        """
+        self._started, self._ended = False, True
+        left = self.configuration.connector.stop_timeout
+        if self._stop_by is not None:
+            left = max(0.0, self._stop_by - time.monotonic())
+        try:
+            self.requests.stop(left)
+        finally:
+            self._stop_events()
+
+    def _stop_events(self) -> None:
         polling, self._polling = self._polling, None
         try:
             if polling is not None:
@@ -113,6 +165,7 @@ class Adapter:
         if self._polling is not None:
             self._polling.cycles.stopping = True
         if self._deadline is None:
+            self._stop_by = time.monotonic() + self.configuration.connector.stop_timeout
             self._deadline = threading.Timer(self.configuration.connector.stop_timeout, self.abort)
             self._deadline.daemon = True
             self._deadline.start()
@@ -126,6 +179,11 @@ class Adapter:
             self._pipeline.cancel()
 
     @property
+    def has_inputs(self) -> bool:
+        """Whether there is an InputDestination: without one the adapter is for requests only."""
+        return bool(self.configuration.connector.inputs)
+
+    @property
     def stopping(self) -> bool:
         return self._stop.is_set()
 
@@ -133,11 +191,11 @@ class Adapter:
 
     def poll(self) -> CycleReport:
         """One poll cycle. A failure of the provider is in the report; nothing is restarted."""
-        return self._guarded(lambda polling: polling.cycles.poll())
+        return self._inbound(lambda polling: polling.cycles.poll())
 
     def drain(self, after_cycle: Callable[[CycleReport], None] | None = None) -> CycleReport:
         """Cycles until the inputs are empty; as :meth:`poll` otherwise."""
-        return self._guarded(lambda polling: self._drain_and_prune(polling, after_cycle))
+        return self._inbound(lambda polling: self._drain_and_prune(polling, after_cycle))
 
     def recover_if_due(self) -> CycleReport | None:
         """Looks for dead instances, and for what is kept no longer, every 10 s at most.
@@ -158,7 +216,7 @@ class Adapter:
         Raises:
             ProviderError, PipelineError: it could not be, ``RestartRetryCount`` times.
         """
-        return self._restarted(self._guarded(self._recover_and_poll))
+        return self._restarted(self._inbound(self._recover_and_poll))
 
     def serve_recovery(self) -> CycleReport:
         """Recovery of a service, where it is due; a failed provider is connected anew.
@@ -166,7 +224,7 @@ class Adapter:
         Raises:
             ProviderError, PipelineError: as :meth:`serve_poll`.
         """
-        return self._restarted(self._guarded(self._recover_only))
+        return self._restarted(self._inbound(self._recover_only))
 
     def _restarted(self, report: CycleReport) -> CycleReport:
         if (
@@ -209,6 +267,18 @@ class Adapter:
         _log.info("connected again")
 
     # -- inside ------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _requests_spec(self) -> RequestClientSpec:
+        return make_requests(self.configuration, self._provider)
+
+    def _inbound(self, work: Callable[[Polling], CycleReport]) -> CycleReport:
+        """Does the work, started first where nobody has; without inputs there is none."""
+        if not self.has_inputs:
+            return CycleReport(ReturnCode.SUCCEED)
+        if not self._started and not self._ended:
+            self.start()
+        return self._guarded(work)
 
     def _guarded(self, work: Callable[[Polling], CycleReport]) -> CycleReport:
         polling = self._polling

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import functools
+from typing import TYPE_CHECKING, Protocol
 
 from connector.broker.subscriptions import Subscription
 from connector.businessobjects.catalogue import discover, spec_for_class
 from connector.businessobjects.handlers import HandlerSpec, normal_mime_type
+from connector.businessobjects.rules import StaticMetaObject
 from connector.config.loading import Configuration
-from connector.config.model import InputEntry
+from connector.config.model import Connector, InputEntry
 from connector.config.provider_model import Dropbox, Memory
 from connector.events.cycle import PollSettings
 from connector.events.plan import EventPlan
@@ -18,6 +20,9 @@ from connector.events.settling import CopyDestinations
 from connector.messaging.provider import AccessSpec, Connection, Provider, TopicSubscription
 from connector.providers.dropbox.connection import DropboxProvider
 from connector.state.instances import InstanceLock
+
+if TYPE_CHECKING:
+    from connector.requests.spec import RequestClientSpec
 
 
 class AdapterProvider(Provider, Protocol):
@@ -62,25 +67,29 @@ def make_provider(configuration: Configuration) -> AdapterProvider:
     )
 
 
-def make_plan(configuration: Configuration, provider: Provider, access: AccessSpec) -> EventPlan:
+def make_plan(
+    configuration: Configuration,
+    provider: Provider,
+    access: AccessSpec,
+    requests: RequestClientSpec | None = None,
+) -> EventPlan:
     """What the tasks of a deployment need to know.
+
+    Args:
+        requests: how business processes make requests; None = they cannot.
 
     Raises:
         ConfigurationError: a data handler is missing or its options are wrong.
     """
     settings = configuration.connector
-    metaobjects = configuration.metaobjects
-    rules = (
-        metaobjects.static[settings.configuration_meta_object] if settings.configuration_meta_object else None
-    )
-    default = settings.data_handler_class_name or normal_mime_type(settings.data_handler_mime_type)
     in_progress = settings.in_progress_destination
     return EventPlan(
         application=settings.application_name,
-        definitions=metaobjects.definitions,
-        rules=rules,
-        handlers=tuple(_handler_specs(configuration)),
-        default_handler=default,
+        definitions=configuration.metaobjects.definitions,
+        rules=_rules(configuration),
+        # the same objects as in the requests: the plan travels with every job, and has them once
+        handlers=requests.plan.handlers if requests is not None else _handler_specs(configuration),
+        default_handler=_default_handler(settings),
         subscriptions=tuple(
             Subscription(
                 name=entry.name,
@@ -92,6 +101,7 @@ def make_plan(configuration: Configuration, provider: Provider, access: AccessSp
                 retries=entry.retries,
                 mime_type=entry.mime_type,
                 format=entry.format,
+                reply=entry.reply,
             )
             for entry in configuration.subscriptions
         ),
@@ -105,11 +115,67 @@ def make_plan(configuration: Configuration, provider: Provider, access: AccessSp
         stop_timeout=settings.stop_timeout,
         persistent=provider.capabilities.reliable,
         managed=settings.container_managed_events,
+        result_property=settings.message_response_result_property,
+        matching=(settings.reply_matching.request, settings.reply_matching.reply),
+        requests=requests,
     )
 
 
-def _handler_specs(configuration: Configuration) -> list[HandlerSpec]:
-    """Every data handler that an event can ask for."""
+def make_requests(configuration: Configuration, provider: Provider | None = None) -> RequestClientSpec:
+    """How the processes of a deployment make requests: the driver, a command, a Spark worker.
+
+    Args:
+        provider: that of an adapter of this process; None = one of its own. A ``memory`` is found again in
+            this process only.
+
+    Raises:
+        ConfigurationError: a data handler is missing or its options are wrong.
+    """
+    # most commands make no requests: what those need is not loaded for them
+    from connector.requests.plan import Matching, RequestPlan
+    from connector.requests.spec import RequestClientSpec
+
+    settings = configuration.connector
+    late = {
+        "error": settings.error_destination,
+        "archive": settings.archive_destination,
+        "discard": None,
+    }
+    if provider is None:
+        provider = make_provider(configuration)
+    plan = RequestPlan(
+        definitions=configuration.metaobjects.definitions,
+        rules=_rules(configuration),
+        handlers=_handler_specs(configuration),
+        default_handler=_default_handler(settings),
+        use_defaults=settings.use_defaults,
+        format_property=settings.message_format_property,
+        persistent=provider.capabilities.reliable,
+        reply_to=settings.reply_to_destination,
+        result_property=settings.message_response_result_property,
+        pool_size=settings.session_pool_size_for_requests,
+        pool_timeout=settings.pool_timeout,
+        matching=Matching(settings.reply_matching.request, settings.reply_matching.reply),
+        quoting=settings.response_selector_quoting,
+        late_replies=late[settings.late_replies],
+        max_body=settings.max_body,
+    )
+    # what it sends is local to the adapter, for inputs with no_local
+    origin = make_settings(configuration, "").client_id
+    return RequestClientSpec(plan, functools.partial(provider.connect, origin=origin), provider.capabilities)
+
+
+def _rules(configuration: Configuration) -> StaticMetaObject | None:
+    name = configuration.connector.configuration_meta_object
+    return configuration.metaobjects.static[name] if name else None
+
+
+def _default_handler(settings: Connector) -> str:
+    return settings.data_handler_class_name or normal_mime_type(settings.data_handler_mime_type)
+
+
+def _handler_specs(configuration: Configuration) -> tuple[HandlerSpec, ...]:
+    """Every data handler that an event or a request can ask for."""
     settings = configuration.connector
     directory = configuration.directory
     catalogue = discover(directory, configuration.datahandlers)
@@ -122,19 +188,15 @@ def _handler_specs(configuration: Configuration) -> list[HandlerSpec]:
     for mime_type in catalogue.mime_types:
         given = options.get(settings.data_handler_config_mo, {}).get(mime_type)
         found[mime_type, ""] = catalogue.spec(mime_type, given)
+    for config, given_by_type in options.items():  # a dynamic meta-object may name any of them
+        for mime_type in catalogue.mime_types:
+            found[mime_type, config] = catalogue.spec(mime_type, given_by_type.get(mime_type), config)
     for static in configuration.metaobjects.static.values():
-        for rule in static.rules:
-            class_name = rule.properties.get("DataHandlerClassName")
+        for properties in (static.defaults, *(rule.properties for rule in static.rules)):
+            class_name = properties.get("DataHandlerClassName")
             if class_name:
                 found[class_name, ""] = spec_for_class(class_name, directory)
-            config = rule.properties.get("DataHandlerConfigMO")
-            if config:
-                mime_type = rule.properties.get("DataHandlerMimeType", settings.data_handler_mime_type)
-                mime_type = normal_mime_type(mime_type)
-                found[mime_type, config] = catalogue.spec(
-                    mime_type, options.get(config, {}).get(mime_type), config
-                )
-    return list(found.values())
+    return tuple(found.values())
 
 
 def make_settings(configuration: Configuration, instance: str) -> EventSettings:

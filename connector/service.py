@@ -59,7 +59,7 @@ class Service:
     """Polls until stopped.
 
     Args:
-        adapter: started.
+        adapter: started. One without InputDestination has nothing to poll: its requests are made by others.
     """
 
     def __init__(self, adapter: Adapter) -> None:
@@ -80,8 +80,9 @@ class Service:
         logging.getLogger("apscheduler").setLevel(logging.WARNING)
         self._scheduler.start()
         try:
-            self._schedule(_POLL, 0.0)
-            self._schedule(_RECOVERY, RECOVERY_INTERVAL)
+            if self._adapter.has_inputs:
+                self._schedule(_POLL, 0.0)
+                self._schedule(_RECOVERY, RECOVERY_INTERVAL)
             self._done.wait()
         finally:
             self._scheduler.shutdown(wait=True)  # a poll that runs is finished first

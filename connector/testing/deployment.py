@@ -20,7 +20,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from connector.adapter import Adapter
 from connector.config.loading import Configuration, load
@@ -55,6 +55,10 @@ class InProcessAdapter(Adapter):
         self._isolated = isolated
         self._in_parallel = parallelism
         super().__init__(configuration)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
 
     def _make_provider(self) -> AdapterProvider:
         return self._given or super()._make_provider()

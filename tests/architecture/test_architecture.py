@@ -25,6 +25,7 @@ FLOORS = {
     5: (
         "connector",
         "connector.adapter",
+        "connector.outbound",
         "connector.parts",
         "connector.service",
         "connector.log",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Final
 
 from connector.errors import ProviderError
@@ -10,8 +11,10 @@ from connector.messaging.destination import Destination
 from connector.messaging.provider import Capabilities
 from connector.providers.memory.clients import Client
 from connector.providers.memory.connection import MemoryConnection
-from connector.providers.memory.memory import Memory, folder_name, lock_file
+from connector.providers.memory.memory import Memory, find_memory, folder_name, lock_file
 from connector.state.instances import InstanceLock
+
+_providers: Final[weakref.WeakValueDictionary[int, MemoryProvider]] = weakref.WeakValueDictionary()
 
 MAX_BYTES: Final = 64 << 20
 SEND_TIMEOUT: Final = 30.0
@@ -59,6 +62,11 @@ class MemoryProvider:
         )
         self._connections: weakref.WeakSet[MemoryConnection] = weakref.WeakSet()
         self.closed = False
+        _providers[self._memory.key] = self
+
+    def __reduce__(self) -> tuple[Callable[[int, int], MemoryProvider], tuple[int, int]]:
+        """Pickled it is a reference, good in this process only: what is in memory cannot travel."""
+        return _find_provider, (self._memory.key, self._memory.pid)
 
     def instance(self, application: str, wanted: str | None) -> InstanceLock:
         """The name of this instance of an adapter, held until closed.
@@ -108,3 +116,9 @@ class MemoryProvider:
             for connection in list(self._connections):
                 connection.close()
             self._memory.remove_directory()
+
+
+def _find_provider(key: int, pid: int) -> MemoryProvider:
+    """The provider that another part of this process speaks of; raises as ``find_memory``."""
+    find_memory(key, pid)
+    return _providers[key]
