@@ -38,8 +38,8 @@ class Event:
 class ExternalSink(Protocol):
     """Delivers at once."""
 
-    def deliver(self, bo: BusinessObject, event: Event) -> None:
-        """Returning means done.
+    def deliver(self, bo: BusinessObject, event: Event) -> object:
+        """Returning means done; what is returned is the answer, where the subscription replies.
 
         Raises:
             Unsubscribed, NotActive, TemporaryFailure: as design, section 7.
@@ -92,19 +92,17 @@ class ProcessSink:
             else None
         )
 
-    def deliver(self, bo: BusinessObject, event: Event) -> None:
+    def deliver(self, bo: BusinessObject, event: Event) -> object:
         if self._retrying is not None:
-            self._retrying(self._call, bo, event)
-        else:
-            self._call(bo, event)
+            return self._retrying(self._call, bo, event)
+        return self._call(bo, event)
 
-    def _call(self, bo: BusinessObject, event: Event) -> None:
+    def _call(self, bo: BusinessObject, event: Event) -> object:
         if self._timeout is None:
-            self._function(bo, event)
-            return
+            return self._function(bo, event)
         self._watch.arm(self._timeout, self._name)
         try:
-            self._function(bo, event)
+            return self._function(bo, event)
         finally:
             self._watch.disarm()
 
@@ -130,12 +128,7 @@ class DestinationSink:
         self._delivery_mode = PERSISTENT if persistent else NON_PERSISTENT
 
     def prepare(self, bo: BusinessObject, event: Event) -> Message:
-        try:
-            message_class, body = message_body(self._to_body(bo))
-        except MalformedData:
-            raise
-        except Exception as error:
-            raise MalformedData(f"the data handler raised {type(error).__name__}: {error}") from error
+        message_class, body = write_body(self._to_body, bo)
         message = Message(
             body=body,
             message_class=message_class,
@@ -148,3 +141,17 @@ class DestinationSink:
             if name in event.message.properties:
                 message.set_property(name, event.message.properties[name], event.message.property_types[name])
         return message
+
+
+def write_body(to_body: Callable[[BusinessObject], bytes | str], bo: BusinessObject) -> tuple[str, bytes]:
+    """Message class and body for an object, as a data handler writes it.
+
+    Raises:
+        MalformedData: it cannot, whatever it raises.
+    """
+    try:
+        return message_body(to_body(bo))
+    except MalformedData:
+        raise
+    except Exception as error:
+        raise MalformedData(f"the data handler raised {type(error).__name__}: {error}") from error

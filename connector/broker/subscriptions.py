@@ -6,6 +6,7 @@ import fnmatch
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from connector.businessobjects.rules import StaticMetaObject
 from connector.messaging.destination import Destination
 
 
@@ -42,6 +43,13 @@ class Subscription:
         if self.verbs is not None and verb not in self.verbs:
             return False
         return fnmatch.fnmatchcase(object_name, self.object)
+
+    def output_format(self, rules: StaticMetaObject | None, object_name: str, verb: str) -> str | None:
+        """JMSType of what is sent for it: its own ``format``, else OutputFormat of the object's rule."""
+        if self.format is not None:
+            return self.format
+        entry = rules.entry(object_name, verb) if rules is not None else None
+        return entry.properties.get("OutputFormat") if entry is not None else None
 
 
 class Broker:

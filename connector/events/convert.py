@@ -52,13 +52,7 @@ class Converter:
             raise MalformedData("an object message is never deserialised; send text or bytes")
         plan = self._plan
         found_format = message_format(message, plan.format_property)
-        key = (found_format, input_destination)
-        chosen = self._chosen.get(key)
-        if chosen is None:
-            if len(self._chosen) >= _MAX_CHOSEN:  # formats are the senders' to invent
-                self._chosen.clear()
-            chosen = self._chosen[key] = self._choose(found_format, input_destination)
-        handler, hint = chosen
+        handler, hint = self._chosen_for(found_format, input_destination)
         body = b"" if message.message_class == "M" else message.body
         try:
             bo = handler.to_business_object(body, hint)
@@ -72,6 +66,22 @@ class Converter:
         except (Exception, SystemExit) as error:  # a handler's bug is this message's failure only
             raise MalformedData(f"{_name(handler)} raised {error_text(error)}") from error
         return bo
+
+    def reader(self, message: Message, input_destination: str) -> DataHandler:
+        """The handler that reads a message."""
+        found_format = message_format(message, self._plan.format_property)
+        return self._chosen_for(found_format, input_destination)[0]
+
+    def _chosen_for(
+        self, found_format: str | None, input_destination: str
+    ) -> tuple[DataHandler, Hint | None]:
+        key = (found_format, input_destination)
+        chosen = self._chosen.get(key)
+        if chosen is None:
+            if len(self._chosen) >= _MAX_CHOSEN:  # formats are the senders' to invent
+                self._chosen.clear()
+            chosen = self._chosen[key] = self._choose(found_format, input_destination)
+        return chosen
 
     def _choose(self, found_format: str | None, input_destination: str) -> tuple[DataHandler, Hint | None]:
         """The handler for messages of a format and destination, and what a rule dictates."""

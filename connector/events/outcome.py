@@ -23,11 +23,12 @@ class Outcome(NamedTuple):
         reason: why, for anything but published.
         attempts: deliveries begun for this message altogether, earlier stays in the queue included.
         delivered: names of the subscriptions that have confirmed.
-        sends: messages to send in the commit, as ``[handle, destination]``.
+        sends: messages to send in the commit, replies among them, as ``[handle, destination]``.
         discards: messages that were prepared and must not be sent.
         provider_failed: given back because the provider failed, not because a process was not active.
         unread: decided without reading the message, so that ``attempts`` are those of this stay in the
             queue, and ``delivered`` says nothing of earlier ones; settling adds them.
+        in_vain: given back after a delivery that has to be repeated, and that therefore counts.
     """
 
     sequence: int
@@ -41,6 +42,7 @@ class Outcome(NamedTuple):
     discards: tuple[Any, ...] = ()
     provider_failed: bool = False
     unread: bool = False
+    in_vain: bool = False
 
     @property
     def comes_again(self) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from connector import faults
 from connector.broker.loading import load_process
@@ -12,9 +13,11 @@ from connector.broker.sinks import DestinationSink, Event, ProcessSink, Watch
 from connector.broker.subscriptions import Broker, Subscription
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import NotActive, ProviderError, TemporaryFailure, Unsubscribed
+from connector.events.answering import Answering
 from connector.events.convert import Converter, error_text
 from connector.events.plan import EventPlan
 from connector.messaging.destination import Destination
+from connector.messaging.message import Message
 from connector.messaging.provider import MessageAccess, Prepared
 from connector.state.journal import Journal
 
@@ -25,22 +28,28 @@ class Publication:
 
     Args:
         delivered: subscriptions that have confirmed, those of earlier stays in the queue included.
-        prepared: messages to send when the event is settled.
+        prepared: messages to send when the event is published.
+        replies: of processes that have confirmed; they are sent whatever becomes of the event.
+        refusals: replies that say why a process has failed; they are sent where the event has failed.
         failures: what went wrong, by subscription.
         unsubscribed: subscriptions that do not want the object after all.
         inactive: why the event has to come again: the text of the one that is not active, or of a
             provider that cannot take a message; None otherwise.
         provider_failed: whether it was the provider.
         begun: whether an external delivery was begun.
+        in_vain: a process was called whose reply cannot be made now, and has to be called again.
     """
 
     delivered: list[str] = field(default_factory=list)
     prepared: list[Prepared] = field(default_factory=list)
+    replies: list[Prepared] = field(default_factory=list)
+    refusals: list[Prepared] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     unsubscribed: list[str] = field(default_factory=list)
     inactive: str | None = None
     provider_failed: bool = False
     begun: bool = False
+    in_vain: bool = False
 
 
 class Publisher:
@@ -49,7 +58,7 @@ class Publisher:
     Args:
         plan: with the subscriptions.
         deployment: where processes are loaded from.
-        converter: for the formats of destination sinks.
+        converter: for the formats of destination sinks and replies.
         access: where prepared messages are made.
         watch: ends this worker when a process takes too long.
 
@@ -63,6 +72,7 @@ class Publisher:
         self._plan = plan
         self._broker = Broker(plan.subscriptions)
         self._access = access
+        self._answering = Answering(plan, converter, access)
         self._pid = os.getpid()
         self._external: dict[str, ProcessSink] = {}
         self._prepared: dict[str, tuple[DestinationSink, Destination]] = {}
@@ -78,7 +88,7 @@ class Publisher:
             elif subscription.destination is not None:
                 sink = DestinationSink(
                     converter.handler(subscription.mime_type).to_body,
-                    self._format_of(subscription),
+                    partial(subscription.output_format, plan.rules),
                     persistent=plan.persistent,
                 )
                 self._prepared[subscription.name] = (sink, subscription.destination)
@@ -119,25 +129,63 @@ class Publisher:
                 journal.begin(sequence)
                 result.begun = True
                 faults.point("begin")
-            try:
-                external.deliver(bo, event)
-                result.delivered.append(name)
-            except Unsubscribed as answer:
-                result.unsubscribed.append(_reason(name, answer))
-            except NotActive as answer:
-                result.inactive = _reason(name, answer)
+            self._deliver(external, subscription, bo, event, f"{reference}|{name}", result)
+            if result.inactive is not None:
                 break
-            except TemporaryFailure as answer:
-                result.failures.append(f"{_reason(name, answer)} (tried {subscription.retries + 1} times)")
-            except KeyboardInterrupt:
-                raise
-            except BaseException as error:  # asyncio.CancelledError and SystemExit are the process's own, too
-                result.failures.append(_reason(name, error))
-            finally:
-                if os.getpid() != self._pid:
-                    os._exit(0)  # a fork that the process forgot to end: only its parent goes on
             faults.point("deliver")
         return result
+
+    def _deliver(
+        self,
+        external: ProcessSink,
+        subscription: Subscription,
+        bo: BusinessObject,
+        event: Event,
+        key: str,
+        result: Publication,
+    ) -> None:
+        """Calls a process; whoever awaits its answer gets a reply, and only then it has confirmed."""
+        name = subscription.name
+        asked = self._answering.asked(subscription, event, key)
+        returned, failure = self._call(external, bo, event)
+        if asked is not None and not isinstance(failure, Unsubscribed | NotActive):
+            try:
+                answer = self._answering.answer(asked, bo, returned, failure)
+            except ProviderError as error:
+                result.inactive, result.provider_failed = f"{name}: its reply: {error}", True
+                result.in_vain = True
+                return
+            failure = answer.failure
+            if answer.prepared is not None:
+                (result.replies if failure is None else result.refusals).append(answer.prepared)
+        if failure is None:
+            result.delivered.append(name)
+        elif isinstance(failure, Unsubscribed):
+            result.unsubscribed.append(_reason(name, failure))
+        elif isinstance(failure, NotActive):
+            result.inactive = _reason(name, failure)
+        elif isinstance(failure, TemporaryFailure):
+            result.failures.append(f"{_reason(name, failure)} (tried {subscription.retries + 1} times)")
+        else:
+            result.failures.append(_reason(name, failure))
+
+    def _call(
+        self, external: ProcessSink, bo: BusinessObject, event: Event
+    ) -> tuple[object, BaseException | None]:
+        """What a process returns, and what it raises."""
+        try:
+            return external.deliver(bo, event), None
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # asyncio.CancelledError and SystemExit are the process's own, too
+            return None, error
+        finally:
+            if os.getpid() != self._pid:
+                os._exit(0)  # a fork that the process forgot to end: only its parent goes on
+
+    def refuse(self, request: Message, reason: str, reference: object) -> Prepared | None:
+        """See :meth:`connector.events.answering.Answering.refuse`."""
+        return self._answering.refuse(request, reason, str(reference))
 
     def _prepare(self, bo: BusinessObject, event: Event, key: str, name: str, result: Publication) -> None:
         # the key is the claim's, not the message's: two copies of one message may be at work together
@@ -153,18 +201,6 @@ class Publisher:
             result.failures.append(_reason(name, error))
         except ProviderError as error:
             result.inactive, result.provider_failed = f"{name}: {error}", True
-
-    def _format_of(self, subscription: Subscription) -> Callable[[str, str], str | None]:
-        """What names the JMSType of a message sent: the subscription, else the object's own rule."""
-        rules = self._plan.rules
-
-        def format_of(object_name: str, verb: str) -> str | None:
-            if subscription.format is not None:
-                return subscription.format
-            entry = rules.entry(object_name, verb) if rules is not None else None
-            return entry.properties.get("OutputFormat") if entry is not None else None
-
-        return format_of
 
 
 def _reason(name: str, error: BaseException) -> str:

@@ -85,8 +85,9 @@ class Settling:
         return Settlement(
             claim,
             give_back=True,
-            delivery_count=claim.delivery_count + (outcome.kind == _ROLLED_BACK),
+            delivery_count=claim.delivery_count + (outcome.kind == _ROLLED_BACK or outcome.in_vain),
             properties=properties,
+            sends=[unpack_prepared(packed) for packed in outcome.sends],
             discards=[unpack_prepared(packed) for packed in outcome.discards],
         )
 

@@ -6,7 +6,7 @@ never raises for what is wrong with one event; that is an outcome.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from connector import faults
 from connector.broker.sinks import Event, Watch
@@ -15,6 +15,7 @@ from connector.events.convert import Converter
 from connector.events.outcome import Outcome, history, pack_prepared
 from connector.events.plan import EventPlan, WorkItem
 from connector.events.publish import Publication, Publisher
+from connector.messaging.message import Message
 from connector.state.journal import Journal
 from connector.status import OutcomeKind
 
@@ -116,33 +117,27 @@ class Task:
         """The outcome of one event, and whether its delivery was begun."""
         sequence, destination, reference, attempts = item
         confirmed: tuple[str, ...] = ()
-        unread = True
-        object_name: str | None = None
-        verb: str | None = None
+        message: Message | None = None
         try:
             message = self._access.load(reference, self._plan.max_body)
             earlier, confirmed = history(message)
             attempts += earlier
-            unread = False
             bo = self._converter.convert(message, destination)
-            object_name, verb = bo.type, bo.verb
             subscribers = self._publisher.subscribers(bo)
             if not subscribers:
-                reason = f"no subscription wants {object_name}.{verb}"
-                return Outcome(sequence, _UNSUBSCRIBED, object_name, verb, reason, attempts), False
+                reason = f"no subscription wants {bo.type}.{bo.verb}"
+                return Outcome(sequence, _UNSUBSCRIBED, bo.type, bo.verb, reason, attempts), False
             message.destination = destination
             event = Event(message.message_id or "", destination, attempts + 1, message)
             publication = self._publisher.publish(
                 bo, event, subscribers, confirmed, journal, sequence, reference
             )
-        except UnknownBusinessObject as error:
-            return Outcome(sequence, _UNSUBSCRIBED, None, None, shorten(str(error)), attempts), False
         except MalformedData as error:
+            kind = _UNSUBSCRIBED if isinstance(error, UnknownBusinessObject) else _FAILED
+            delivered = confirmed if kind == _FAILED else ()
             reason = shorten(str(error))
-            outcome = Outcome(
-                sequence, _FAILED, object_name, verb, reason, attempts, confirmed, unread=unread
-            )
-            return outcome, False
+            outcome = Outcome(sequence, kind, None, None, reason, attempts, delivered, unread=message is None)
+            return self._refused(outcome, message, reference), False
         except LookupError as error:
             reason = (
                 f"the message vanished between claim and read: {error}; nobody else may move claimed files"
@@ -151,7 +146,18 @@ class Task:
         except ProviderError as error:
             reason = shorten(str(error))
             return Outcome(sequence, _GIVEN_BACK, None, None, reason, attempts, provider_failed=True), False
-        return _outcome(sequence, object_name, verb, attempts, publication), publication.begun
+        return _outcome(sequence, bo.type, bo.verb, attempts, publication), publication.begun
+
+    def _refused(self, outcome: Outcome, message: Message | None, reference: Any) -> Outcome:
+        """The outcome of a message that cannot be converted; whoever awaits a reply to it is told why."""
+        if message is None or outcome.delivered:  # who has confirmed has replied
+            return outcome
+        try:
+            reply = self._publisher.refuse(message, outcome.reason or "", reference)
+        except ProviderError as error:
+            reason = shorten(str(error))
+            return Outcome(outcome.sequence, _GIVEN_BACK, reason=reason, provider_failed=True)
+        return outcome if reply is None else outcome._replace(sends=(pack_prepared(reply),))
 
 
 def _outcome(
@@ -159,28 +165,34 @@ def _outcome(
 ) -> Outcome:
     delivered = tuple(publication.delivered)
     before, attempts = attempts, attempts + publication.begun
-    if not publication.failures and publication.inactive is None:
-        if not delivered and not publication.prepared:
-            reason = shorten("; ".join(publication.unsubscribed))
-            return Outcome(sequence, _UNSUBSCRIBED, object_name, verb, reason, attempts)
-        sends = tuple(pack_prepared(prepared) for prepared in publication.prepared)
-        return Outcome(sequence, _PUBLISHED, object_name, verb, None, attempts, delivered, sends)
-    discards = tuple(pack_prepared(prepared) for prepared in publication.prepared)
+    prepared, replies, refusals = (
+        tuple(pack_prepared(one) for one in some)
+        for some in (publication.prepared, publication.replies, publication.refusals)
+    )
     if publication.inactive is not None:
-        reason = shorten(publication.inactive)
         return Outcome(
             sequence,
             _GIVEN_BACK,
             object_name,
             verb,
-            reason,
+            shorten(publication.inactive),
             before,
             delivered,
-            discards=discards,
+            sends=replies,
+            discards=prepared + refusals,
             provider_failed=publication.provider_failed,
+            in_vain=publication.in_vain,
         )
-    reason = shorten("; ".join(publication.failures))
-    return Outcome(sequence, _FAILED, object_name, verb, reason, attempts, delivered, discards=discards)
+    if publication.failures:
+        reason = shorten("; ".join(publication.failures))
+        sends = replies + refusals
+        return Outcome(
+            sequence, _FAILED, object_name, verb, reason, attempts, delivered, sends, discards=prepared
+        )
+    if not delivered and not prepared:
+        reason = shorten("; ".join(publication.unsubscribed))
+        return Outcome(sequence, _UNSUBSCRIBED, object_name, verb, reason, attempts)
+    return Outcome(sequence, _PUBLISHED, object_name, verb, None, attempts, delivered, prepared + replies)
 
 
 def shorten(text: str) -> str:

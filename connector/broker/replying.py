@@ -1,0 +1,214 @@
+"""Replies: what a business process answers to whoever sent the message (seed 004, tables 5 and 6).
+
+Here the process is the application on the other side of a request: its answer becomes a message for the
+JMSReplyTo of the request, prepared while the event is at work, and sent in the commit that settles it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from connector.broker.sinks import write_body
+from connector.businessobjects.definition import Definitions
+from connector.businessobjects.instance import BusinessObject, finish
+from connector.errors import DestinationError, MalformedData
+from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.message import Message
+
+SUCCESS: Final = "SUCCESS"
+VALCHANGE: Final = "VALCHANGE"
+FAIL: Final = "FAIL"
+OBJECT_STATUSES: Final = (SUCCESS, VALCHANGE, "MULTIPLE_HITS")
+"""With these a reply may carry a business object."""
+ERROR_STATUSES: Final = (
+    FAIL,
+    "FAIL_RETRIEVE_BY_CONTENT",
+    "BO_DOES_NOT_EXIST",
+    "UNABLE_TO_LOGIN",
+    "VALDUPES",
+    "APPRESPONSETIMEOUT",
+)
+"""With these a reply may carry a text that says what went wrong."""
+
+LATE: Final = 60_000
+"""Milliseconds that a reply outlives its request: one that is late is to be seen, but not for ever."""
+
+MAX_TEXT: Final = 8192
+"""Bytes of an exception's text in a reply."""
+
+_log = logging.getLogger("connector.events")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a business process with ``reply: true`` returns to answer with a status of its own choice.
+
+    ::
+
+        return connector.Reply("BO_DOES_NOT_EXIST", f"there is no customer {customer['CustomerId']}")
+
+    Args:
+        status: SUCCESS, VALCHANGE or MULTIPLE_HITS; FAIL, FAIL_RETRIEVE_BY_CONTENT, BO_DOES_NOT_EXIST,
+            UNABLE_TO_LOGIN, VALDUPES or APPRESPONSETIMEOUT.
+        value: with the first three a business object, or a mapping with attributes of one of the request's
+            type; with the others a text that says what went wrong. None = an empty body.
+
+    Raises:
+        ValueError: there is no such status.
+        TypeError: the value is none for this status.
+    """
+
+    status: str
+    value: BusinessObject | Mapping[str, Any] | str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.status in OBJECT_STATUSES:
+            fits, expected = isinstance(self.value, BusinessObject | Mapping), "an object or a mapping"
+        elif self.status in ERROR_STATUSES:
+            fits, expected = isinstance(self.value, str), "a text"
+        else:
+            there_are = ", ".join((*OBJECT_STATUSES, *ERROR_STATUSES))
+            raise ValueError(f"{self.status!r} is no status of a reply; there are {there_are}")
+        if not fits and self.value is not None:
+            found = type(self.value).__name__
+            raise TypeError(f"a reply with the status {self.status} carries {expected}, not a {found}")
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A reply as far as its request decides it.
+
+    Args:
+        destination: where the answer is awaited.
+        message: the headers that repeat the request's; no status and no body yet.
+    """
+
+    destination: Destination
+    message: Message
+
+
+class Replies:
+    """Makes the replies of one adapter.
+
+    Args:
+        definitions: for the mappings that business processes return.
+        result_property: MessageResponseResultProperty, which holds the status.
+        matching: what identifies a request, and where its reply repeats that: JMSMessageID,
+            JMSCorrelationID, or the name of a property.
+        use_defaults: whether an attribute's default satisfies ``required``.
+    """
+
+    def __init__(
+        self,
+        definitions: Definitions,
+        *,
+        result_property: str,
+        matching: tuple[str, str],
+        use_defaults: bool = False,
+    ) -> None:
+        self._definitions = definitions
+        self._result_property = result_property
+        self._request_id, self._reply_id = matching
+        self._use_defaults = use_defaults
+
+    def envelope(self, request: Message) -> Envelope | None:
+        """What a reply to a message begins with; None where nobody can await one.
+
+        A JMSReplyTo that is no destination is logged: the message is an event all the same.
+        """
+        if not request.reply_to:
+            return None
+        try:
+            destination = parse_destination(request.reply_to)
+        except DestinationError as error:
+            _log.warning("%s gets no reply: its JMSReplyTo: %s", request.message_id, error)
+            return None
+        message = Message(
+            delivery_mode=request.delivery_mode,
+            priority=request.priority,
+            expiration=request.expiration + LATE if request.expiration else 0,
+        )
+        self._identify(request, message)
+        return Envelope(destination, message)
+
+    def _identify(self, request: Message, reply: Message) -> None:
+        """Lets the reply name its request; one without what it is to be known by is known by its id."""
+        value: bool | int | float | str | None = request.message_id
+        kind = "string"
+        if self._request_id == "JMSCorrelationID":
+            value = request.correlation_id or value
+        elif self._request_id in request.properties:
+            value = request.properties[self._request_id]
+            kind = request.property_types[self._request_id]
+        if value is None:
+            return
+        if self._reply_id == "JMSCorrelationID":
+            reply.correlation_id = str(value).lower() if isinstance(value, bool) else str(value)
+        else:
+            reply.set_property(self._reply_id, value, kind)
+
+    def answer(
+        self,
+        envelope: Envelope,
+        bo: BusinessObject,
+        answered: object,
+        to_body: Callable[[BusinessObject], bytes | str],
+        format_of: Callable[[str, str], str | None],
+    ) -> Message:
+        """The reply that a process has returned.
+
+        Args:
+            bo: the business object of the request.
+            answered: what the process returned: None, an object, a mapping or a :class:`Reply`.
+            to_body: writes the object of the reply.
+            format_of: JMSType, by object and verb.
+
+        Raises:
+            MalformedData: it is nothing that can be sent.
+        """
+        if answered is None:
+            answered = Reply(SUCCESS)
+        elif isinstance(answered, BusinessObject | Mapping):
+            answered = Reply(VALCHANGE, answered)
+        elif not isinstance(answered, Reply):
+            raise MalformedData(
+                f"the process returned a {type(answered).__name__}, expected None, a business object, a "
+                "mapping or connector.Reply (reply: true)"
+            )
+        value = answered.value
+        if isinstance(value, Mapping):
+            value = BusinessObject(self._definitions, bo.type, bo.verb, value)
+            finish(value, use_defaults=self._use_defaults)
+        if isinstance(value, BusinessObject):
+            message_class, body = write_body(to_body, value)
+            about = value
+        else:
+            message_class, body = "T", (value or "").encode("utf-8", "backslashreplace")
+            about = bo
+        message_type = format_of(about.type, about.verb or "")
+        return self._filled(envelope, answered.status, message_type, message_class, body)
+
+    def failure(self, envelope: Envelope, text: str, message_type: str | None = None) -> Message:
+        """The reply to a request that has failed, with the text that says why."""
+        body = text.encode("utf-8", "backslashreplace")
+        if len(body) > MAX_TEXT:
+            body = body[: MAX_TEXT - 3].decode("utf-8", "ignore").encode() + b"..."
+        return self._filled(envelope, FAIL, message_type, "T", body)
+
+    def _filled(
+        self, envelope: Envelope, status: str, message_type: str | None, message_class: str, body: bytes
+    ) -> Message:
+        begun = envelope.message
+        message = replace(
+            begun,
+            body=body,
+            message_class=message_class,
+            type=message_type,
+            properties=dict(begun.properties),
+            property_types=dict(begun.property_types),
+        )
+        message.set_property(self._result_property, status, "string")
+        return message

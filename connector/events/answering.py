@@ -1,0 +1,132 @@
+"""Answer: replies to whoever sent the message, prepared while the event is at work.
+
+A reply is sent in the commit that settles the event, so that neither is ever seen without the other.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from connector.broker.replying import Envelope, Replies
+from connector.broker.sinks import Event
+from connector.broker.subscriptions import Subscription
+from connector.businessobjects.instance import BusinessObject
+from connector.errors import UnknownDestination
+from connector.events.convert import Converter, error_text
+from connector.events.plan import EventPlan
+from connector.messaging.message import Message
+from connector.messaging.provider import MessageAccess, Prepared
+
+_log: Final = logging.getLogger("connector.events")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One process and whoever awaits its answer, as they were before it was called.
+
+    Args:
+        envelope: with what the request decides.
+        to_body: writes the object of the reply.
+        format_of: JMSType of the reply, by object and verb.
+        request_id: the JMSMessageID of the request.
+        key: of the reply, as :meth:`connector.messaging.provider.MessageAccess.prepare` has it.
+    """
+
+    envelope: Envelope
+    to_body: Callable[[BusinessObject], bytes | str]
+    format_of: Callable[[str, str], str | None]
+    request_id: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of an answer.
+
+    Args:
+        prepared: the reply; None where it can never reach anybody.
+        failure: why the process has failed, in which case the reply says so; None where it has not.
+    """
+
+    prepared: Prepared | None
+    failure: BaseException | None
+
+
+class Answering:
+    """Prepares replies.
+
+    Args:
+        plan: of the adapter.
+        converter: for the formats of replies.
+        access: where they are made.
+    """
+
+    def __init__(self, plan: EventPlan, converter: Converter, access: MessageAccess) -> None:
+        self._rules = plan.rules
+        self._serves = plan.serves
+        self._converter = converter
+        self._access = access
+        self._replies = Replies(
+            plan.definitions,
+            result_property=plan.result_property,
+            matching=plan.matching,
+            use_defaults=plan.use_defaults,
+        )
+
+    def asked(self, subscription: Subscription, event: Event, key: str) -> Asked | None:
+        """Who awaits an answer of a process, if anybody; before it is called, for it may change the event."""
+        if not subscription.reply:
+            return None
+        envelope = self._replies.envelope(event.message)
+        if envelope is None:
+            return None
+        if subscription.mime_type is not None:
+            handler = self._converter.handler(subscription.mime_type)
+        else:
+            handler = self._converter.reader(event.message, event.input_destination)
+        format_of = partial(subscription.output_format, self._rules)
+        return Asked(envelope, handler.to_body, format_of, event.id, f"{key}\nreply")
+
+    def answer(
+        self, asked: Asked, bo: BusinessObject, answered: object, failure: BaseException | None
+    ) -> Answer:
+        """Prepares the reply to what a process has returned, or raised.
+
+        Raises:
+            ProviderError: it cannot be made now.
+        """
+        if failure is None:
+            try:
+                message = self._replies.answer(asked.envelope, bo, answered, asked.to_body, asked.format_of)
+            except Exception as error:  # what the process returned is nothing that can be sent
+                failure = error
+        if failure is not None:
+            message_type = asked.format_of(bo.type, bo.verb or "")
+            message = self._replies.failure(asked.envelope, error_text(failure), message_type)
+        return Answer(self._prepare(asked.envelope, message, asked.key, asked.request_id), failure)
+
+    def refuse(self, request: Message, reason: str, key: str) -> Prepared | None:
+        """The reply to a message that no process will see, because it cannot be converted.
+
+        None where nobody awaits one, or where this adapter answers no requests.
+
+        Raises:
+            ProviderError: it cannot be made now.
+        """
+        envelope = self._replies.envelope(request) if self._serves else None
+        if envelope is None:
+            return None
+        message = self._replies.failure(envelope, reason)
+        return self._prepare(envelope, message, f"{key}\nreply", request.message_id or "")
+
+    def _prepare(self, envelope: Envelope, message: Message, key: str, request_id: str) -> Prepared | None:
+        try:
+            return self._access.prepare(envelope.destination, message, key)
+        except (UnknownDestination, ValueError) as error:
+            # a temporary queue that has ended, a view of a queue, a header that no message can carry
+            _log.warning("%s gets no reply: %s", request_id, error)
+            return None
