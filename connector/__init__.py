@@ -1,7 +1,34 @@
 """An event-polling integration adapter: messages in, business objects to business processes."""
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
 from connector.errors import MalformedData, NotActive, TemporaryFailure, Unsubscribed
+
+if TYPE_CHECKING:
+    from connector.adapter import Adapter
+    from connector.broker.replying import Reply
 
 __version__ = "0.1.0"
 
-__all__ = ["MalformedData", "NotActive", "TemporaryFailure", "Unsubscribed", "__version__"]
+__all__ = [
+    "Adapter",
+    "MalformedData",
+    "NotActive",
+    "Reply",
+    "TemporaryFailure",
+    "Unsubscribed",
+    "__version__",
+]
+
+_LATER: Final = {"Adapter": "connector.adapter", "Reply": "connector.broker.replying"}
+"""Where the names are that are loaded when they are asked for: a command that needs neither is quicker."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(_LATER[name]), name)
+    return value
