@@ -14,18 +14,26 @@ from connector.businessobjects.types import text_converter
 from connector.config.metaobjects import Collected, Document, MetaObjects, make_rule
 from connector.config.problems import Mark, Problems, nearest, shown
 from connector.config.python_names import LookupProblem, check_class
+from connector.config.reading import find
 from connector.config.tree import Leaf
 from connector.errors import MalformedData
+from connector.requests.response_selector import ResponseSelector
+from connector.requests.selector_values import Quoting
 
 
 def check_metaobjects(
-    collected: Collected, catalogue: Catalogue | None, directory: Path, problems: Problems
+    collected: Collected,
+    catalogue: Catalogue | None,
+    directory: Path,
+    problems: Problems,
+    quoting: Quoting = "quoted",
 ) -> MetaObjects:
     """Checks what was read, and makes of it what the adapter works with.
 
     Args:
         catalogue: the data handlers; None where they are not known, then nothing about them is said.
         directory: of ``adapter.yaml``.
+        quoting: of values in response selectors.
     """
     definitions: dict[str, Definition] = {}
     for name, definition in collected.definitions.items():
@@ -35,6 +43,7 @@ def check_metaobjects(
     known = Definitions(definitions)
     if not collected.incomplete:
         _check_dynamic(known, collected, problems)
+        _check_response_selectors(known, collected, quoting, problems)
     static = {}
     for name, (defaults, entries) in collected.rules.items():
         document = collected.documents[name]
@@ -173,6 +182,24 @@ def _check_dynamic(known: Definitions, collected: Collected, problems: Problems)
         mark, path = collected.documents[name].key_place("attributes", held.name)
         for text in dynamic_problems(definition, known):
             problems.add(mark, path, text, "")
+
+
+def _check_response_selectors(
+    known: Definitions, collected: Collected, quoting: Quoting, problems: Problems
+) -> None:
+    for name, definition in known.items():
+        document = collected.documents[name]
+        for verb in definition.verbs.values():
+            selector = ResponseSelector.parse(verb.app_specific_info, quoting)
+            location = ("verbs", verb.name, "app_specific_info")
+            text, _, _ = find(document.table, location)
+            if selector is None or not isinstance(text, Leaf):
+                continue
+            _, path = document.place(*location)
+            for mistake in selector.problems(definition, known):
+                near = nearest(mistake.meant, mistake.among) if mistake.meant else None
+                mark = text.place(mistake.offset)
+                problems.add(mark, path, mistake.found, mistake.expected, near, warning=mistake.warning)
 
 
 # --- rules -----------------------------------------------------------------------------------

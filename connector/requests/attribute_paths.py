@@ -24,22 +24,20 @@ class Mistake:
     Args:
         offset: of the character in the text where it stands.
         found, expected: as :class:`connector.errors.Problem` has them.
-        among: the right names, one of which may be meant.
         warning: True when it may be right all the same.
+        meant: the name that may be misspelt; empty where none is.
+        among: the right names.
     """
 
     offset: int
     found: str
     expected: str
-    among: tuple[str, ...] = ()
     warning: bool = False
+    meant: str = ""
+    among: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.found}, expected {self.expected}" if self.expected else self.found
-
-    def moved(self, by: int) -> Mistake:
-        """The same in a text in which the first begins at character ``by``."""
-        return Mistake(self.offset + by, self.found, self.expected, self.among, self.warning)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +142,8 @@ def follow(
         names = tuple(holder.attributes)
         attribute = holder.attributes.get(step)
         if attribute is None:
-            return Mistake(
-                offset, f"{holder.name} has no attribute {shown(step)}", "one of its attributes", names
-            )
+            what = f"{holder.name} has no attribute {shown(step)}"
+            return Mistake(offset, what, "one of its attributes", meant=step, among=names)
         is_list = attribute.is_many
         holder = definitions.get(attribute.type)
     if to_value and attribute is not None and attribute.is_child:

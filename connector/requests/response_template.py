@@ -141,10 +141,12 @@ class ResponseTemplate:
                     what = "a call"
                 yield Mistake(start, f"{what} in a template", "if, for, set, and values with filters")
             elif isinstance(node, nodes.Filter) and node.name not in FILTERS:
-                yield Mistake(start, f"no filter {node.name!r}", f"one of {', '.join(FILTERS)}", FILTERS)
+                expected = f"one of {', '.join(FILTERS)}"
+                yield Mistake(start, f"no filter {node.name!r}", expected, meant=node.name, among=FILTERS)
             elif isinstance(node, nodes.Test) and node.name not in environment.tests:
                 tests = tuple(environment.tests)
-                yield Mistake(start, f"no test {node.name!r}", "a test of Jinja2", tests)
+                what = f"no test {node.name!r}"
+                yield Mistake(start, what, "a test of Jinja2", meant=node.name, among=tests)
             elif isinstance(node, nodes.Name) and node.name.startswith(_PRIVATE):
                 yield Mistake(start, f"the name {node.name!r}", "the name of an attribute")
 
