@@ -44,7 +44,7 @@ from connector.requests.clock import Clock
 from connector.requests.exchange import Exchange
 from connector.requests.pending import Call, Failure
 from connector.requests.plan import RequestPlan
-from connector.requests.properties import resolve
+from connector.requests.properties import RequestProperties, resolve
 from connector.requests.replies import interpret
 from connector.requests.response_selector import ResponseSelector
 from connector.requests.result import RequestResult
@@ -57,6 +57,7 @@ _GRACE: Final = 5.0
 """Seconds beyond its time after which a request ends even though the provider does not answer."""
 _HELPERS: Final = 8
 """Threads that send, and read replies, for requests that no thread waits for."""
+_MOST_STATIC: Final = 1000
 _COMPLAINTS: Final = 10.0
 """Seconds between two warnings that requests have to wait."""
 
@@ -118,6 +119,7 @@ class RequestClient:
         self._helpers: ThreadPoolExecutor | None = None
         self._handlers: list[Handlers] = []
         self._selectors: dict[tuple[str, str], ResponseSelector | None] = {}
+        self._static: dict[tuple[str, str, int | None], RequestProperties] = {}
         self._stopping = False
         self._complained = 0.0
 
@@ -194,7 +196,7 @@ class RequestClient:
         if self._stopping:
             return self._failed(bo, _STOPPING)
         try:
-            properties = resolve(bo, self._plan, timeout=timeout)
+            properties = self._properties(bo, timeout)
             selector = self._selector(bo) if properties.synchronous else None
             with self._borrowed_handlers() as handlers:
                 message = build(bo, properties, self._plan, handlers)
@@ -222,6 +224,19 @@ class RequestClient:
                 raise MalformedData(f"{name} was asked for with a {data.type}")
             data = data.as_dict()
         return BusinessObject(definitions, type_name, verb, data)
+
+    def _properties(self, bo: BusinessObject, timeout: int | None) -> RequestProperties:
+        """What the meta-data say; the same for all requests that have no dynamic meta-object."""
+        holder = bo.definition.dynamic_metaobject
+        if holder is not None and holder in bo:
+            return resolve(bo, self._plan, timeout=timeout)
+        key = (bo.type, bo.verb or "", timeout)
+        found = self._static.get(key)
+        if found is None:
+            if len(self._static) >= _MOST_STATIC:  # time-outs are the callers' to invent
+                self._static.clear()
+            found = self._static[key] = resolve(bo, self._plan, timeout=timeout)
+        return found
 
     def _selector(self, bo: BusinessObject) -> Selector | None:
         key = (bo.type, bo.verb or "")
