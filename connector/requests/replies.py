@@ -76,10 +76,8 @@ def interpret(
     if status is ReturnCode.SUCCEED:
         return RequestResult(status, bo)
     if status not in _REFILLING:
-        text = (
-            _error_text(reply) or f"the application behind {properties.output_destination} answered {value}"
-        )
-        return RequestResult(status, bo, text)
+        generic = f"the application behind {properties.output_destination} answered {value}, and said no more"
+        return RequestResult(status, bo, _error_text(reply) or generic)
     try:
         return RequestResult(status, _refilled(reply, bo, properties, plan, handlers))
     except (MalformedData, RequestRefused) as error:

@@ -1,0 +1,137 @@
+"""A Customer with every kind of meta-data, plans that say what a test wants, and replies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from connector.businessobjects.catalogue import discover
+from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.handlers import Handlers
+from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.rules import Rule, StaticMetaObject
+from connector.messaging.message import Message, PropertyValue
+from connector.requests.plan import RequestPlan
+
+REPOSITORY: Final = Path(__file__).resolve().parents[2]
+CATALOGUE: Final = discover(REPOSITORY)
+HANDLERS: Final = tuple(CATALOGUE.spec(mime_type, None) for mime_type in CATALOGUE.mime_types)
+
+META: Final = {
+    "OutputDestination": "String",
+    "OutputFormat": "String",
+    "ReplyToDestination": "String",
+    "CorrelationID": "String",
+    "Priority": "Integer",
+    "DeliveryMode": "String",
+    "ResponseTimeout": "Integer",
+    "TimeoutFatal": "Boolean",
+    "DataHandlerMimeType": "String",
+    "DataHandlerConfigMO": "String",
+    "DataHandlerClassName": "String",
+    "MessageID": "String",
+    "TimeStamp": "String",
+    "Expiration": "String",
+    "Destination": "String",
+    "Type": "String",
+    "Redelivered": "Boolean",
+    "InputFormat": "String",
+    "InputDestination": "String",
+    "Note": "String",
+}
+"""The attributes of the dynamic meta-object: all that means something to requests, and one that does not."""
+
+PROPERTIES: Final = (
+    Attribute("Region", "String", app_specific_info="name=region;type=String"),
+    Attribute("Urgent", "Boolean", app_specific_info="name=urgent;type=Boolean"),
+    Attribute("Count", "Integer", app_specific_info="name=count;type=Int"),
+)
+
+
+def definitions(
+    *, properties: tuple[Attribute, ...] = PROPERTIES, extra: str = "", **types: str
+) -> Definitions:
+    """The business objects; ``types`` are those of attributes of the dynamic meta-object.
+
+    Args:
+        properties: the attributes of JMSProperties.
+        extra: more application-specific information of the Customer.
+        types: attribute of the dynamic meta-object -> its type.
+    """
+
+    def define(name: str, *attributes: Attribute, info: str = "") -> Definition:
+        verbs = {verb: Verb(verb) for verb in ("Create", "Retrieve")}
+        return Definition(name, "1.0.0", info, {part.name: part for part in attributes}, verbs)
+
+    meta = (Attribute(name, kind) for name, kind in {**META, **types}.items())
+    made = (
+        define(
+            "Customer",
+            Attribute("CustomerId", "String", is_key=True, is_required=True),
+            Attribute("Name", "String"),
+            Attribute("Age", "Integer"),
+            Attribute("Address", "Address", cardinality="n"),
+            Attribute("Meta", "CustomerMeta"),
+            info="cw_mo_conn=Meta" + extra,
+        ),
+        define("Address", Attribute("City", "String")),
+        define("CustomerMeta", *meta, Attribute("JMSProperties", "CustomerProperties")),
+        define("CustomerProperties", *properties),
+        define("Plain", Attribute("Text", "String")),
+    )
+    return Definitions({definition.name: definition for definition in made})
+
+
+SAMPLES: Final = definitions()
+
+
+def customer(
+    of: Definitions = SAMPLES, values: Mapping[str, Any] | None = None, **meta: Any
+) -> BusinessObject:
+    """A Customer to be created, with this dynamic meta-object; without one where nothing is said."""
+    data = {"CustomerId": "7", **(values or {})}
+    return BusinessObject(of, "Customer", "Create", {**data, "Meta": meta} if meta else data)
+
+
+def plan(
+    of: Definitions = SAMPLES,
+    *,
+    entry: Mapping[str, str] | None = None,
+    default: Mapping[str, str] | None = None,
+    **changes: Any,
+) -> RequestPlan:
+    """A plan whose static meta-object has these properties.
+
+    Args:
+        of: the business objects.
+        entry: of ``Customer_Create``; None = there is no such entry.
+        default: of ``Default``; unless said otherwise, requests go to queue://out.
+        changes: of the plan.
+    """
+    defaults = {"OutputDestination": "queue://out"} if default is None else dict(default)
+    rules = []
+    if entry is not None:
+        rules.append(Rule("Customer_Create", "Customer", "Create", properties={**defaults, **entry}))
+    settings: dict[str, Any] = {
+        "definitions": of,
+        "rules": StaticMetaObject("MO_Config", rules, defaults),
+        "handlers": HANDLERS,
+        "default_handler": "application/json",
+    }
+    return RequestPlan(**{**settings, **changes})
+
+
+def handlers(of: RequestPlan) -> Handlers:
+    """The data handlers of a plan."""
+    return Handlers(of.handlers, of.definitions, REPOSITORY)
+
+
+def reply(
+    result: PropertyValue | None, body: bytes = b"", message_class: str = "T", **headers: Any
+) -> Message:
+    """A reply with this result property; None = without."""
+    message = Message(body, message_class, message_id="ID:reply", **headers)
+    if result is not None:
+        message.set_property("ResponseResult", result)
+    return message

@@ -1,0 +1,462 @@
+"""What the meta-data say about a request: every property, wherever it stands, in the order that counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connector.businessobjects.definition import Attribute, Definitions
+from connector.businessobjects.instance import BusinessObject
+from connector.errors import RequestRefused
+from connector.messaging.destination import Destination, parse_destination
+from connector.requests.properties import RequestProperties, resolve
+from tests.requests.samples import SAMPLES, customer, definitions, plan
+
+Q = parse_destination
+A, C = Q("queue://a"), Q("queue://c")
+
+
+def refusal(bo: BusinessObject, **of_plan: Any) -> str:
+    with pytest.raises(RequestRefused) as refused:
+        resolve(bo, plan(**of_plan))
+    return str(refused.value)
+
+
+# --- precedence: dynamic > static entry > Default > connector -----------------------------------
+
+PRECEDENCE = [
+    # property, field, the values at three levels, and what they mean
+    ("OutputDestination", "output_destination", ("queue://a", "topic://b", "c"), (A, Q("topic://b"), C)),
+    ("OutputFormat", "output_format", ("A", "B", "C"), ("A", "B", "C")),
+    ("CorrelationID", "correlation_id", ("a", "b", "c"), ("a", "b", "c")),
+    ("ReplyToDestination", "reply_to", ("queue://a", "b", "c"), (A, Q("b"), C)),
+    ("Priority", "priority", (9, "0", "5"), (9, 0, 5)),
+    ("DeliveryMode", "delivery_mode", ("Persistent", "NonPersistent", "2"), (2, 1, 2)),
+    ("ResponseTimeout", "response_timeout", (1, "0", "30000"), (1, 0, 30000)),
+    ("TimeoutFatal", "timeout_fatal", (True, "false", "true"), (True, False, True)),
+    ("DataHandlerMimeType", "handler", ("a/a", "b/b", "c/c"), (("a/a", ""), ("b/b", ""), ("c/c", ""))),
+    ("DataHandlerClassName", "handler", ("a:A", "b:B", "c:C"), (("a:A", ""), ("b:B", ""), ("c:C", ""))),
+    ("DataHandlerConfigMO", "handler", ("A", "B", "C"), tuple(("application/json", mo) for mo in "ABC")),
+]
+IDS = [row[0] for row in PRECEDENCE]
+
+
+def _said(name: str, values: tuple[Any, ...], field: str, *levels: str) -> object:
+    """What counts where a property stands at these levels."""
+    entry = {name: values[1]} if "entry" in levels else {}
+    default = {"OutputDestination": "queue://elsewhere"} | ({name: values[2]} if "Default" in levels else {})
+    bo = customer(**{name: values[0]}) if "dynamic" in levels else customer()
+    return getattr(resolve(bo, plan(entry=entry, default=default)), field)
+
+
+@pytest.mark.parametrize(("name", "field", "values", "meant"), PRECEDENCE, ids=IDS)
+def test_the_dynamic_meta_object_counts_before_the_static_one(
+    name: str, field: str, values: tuple[Any, ...], meant: tuple[Any, ...]
+) -> None:
+    assert _said(name, values, field, "dynamic", "entry", "Default") == meant[0]
+
+
+@pytest.mark.parametrize(("name", "field", "values", "meant"), PRECEDENCE, ids=IDS)
+def test_the_entry_of_the_static_meta_object_counts_before_its_default(
+    name: str, field: str, values: tuple[Any, ...], meant: tuple[Any, ...]
+) -> None:
+    assert _said(name, values, field, "entry", "Default") == meant[1]
+
+
+@pytest.mark.parametrize(("name", "field", "values", "meant"), PRECEDENCE, ids=IDS)
+def test_default_counts_where_the_entry_does_not_say_it(
+    name: str, field: str, values: tuple[Any, ...], meant: tuple[Any, ...]
+) -> None:
+    assert _said(name, values, field, "Default") == meant[2]
+
+
+@pytest.mark.parametrize(("name", "field", "values", "meant"), PRECEDENCE, ids=IDS)
+def test_default_counts_for_an_object_without_an_entry(
+    name: str, field: str, values: tuple[Any, ...], meant: tuple[Any, ...]
+) -> None:
+    default = {"OutputDestination": "queue://elsewhere", name: values[2]}
+    assert getattr(resolve(customer(), plan(default=default)), field) == meant[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "values", "meant"), [row for row in PRECEDENCE if isinstance(row[2][0], str)]
+)
+@pytest.mark.parametrize("blank", ["", " \t"])
+def test_a_blank_attribute_of_the_dynamic_meta_object_is_undefined(
+    name: str, field: str, values: tuple[Any, ...], meant: tuple[Any, ...], blank: str
+) -> None:
+    entry = {"OutputDestination": "queue://elsewhere", name: values[1]}
+    assert getattr(resolve(customer(**{name: blank}), plan(entry=entry)), field) == meant[1]
+
+
+def test_a_blank_number_of_the_dynamic_meta_object_is_undefined() -> None:
+    assert resolve(customer(Priority=""), plan(entry={"Priority": "7"})).priority == 7
+
+
+def test_all_is_undefined_where_nobody_says_anything() -> None:
+    assert resolve(customer(), plan()) == RequestProperties(
+        Destination("queue", "out"), handler=("application/json", "")
+    )
+
+
+def test_an_object_without_a_dynamic_meta_object_has_the_static_properties() -> None:
+    bo = BusinessObject(SAMPLES, "Plain", "Create", {"Text": "x"})
+    found = resolve(bo, plan(default={"OutputDestination": "queue://a", "Priority": "3"}))
+    assert (found.output_destination, found.priority) == (Q("queue://a"), 3)
+
+
+def test_the_dynamic_meta_object_alone_is_enough() -> None:
+    assert resolve(customer(OutputDestination="queue://a"), plan(rules=None)).output_destination == Q("a")
+
+
+def test_an_entry_for_another_verb_does_not_count() -> None:
+    bo = customer()
+    bo.verb = "Retrieve"
+    assert resolve(bo, plan(entry={"Priority": "9"})).priority is None
+
+
+def test_the_callers_object_is_not_changed() -> None:
+    bo = customer(Priority=3, JMSProperties={"Region": "EU"})
+    before = bo.as_dict()
+    resolve(bo, plan())
+    assert bo.as_dict() == before
+
+
+# --- data handlers --------------------------------------------------------------------------------
+
+
+def test_the_connectors_data_handler_is_the_last_that_counts() -> None:
+    assert resolve(customer(), plan(default_handler="text/xml")).handler == ("text/xml", "")
+
+
+def test_a_dynamic_mime_type_counts_before_a_static_class() -> None:
+    found = resolve(customer(DataHandlerMimeType="text/xml"), plan(entry={"DataHandlerClassName": "m:C"}))
+    assert found.handler == ("text/xml", "")
+
+
+def test_the_mime_type_of_an_entry_counts_before_the_class_of_default() -> None:
+    default = {"OutputDestination": "queue://a", "DataHandlerClassName": "m:C"}
+    found = resolve(customer(), plan(entry={"DataHandlerMimeType": "text/xml"}, default=default))
+    assert found.handler == ("text/xml", "")
+
+
+def test_a_class_counts_before_the_mime_type_beside_it_and_has_no_options() -> None:
+    entry = {"DataHandlerMimeType": "text/xml", "DataHandlerClassName": "m:C", "DataHandlerConfigMO": "MO"}
+    assert resolve(customer(), plan(entry=entry)).handler == ("m:C", "")
+
+
+def test_the_connectors_own_class_has_no_options_either() -> None:
+    found = resolve(customer(), plan(entry={"DataHandlerConfigMO": "MO"}, default_handler="m:C"))
+    assert found.handler == ("m:C", "")
+
+
+# --- table 1: header population --------------------------------------------------------------------
+
+
+def test_table_1_reply_to_destination_stays_blank_in_an_asynchronous_request() -> None:
+    assert resolve(customer(), plan(reply_to=Q("replies"))).reply_to is None
+
+
+def test_table_1_reply_to_destination_is_a_queue() -> None:
+    text = refusal(customer(ReplyToDestination="topic://replies"))
+    assert text.startswith("Customer.Meta.ReplyToDestination: 'topic://replies' is a topic, expected a queue")
+
+
+def test_table_1_jms_properties_are_typed_by_their_tags() -> None:
+    bo = customer(JMSProperties={"Region": "EU", "Urgent": True, "Count": 3})
+    assert resolve(bo, plan()).user_properties == (
+        ("region", "string", "EU"),
+        ("urgent", "boolean", True),
+        ("count", "int", 3),
+    )
+
+
+# --- table 2: delivery -----------------------------------------------------------------------------
+
+
+def test_table_2_output_destination_is_required_and_the_text_says_where_it_was_looked_for() -> None:
+    assert refusal(customer(Priority=3), entry={}, default={}) == (
+        "Customer.Create: no OutputDestination: Customer.Meta.OutputDestination is not set; the entry "
+        "Customer_Create of MO_Config has none; Default of MO_Config has none. Say it in one of them"
+    )
+
+
+@pytest.mark.parametrize(
+    ("bo", "of_plan", "words"),
+    [
+        (customer(), {"default": {}}, "the dynamic meta-object Customer.Meta is not set"),
+        (customer(), {"default": {}}, "MO_Config has no entry Customer_Create"),
+        (BusinessObject(SAMPLES, "Plain", "Create"), {"default": {}}, "Plain has no dynamic meta-object"),
+        (customer(), {"rules": None}, "there is no static meta-object (ConfigurationMetaObject)"),
+    ],
+)
+def test_the_text_says_what_is_not_even_there(
+    bo: BusinessObject, of_plan: dict[str, Any], words: str
+) -> None:
+    assert words in refusal(bo, **of_plan)
+
+
+def test_the_text_says_when_the_dynamic_meta_object_cannot_say_it() -> None:
+    without = dict(SAMPLES["CustomerMeta"].attributes)
+    del without["OutputDestination"]
+    of = Definitions({**SAMPLES, "CustomerMeta": replace(SAMPLES["CustomerMeta"], attributes=without)})
+    text = refusal(customer(of, Priority=1), of=of, default={})
+    assert "Customer.Meta (CustomerMeta) has no such attribute" in text
+
+
+@pytest.mark.parametrize(
+    ("written", "mode"),
+    [
+        ("Persistent", 2),
+        ("PERSISTENT", 2),
+        ("persistent", 2),
+        ("2", 2),
+        ("NonPersistent", 1),
+        ("NON_PERSISTENT", 1),
+        ("non-persistent", 1),
+        ("Non Persistent", 1),
+        (" 1 ", 1),
+    ],
+)
+def test_table_2_delivery_mode_is_persistent_or_not_in_any_usual_spelling(written: str, mode: int) -> None:
+    assert resolve(customer(DeliveryMode=written), plan()).delivery_mode == mode
+    assert resolve(customer(), plan(entry={"DeliveryMode": written})).delivery_mode == mode
+
+
+# --- table 4: synchronous requests -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("timeout", "synchronous"), [(None, False), ("-1", False), ("-500", False), ("0", True), ("1", True)]
+)
+def test_table_4_response_timeout_makes_a_request_synchronous_from_0_up(
+    timeout: str | None, synchronous: bool
+) -> None:
+    entry = {} if timeout is None else {"ResponseTimeout": timeout}
+    assert resolve(customer(), plan(entry=entry)).synchronous is synchronous
+
+
+def test_table_4_timeout_fatal_is_true_unless_it_is_said_to_be_false() -> None:
+    assert resolve(customer(), plan()).timeout_fatal is True
+    assert resolve(customer(TimeoutFatal=False), plan()).timeout_fatal is False
+
+
+@pytest.mark.parametrize("given", [-1, 0, 77])
+def test_the_timeout_of_a_call_counts_before_all_meta_objects(given: int) -> None:
+    found = resolve(customer(ResponseTimeout=5), plan(entry={"ResponseTimeout": "6"}), timeout=given)
+    assert found.response_timeout == given
+
+
+# --- table 5: where the reply goes -----------------------------------------------------------------
+
+
+def test_table_5_reply_to_destination_is_the_connectors_in_a_synchronous_request() -> None:
+    assert resolve(customer(ResponseTimeout=0), plan(reply_to=Q("replies"))).reply_to == Q("replies")
+
+
+def test_table_5_reply_to_destination_of_the_meta_objects_counts_before_the_connectors() -> None:
+    bo = customer(ResponseTimeout=0, ReplyToDestination="queue://mine")
+    assert resolve(bo, plan(reply_to=Q("replies"))).reply_to == Q("mine")
+
+
+# --- values ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "value", "field", "meant"),
+    [
+        ("Priority", "String", " 7 ", "priority", 7),
+        ("Priority", "Double", 7.0, "priority", 7),
+        ("ResponseTimeout", "LongText", "+500", "response_timeout", 500),
+        ("ResponseTimeout", "Float", 500.0, "response_timeout", 500),
+        ("DeliveryMode", "Integer", 1, "delivery_mode", 1),
+        ("DeliveryMode", "Double", 2.0, "delivery_mode", 2),
+        ("TimeoutFatal", "String", "FALSE", "timeout_fatal", False),
+        ("OutputFormat", "Integer", 710, "output_format", "710"),
+        ("OutputFormat", "Boolean", True, "output_format", "true"),
+        ("CorrelationID", "Date", "2024-05-31", "correlation_id", "2024-05-31"),
+    ],
+)
+def test_a_value_is_read_from_whatever_type_its_attribute_has(
+    name: str, kind: str, value: Any, field: str, meant: object
+) -> None:
+    of = definitions(**{name: kind})
+    assert getattr(resolve(customer(of, **{name: value}), plan(of)), field) == meant
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "value", "words"),
+    [
+        ("Priority", "Integer", 10, "found the number 10, expected a whole number from 0 to 9"),
+        ("Priority", "Integer", -1, "from 0 to 9"),
+        ("Priority", "String", "high", "found the text 'high'"),
+        ("Priority", "Double", 1.5, "found the number 1.5"),
+        ("Priority", "Boolean", True, "found true"),
+        ("ResponseTimeout", "String", "5s", "expected milliseconds"),
+        ("ResponseTimeout", "Double", 1e10, "at most 2147483647"),
+        ("DeliveryMode", "String", "durable", "expected Persistent (2) or NonPersistent (1)"),
+        ("DeliveryMode", "Integer", 3, "found the number 3"),
+        ("DeliveryMode", "Boolean", True, "found true"),
+        ("TimeoutFatal", "String", "yes", "expected true or false"),
+        ("TimeoutFatal", "Integer", 1, "found the number 1"),
+        ("OutputDestination", "String", "queue://../x", "no destination"),
+        ("OutputDestination", "String", "file://x", "neither 'queue' nor 'topic'"),
+        ("OutputDestination", "String", "orders~EXPIRED", "nothing can be sent there"),
+        ("ReplyToDestination", "String", "orders~EXPIRED", "nothing can be sent there"),
+        ("CorrelationID", "String", "\ud800", "not valid Unicode"),
+    ],
+)
+def test_a_value_that_will_not_do_is_refused_with_its_place(
+    name: str, kind: str, value: Any, words: str
+) -> None:
+    of = definitions(**{name: kind})
+    text = refusal(customer(of, **{name: value}), of=of)
+    assert text.startswith(f"Customer.Meta.{name}: ")
+    assert words in text
+
+
+@pytest.mark.parametrize(
+    ("of_plan", "place"),
+    [
+        ({"entry": {"Priority": "x"}}, "MO_Config.rules.Customer_Create.Priority"),
+        (
+            {"entry": {}, "default": {"OutputDestination": "o", "Priority": "x"}},
+            "MO_Config.Default.Priority",
+        ),
+        ({"default": {"OutputDestination": "o", "Priority": "x"}}, "MO_Config.Default.Priority"),
+    ],
+)
+def test_a_wrong_text_of_the_static_meta_object_is_refused_with_its_place(
+    of_plan: dict[str, Any], place: str
+) -> None:
+    assert refusal(customer(), **of_plan).startswith(f"{place}: ")
+
+
+def test_a_wrong_timeout_of_a_call_is_refused() -> None:
+    with pytest.raises(RequestRefused, match="timeout: found the number 4294967296, expected milliseconds"):
+        resolve(customer(), plan(), timeout=2**32)
+
+
+# --- JMSProperties ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "tag", "value", "meant"),
+    [
+        ("String", "type=String", "x", ("string", "x")),
+        ("String", "", "x", ("string", "x")),
+        ("Integer", "", 5, ("int", 5)),
+        ("Boolean", "", False, ("boolean", False)),
+        ("Float", "", 0.5, ("float", 0.5)),
+        ("Double", "", 0.1, ("double", 0.1)),
+        ("Date", "", "2024-05-31", ("string", "2024-05-31")),
+        ("LongText", "", "x", ("string", "x")),
+        ("String", "type=Int", " 5 ", ("int", 5)),
+        ("String", "type=Boolean", "TRUE", ("boolean", True)),
+        ("String", "type=Long", str(2**40), ("long", 2**40)),
+        ("Double", "type=Long", 1700000000123.0, ("long", 1700000000123)),
+        ("Integer", "type=Byte", 127, ("byte", 127)),
+        ("Integer", "type=Short", 300, ("short", 300)),
+        ("Integer", "type=Double", 5, ("double", 5.0)),
+        ("Integer", "type=String", 5, ("string", "5")),
+        ("Boolean", "type=String", True, ("string", "true")),
+        ("String", "type=String", "", ("string", "")),
+    ],
+)
+def test_a_property_is_sent_as_the_type_in_its_tag_else_that_of_its_attribute(
+    kind: str, tag: str, value: Any, meant: tuple[str, object]
+) -> None:
+    of = definitions(properties=(Attribute("P", kind, app_specific_info=f"name=p;{tag}"),))
+    ((name, *found),) = resolve(customer(of, JMSProperties={"P": value}), plan(of)).user_properties
+    assert (name, tuple(found)) == ("p", meant)
+    assert type(found[1]) is type(meant[1])
+
+
+@pytest.mark.parametrize("kind", ["Integer", "Boolean", "Double"])
+def test_a_blank_property_that_is_no_string_is_not_sent(kind: str) -> None:
+    of = definitions(properties=(Attribute("P", kind),))
+    assert resolve(customer(of, JMSProperties={"P": ""}), plan(of)).user_properties == ()
+
+
+def test_a_property_without_a_name_in_its_tag_is_called_as_its_attribute() -> None:
+    of = definitions(properties=(Attribute("Region", "String"),))
+    found = resolve(customer(of, JMSProperties={"Region": "EU"}), plan(of)).user_properties
+    assert found == (("Region", "string", "EU"),)
+
+
+@pytest.mark.parametrize(
+    ("kind", "tag", "value", "words"),
+    [
+        ("Integer", "type=Byte", 128, "does not fit a byte"),
+        ("String", "type=Int", "many", "'many' is no int"),
+        ("Double", "type=Int", 0.5, "0.5 is no int"),
+        ("Integer", "type=Boolean", 1, "1 is no boolean"),
+        ("String", "type=Number", "x", "no property can be a Number"),
+        ("String", "type=String", "\ud800", "not valid Unicode"),
+        ("String", "name=region.code", "x", "no property can be called 'region.code': it has '.'"),
+        ("String", "name=NOT", "x", "a word of the selectors"),
+        ("String", "name=JMSType", "x", "names that begin with JMS are headers"),
+        ("Integer", "name=JMSXDeliveryCount", 1, "the provider counts deliveries itself"),
+    ],
+)
+def test_a_property_that_cannot_be_sent_is_refused_with_its_place(
+    kind: str, tag: str, value: Any, words: str
+) -> None:
+    of = definitions(properties=(Attribute("P", kind, app_specific_info=tag),))
+    text = refusal(customer(of, JMSProperties={"P": value}), of=of)
+    assert text.startswith("Customer.Meta.JMSProperties.P: ")
+    assert words in text
+
+
+def test_two_attributes_cannot_say_the_same_property() -> None:
+    of = definitions(
+        properties=(Attribute("A", "String"), Attribute("B", "String", app_specific_info="name=A"))
+    )
+    text = refusal(customer(of, JMSProperties={"A": "x", "B": "y"}), of=of)
+    assert text == "Customer.Meta.JMSProperties.B: the property 'A' is set twice"
+
+
+# --- whatever the values ---------------------------------------------------------------------------
+
+TYPED = st.one_of(
+    st.tuples(st.sampled_from(["String", "LongText"]), st.text()),
+    st.tuples(st.just("Integer"), st.integers(-(2**31), 2**31 - 1)),
+    st.tuples(st.just("Double"), st.floats(allow_nan=False, allow_infinity=False)),
+    st.tuples(st.just("Boolean"), st.booleans()),
+)
+
+
+@given(name=st.sampled_from(IDS), typed=TYPED)
+def test_any_value_of_any_type_is_either_read_or_refused_with_its_place(
+    name: str, typed: tuple[str, Any]
+) -> None:
+    kind, value = typed
+    of = definitions(**{name: kind})
+    refused, found = None, None
+    try:
+        found = resolve(customer(of, **{name: value}), plan(of))
+    except RequestRefused as error:
+        refused = str(error)
+    if found is None:
+        assert str(refused).startswith(f"Customer.Meta.{name}: ")
+    else:
+        assert found.priority is None or 0 <= found.priority <= 9
+        assert found.delivery_mode in (None, 1, 2)
+        assert found.reply_to is None or found.reply_to.is_queue
+        assert found.response_timeout is None or found.response_timeout >= -1
+
+
+@given(number=st.integers(-(2**31), 2**31 - 1), name=st.sampled_from(["Priority", "ResponseTimeout"]))
+def test_a_number_means_the_same_as_an_integer_a_double_and_a_text(number: int, name: str) -> None:
+    def answer(kind: str, value: Any) -> object:
+        of = definitions(**{name: kind})
+        try:
+            return resolve(customer(of, **{name: value}), plan(of))
+        except RequestRefused:
+            return None
+
+    assert answer("Integer", number) == answer("Double", float(number)) == answer("String", str(number))
