@@ -221,6 +221,8 @@ class Listener:
         while not self._ending:
             with self._turn:
                 failed = not self._try_round()
+            if self._ending:  # whoever said so may have set what the round cleared
+                break
             if failed:
                 self._woken.wait(self._pause)  # a new request tries at once
             elif self._deadlines.next() == math.inf:
