@@ -221,14 +221,16 @@ class Listener:
         while not self._ending:
             with self._turn:
                 failed = not self._try_round()
-            if self._ending:  # whoever said so may have set what the round cleared
-                break
             if failed:
-                self._woken.wait(self._pause)  # a new request tries at once
+                self._rest(self._pause)  # a new request tries at once
             elif self._deadlines.next() == math.inf:
-                self._woken.wait(_QUIET)
+                self._rest(_QUIET)
         with self._turn:
             self._end()
+
+    def _rest(self, seconds: float) -> None:
+        if not self._ending:  # whoever said so may have set what the round has cleared
+            self._woken.wait(seconds)
 
     def _try_round(self) -> bool:
         """One round; where it fails every call completes, and the next begins anew, with a new connection."""

@@ -1,0 +1,143 @@
+"""Replies that are found by a response selector, among real strangers."""
+
+from __future__ import annotations
+
+import pytest
+
+from connector.businessobjects.definition import Verb
+from connector.messaging.client import ReceivedMessage
+from connector.messaging.message import Message
+from connector.status import ReturnCode
+from tests.requests.world import LATE, REPLIES, REQUESTS, Replying, World, body_of, done
+
+EQUAL = Verb("Find", "response_selector=Who = '{1}':Name")
+ALIKE = Verb("Find", "response_selector=Who LIKE '{1}':Name")
+TYPED = Verb(
+    "Find", "response_selector=JMSType = 'answer' AND Who = '{1}'AND Zip LIKE '{2}':Name,Address[1].AddressID"
+)
+
+HOSTILE = [
+    "x' OR '1' = '1",
+    "' OR TRUE OR 'x' = '",
+    "' OR Who IS NOT NULL OR Who = '",
+    "'",
+    "''",
+    "%",
+    "_",
+    "\\",
+    "\\' OR 1=1 OR Who = '",
+    "{1}",
+    "{2}{1}{{",
+    "{A:B};{C:D}",
+    "a\nb\tc",
+    "x' --",
+    "Zoë 💶",
+]
+
+
+def strangers() -> list[Message]:
+    """Messages of others that a selector made of text alone might take."""
+    found = []
+    for number, who in enumerate(["x", "1", "", "anybody", "a%b", "TRUE", None]):
+        message = Message(b"stranger %d" % number)
+        if who is not None:
+            message.set_property("Who", who)
+        message.set_property("ResponseResult", "VALCHANGE")
+        found.append(message)
+    return found
+
+
+def echo(request: ReceivedMessage, replying: Replying) -> None:
+    """Answers with the name as a property, and without any correlation."""
+    name = body_of(request)["Name"]
+    replying.reply(
+        request,
+        {"CustomerId": "found", "Name": name},
+        correlation_id="",
+        properties={"Who": name},
+    )
+
+
+@pytest.mark.parametrize("verb", [EQUAL, ALIKE], ids=["=", "LIKE"])
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_value_is_a_value_whatever_it_says(world: World, verb: Verb, name: str) -> None:
+    world.application(echo)
+    client = world.client(verb)
+    world.send(REPLIES, *strangers())
+    result = client.request("Customer.Find", {"CustomerId": "1", "Name": name})
+    assert (result.status, result.object.as_dict()["Name"]) == (ReturnCode.VALCHANGE, name)
+    assert result.object["CustomerId"] == "found"
+    assert len(world.browse(REPLIES)) == 7
+    assert {message.delivery_count for message in world.browse(REPLIES)} == {1}
+
+
+@pytest.mark.parametrize("verb", [EQUAL, ALIKE], ids=["=", "LIKE"])
+def test_no_value_makes_a_selector_take_what_is_a_stranger_s(world: World, verb: Verb) -> None:
+    client = world.client(verb, pool_size=len(HOSTILE))
+    world.send(REPLIES, *strangers())
+    futures = [
+        client.request_async("Customer.Find", {"CustomerId": "1", "Name": name}, timeout=300)
+        for name in HOSTILE
+    ]
+    assert {result.status for result in done(futures)} == {ReturnCode.APPRESPONSETIMEOUT}
+    assert len(world.browse(REPLIES)) == 7
+    assert {message.delivery_count for message in world.browse(REPLIES)} == {1}
+
+
+def test_many_callers_with_selectors_each_get_what_theirs_is_true_for(world: World) -> None:
+    world.application(echo)
+    client = world.client(EQUAL)
+    world.send(REPLIES, *strangers())
+    futures = [
+        client.request_async("Customer.Find", {"CustomerId": str(n), "Name": f"n{n}"}) for n in range(40)
+    ]
+    assert [result.object["Name"] for result in done(futures)] == [f"n{n}" for n in range(40)]
+    assert len(world.browse(REPLIES)) == 7
+
+
+def test_a_selector_may_ask_for_values_of_children(world: World) -> None:
+    client = world.client(TYPED)
+    addresses = [{"AddressID": "0"}, {"AddressID": "20095"}]
+    future = client.request_async("Customer.Find", {"CustomerId": "1", "Name": "n", "Address": addresses})
+    request = world.request_on_queue()
+    replying = world.replying()
+    for kind, code in (("answer", "0"), ("question", "20095"), ("answer", "20095")):
+        replying.reply(
+            request,
+            {"CustomerId": code + kind},
+            correlation_id="",
+            type=kind,
+            properties={"Who": "n", "Zip": code},
+        )
+    (result,) = done([future])
+    assert result.object["CustomerId"] == "20095answer"
+    assert len(world.browse(REPLIES)) == 2
+
+
+def test_of_several_messages_that_a_selector_is_true_for_the_first_is_the_reply(world: World) -> None:
+    client = world.client(EQUAL)
+    request = Message()
+    replying = world.replying()
+    for number in range(3):
+        replying.reply(request, {"CustomerId": str(number)}, properties={"Who": "n"}, to=str(REPLIES))
+    result = client.request("Customer.Find", {"CustomerId": "1", "Name": "n"})
+    assert result.object["CustomerId"] == "0"
+    assert [body_of(message)["CustomerId"] for message in world.browse(REPLIES)] == ["1", "2"]
+
+
+def test_a_value_that_is_not_set_fails_the_request_before_it_is_sent(world: World) -> None:
+    result = world.client(EQUAL).request("Customer.Find", {"CustomerId": "1"})
+    assert result.status is ReturnCode.FAIL
+    assert "Name" in (result.message or "")
+    assert world.browse(REQUESTS) == []
+
+
+def test_a_reply_that_comes_too_late_for_its_selector_stays_where_it_is(world: World) -> None:
+    """Nobody can say any more whose it is."""
+    client = world.client(EQUAL)
+    client.request("Customer.Find", {"CustomerId": "1", "Name": "n"}, timeout=50)
+    replying = world.replying()
+    replying.reply(world.request_on_queue(), {}, correlation_id="", properties={"Who": "n"})
+    world.application(echo)
+    assert client.request("Customer.Find", {"CustomerId": "2", "Name": "other"}).good
+    assert (len(world.browse(REPLIES)), world.browse(LATE)) == (1, [])

@@ -1,0 +1,328 @@
+"""A request client, the application on the other side, strangers beside both, over one real provider."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.handlers import HandlerSpec
+from connector.businessobjects.rules import Rule, StaticMetaObject
+from connector.core.connection import MessagingConnection
+from connector.errors import UnknownDestination
+from connector.messaging.client import ReceivedMessage, Session
+from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message, PropertyValue
+from connector.messaging.provider import Connection, DestinationInfo, Provider
+from connector.providers.dropbox.connection import DropboxProvider
+from connector.providers.memory.provider import MemoryProvider
+from connector.requests.client import RequestClient
+from connector.requests.plan import RequestPlan
+from connector.requests.result import RequestResult
+
+PROVIDERS: Final = ("dropbox", "memory")
+REQUESTS: Final = parse_destination("queue://requests")
+REPLIES: Final = parse_destination("queue://replies")
+LATE: Final = parse_destination("queue://late")
+REPOSITORY: Final = Path(__file__).resolve().parents[2]
+PATIENCE: Final = 10.0
+"""Seconds after which what has not happened will not."""
+
+Answer = Callable[[ReceivedMessage, "Replying"], object]
+"""What an application does with a request."""
+
+
+def _define(name: str, parts: Iterable[Attribute], info: str = "", verbs: Iterable[Verb] = ()) -> Definition:
+    return Definition(
+        name, "1.0.0", info, {part.name: part for part in parts}, {verb.name: verb for verb in verbs}
+    )
+
+
+def definitions(*verbs: Verb) -> Definitions:
+    """A Customer with a dynamic meta-object, and these verbs beside Create and Retrieve."""
+    meta = ("MessageID", "CorrelationID", "OutputDestination", "ReplyToDestination", "ResponseTimeout")
+    return Definitions(
+        {
+            "Customer": _define(
+                "Customer",
+                (
+                    Attribute("CustomerId", "String", is_key=True, is_required=True),
+                    Attribute("Name", "String"),
+                    Attribute("Address", "Address", cardinality="n"),
+                    Attribute("Meta", "CustomerMeta"),
+                ),
+                "cw_mo_conn=Meta",
+                (Verb("Create"), Verb("Retrieve"), *verbs),
+            ),
+            "Address": _define("Address", (Attribute("City", "String"), Attribute("AddressID", "String"))),
+            "CustomerMeta": _define(
+                "CustomerMeta",
+                (*(Attribute(n, "String") for n in meta), Attribute("TimeoutFatal", "Boolean")),
+            ),
+        }
+    )
+
+
+def plan(*verbs: Verb, reliable: bool = True, **changes: Any) -> RequestPlan:
+    """Requests to queue://requests: Create waits for no reply, all other verbs do, on queue://replies.
+
+    Args:
+        verbs: more of them, with their application-specific information.
+        reliable: whether messages are persistent.
+        changes: of the plan.
+    """
+    rules = [
+        Rule(f"Customer_{verb}", "Customer", verb, properties={"ResponseTimeout": "8000"})
+        for verb in ("Retrieve", *(verb.name for verb in verbs))
+    ]
+    made = RequestPlan(
+        definitions=definitions(*verbs),
+        rules=StaticMetaObject("MO_Config", rules, {"OutputDestination": str(REQUESTS)}),
+        handlers=(HandlerSpec("application/json", "JsonHandler", "datahandlers.json_handler"),),
+        default_handler="application/json",
+        persistent=reliable,
+        reply_to=REPLIES,
+        pool_size=50,
+        late_replies=LATE,
+    )
+    return replace(made, **changes)
+
+
+@dataclass
+class Replying:
+    """A session that replies, as an application does.
+
+    Args:
+        session: to send with.
+        mode: delivery mode of the replies.
+    """
+
+    session: Session
+    mode: int
+
+    def reply(
+        self,
+        request: Message,
+        body: object = None,
+        result: PropertyValue | None = "VALCHANGE",
+        *,
+        property: str = "ResponseResult",
+        correlation_id: str | None = None,
+        message_class: str = "T",
+        type: str | None = None,
+        properties: dict[str, PropertyValue] | None = None,
+        to: str | None = None,
+    ) -> str:
+        """Sends a reply to a request: bytes as they are, None = empty, all else as JSON."""
+        data = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+        message = Message(data, message_class, type=type, delivery_mode=self.mode)
+        message.correlation_id = request.message_id if correlation_id is None else correlation_id
+        for name, value in (properties or {}).items():
+            message.set_property(name, value)
+        if result is not None:
+            message.set_property(property, result)
+        return self.session.send(to or request.reply_to or "", message)
+
+
+def body_of(message: Message) -> dict[str, Any]:
+    """What a request says."""
+    found: dict[str, Any] = json.loads(message.body)
+    return found
+
+
+def greet(request: ReceivedMessage, replying: Replying) -> None:
+    """The answer that can only be right for one request: its own number, in the name."""
+    number = body_of(request)["CustomerId"]
+    replying.reply(request, {"CustomerId": number, "Name": f"name of {number}"})
+
+
+def is_greeted(result: RequestResult, number: object) -> bool:
+    """Whether it is the answer of :func:`greet` to the request with this number."""
+    found = (result.status.name, result.object["CustomerId"], result.object["Name"])
+    return found == ("VALCHANGE", str(number), f"name of {number}")
+
+
+class Application:
+    """Takes requests in a thread and answers them.
+
+    Args:
+        provider: where.
+        answer: what it does with each.
+        queue: where the requests come from, ``queue://requests``, or a topic.
+    """
+
+    def __init__(self, provider: Provider, answer: Answer = greet, queue: str = str(REQUESTS)) -> None:
+        self.requests: list[ReceivedMessage] = []
+        self._answer = answer
+        self._stop = threading.Event()
+        self._connection = MessagingConnection(provider)
+        self._session = self._connection.session()
+        self._consumer = self._session.consumer(queue)
+        mode = PERSISTENT if provider.capabilities.reliable else NON_PERSISTENT
+        self._replying = Replying(self._session, mode)
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                request = self._consumer.receive(timeout=0.1)
+                if request is not None:
+                    self.requests.append(request)
+                    self._answer(request, self._replying)
+        except Exception as error:
+            self._error = error
+
+    def end(self) -> None:
+        """Ends it; raises what it has failed with."""
+        self._stop.set()
+        self._thread.join()
+        self._connection.close()
+        if self._error is not None:
+            raise self._error
+
+
+@dataclass
+class World:
+    """What a test plays with.
+
+    Args:
+        provider: with all messages.
+        root: of a dropbox.
+    """
+
+    provider: Provider
+    root: Path
+    _ends: list[Callable[[], object]] = field(default_factory=list)
+    _looking: Connection | None = None
+
+    @property
+    def reliable(self) -> bool:
+        return self.provider.capabilities.reliable
+
+    @property
+    def mode(self) -> int:
+        return PERSISTENT if self.reliable else NON_PERSISTENT
+
+    def client(
+        self, *verbs: Verb, connect: Callable[[], Connection] | None = None, **changes: Any
+    ) -> RequestClient:
+        """A request client; of the plan above, with changes."""
+        made = RequestClient(
+            plan(*verbs, reliable=self.reliable, **changes),
+            connect or self.provider.connect,
+            self.provider.capabilities,
+            str(REPOSITORY),
+        )
+        self._ends.append(made.stop)
+        return made
+
+    def application(self, answer: Answer = greet, queue: str = str(REQUESTS)) -> Application:
+        """An application that runs until the test ends."""
+        made = Application(self.provider, answer, queue)
+        self._ends.append(made.end)
+        return made
+
+    def session(self) -> Session:
+        """A session of somebody else's."""
+        connection = MessagingConnection(self.provider)
+        self._ends.append(connection.close)
+        return connection.session()
+
+    def replying(self) -> Replying:
+        """To reply from the test itself."""
+        return Replying(self.session(), self.mode)
+
+    def send(self, queue: Destination, *messages: Message) -> list[str]:
+        """Sends messages as they are."""
+        for message in messages:
+            message.delivery_mode = self.mode
+        return self.looking.send(queue, messages)
+
+    @property
+    def looking(self) -> Connection:
+        """A connection that looks at queues, and sends."""
+        if self._looking is None:
+            self._looking = self.provider.connect()
+            self._ends.append(self._looking.close)
+        return self._looking
+
+    def browse(self, queue: Destination) -> list[Message]:
+        """The messages of a queue."""
+        with suppress(UnknownDestination):
+            return list(self.looking.browse(queue))
+        return []
+
+    def bodies(self, queue: Destination) -> list[str]:
+        return [message.body.decode("latin-1") for message in self.browse(queue)]
+
+    def info(self, queue: Destination) -> DestinationInfo:
+        """How many messages a queue has."""
+        found = [info for info in self.looking.destinations() if info.destination == queue]
+        return found[0] if found else DestinationInfo(queue)
+
+    def request_on_queue(self, queue: Destination = REQUESTS) -> Message:
+        """The request that is sent, or will be in a moment."""
+        return self.requests_on_queue(1, queue)[0]
+
+    def requests_on_queue(self, count: int, queue: Destination = REQUESTS) -> list[Message]:
+        """As many requests, when they have been sent."""
+        soon(lambda: len(self.browse(queue)) >= count, f"{count} requests on {queue}")
+        return self.browse(queue)
+
+    def end(self) -> None:
+        for end in reversed(self._ends):
+            end()
+
+
+@contextmanager
+def a_world(kind: str, directory: Path, **options: Any) -> Iterator[World]:
+    """A world on a provider; ended at the end."""
+    root = directory / "root"
+    provider: Provider
+    if kind == "dropbox":
+        provider = DropboxProvider(root, **{"durable": False, **options})
+    else:
+        provider = MemoryProvider(**options)
+    world = World(provider, root)
+    try:
+        yield world
+    finally:
+        world.end()
+
+
+def soon(condition: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:
+    """Waits until something has come to pass."""
+    deadline = time.monotonic() + patience
+    while not condition():
+        assert time.monotonic() < deadline, f"it did not come to pass: {what}"
+        time.sleep(0.005)
+
+
+def customer(number: object, **meta: Any) -> dict[str, Any]:
+    """The data of a request; ``meta`` is its dynamic meta-object."""
+    data: dict[str, Any] = {"CustomerId": str(number)}
+    if meta:
+        data["Meta"] = meta
+    return data
+
+
+def done(futures: Sequence[Future[RequestResult]], patience: float = PATIENCE) -> list[RequestResult]:
+    """The results of requests, which all complete in time."""
+    deadline = time.monotonic() + patience
+    return [future.result(max(0.0, deadline - time.monotonic())) for future in futures]
+
+
+def shared_memory() -> str | None:
+    """A directory in memory, where there is one."""
+    found = "/dev/shm"
+    return found if os.access(found, os.W_OK | os.X_OK) else None
