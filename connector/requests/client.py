@@ -132,12 +132,8 @@ class RequestClient:
         made = self._make(name, data, timeout)
         if isinstance(made, RequestResult):
             return self._counted(made)
-        granted = threading.Event()
-        waiter = self._take_slot(lambda _: granted.set())
-        if not waiter.has_slot:
-            granted.wait(self._plan.pool_timeout)
-            if self._slots.withdraw(waiter):
-                return self._counted(self._result(made, self._refusal()))
+        if not self._slots.try_take() and not self._wait_for_slot():
+            return self._counted(self._result(made, self._refusal()))
         self._begin(made, attended=True)
         self._exchange.attend(made)
         try:
@@ -260,6 +256,14 @@ class RequestClient:
                 self._handlers.append(handlers)
 
     # -- sending, in any thread ----------------------------------------------------------------------
+
+    def _wait_for_slot(self) -> bool:
+        granted = threading.Event()
+        waiter = self._take_slot(lambda _: granted.set())
+        if not waiter.has_slot:
+            granted.wait(self._plan.pool_timeout)
+            return not self._slots.withdraw(waiter)
+        return True
 
     def _take_slot(self, granted: Callable[[Waiter], object]) -> Waiter:
         waiter = self._slots.take(granted)

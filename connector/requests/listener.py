@@ -35,6 +35,8 @@ _SLICE: Final = 0.25
 """Seconds that one wait takes at most; a request, a reply and the next deadline end it."""
 _QUIET: Final = 1.0
 """Seconds between two looks for late replies while no request waits."""
+_LOOK: Final = 0.1
+"""Seconds between two looks whether the provider is still there."""
 _MOST: Final = 500
 """Replies in one commit."""
 _PATTERNS: Final = 8
@@ -92,6 +94,7 @@ class Listener:
         self._orders: deque[_Order] = deque()
         self._patterns: deque[str] = deque(maxlen=_PATTERNS)
         self._destinations: dict[Destination, None] = {}
+        self._stale = False
         # what follows is for whoever has the turn, and of the connection of the moment
         self._connection: Connection | None = None
         self._access: MessageAccess | None = None
@@ -103,6 +106,7 @@ class Listener:
         self._sequence = 0
         self._schedule = Schedule()
         self._pause = _FIRST_PAUSE
+        self._look_after = 0.0
 
     # -- for callers, in any thread ------------------------------------------------------------------
 
@@ -122,6 +126,7 @@ class Listener:
             with self._lock:
                 if pattern not in self._patterns:
                     self._patterns.append(pattern)
+                    self._stale = True
 
     def takes_from(self, destination: Destination) -> bool:
         """Whether it takes this client's replies from there already."""
@@ -250,16 +255,23 @@ class Listener:
         began = time.monotonic()  # before the orders: a call whose order comes too late has a later deadline
         while self._orders:
             self._carry_out(self._orders.popleft(), connection)
-        self._refresh(connection)
+        if self._stale:
+            self._refresh(connection)
         taken = self._take(connection, access)
         if taken < _MOST:  # all that was there when the time of these calls was up has been seen
-            self._time_out(began)
+            self._time_out(connection, began)
         if not taken:
-            connection.check()
-            if self._schedule.is_due():
-                try_take_over(connection, at_start=False)
-            self._late.try_again(connection)
+            if began >= self._look_after:
+                self._look_after_all(connection)
             self._wait(connection)
+
+    def _look_after_all(self, connection: Connection) -> None:
+        """What is to be done from time to time while no replies come."""
+        self._look_after = time.monotonic() + _LOOK
+        connection.check()
+        if self._schedule.is_due():
+            try_take_over(connection, at_start=False)
+        self._late.try_again(connection)
 
     def _open(self) -> tuple[Connection, MessageAccess]:
         if self._connection is None or self._access is None:
@@ -292,6 +304,7 @@ class Listener:
 
     def _refresh(self, connection: Connection) -> None:
         """The pollers, where they are not those for what is expected now."""
+        self._stale = False
         patterns = list(self._patterns)
         if not patterns:
             return
@@ -381,8 +394,11 @@ class Listener:
             if awaited:
                 connection.settle(awaited)
 
-    def _time_out(self, began: float) -> None:
+    def _time_out(self, connection: Connection, began: float) -> None:
         """Completes the calls whose time was up before what there is was looked at."""
+        if self._deadlines.next() > began:
+            return
+        connection.check()  # a provider that is gone looks as if nothing had come
         for call in self._deadlines.due(began):
             self._pending.give_up(call)
             properties = call.properties
@@ -416,6 +432,7 @@ class Listener:
         self._temporary = None
         self._pollers = {}
         self._selector = None
+        self._stale = True
         self._late.forget()
         if connection is not None:
             try:

@@ -45,6 +45,13 @@ class Slots:
         """How many wait for one."""
         return len(self._waiting)
 
+    def try_take(self) -> bool:
+        """A slot at once, or not at all."""
+        with self._lock:
+            free = self._used < self._size and not self._waiting
+            self._used += free
+            return free
+
     def take(self, granted: Callable[[Waiter], object]) -> Waiter:
         """A slot, at once (``has_slot``), or when it is this waiter's turn: then ``granted`` is called."""
         waiter = Waiter(granted)
