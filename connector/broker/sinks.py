@@ -6,16 +6,22 @@ journal. A *prepared* sink only makes a message; the settlement of the event sen
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
 
 import tenacity
 
+from connector.broker.lazy_requests import LazyRequests
+from connector.broker.requesting import Requests
 from connector.businessobjects.datahandler import message_body
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import MalformedData, TemporaryFailure
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
+from connector.requests.result import RequestResult
+
+_NO_REQUESTS: Final = LazyRequests(None, "")
 
 
 @dataclass(slots=True)
@@ -27,12 +33,43 @@ class Event:
         input_destination: where the message was taken from, ``queue://orders``.
         delivery_count: 1 at the first attempt; more when this may be a repetition.
         message: headers and properties of the message; its body stays as it arrived.
+        requests: makes the requests of the process; in a test of one, whatever answers them there.
     """
 
     id: str
     input_destination: str
     delivery_count: int
     message: Message
+    requests: Requests = field(default=_NO_REQUESTS, repr=False, compare=False)
+
+    def request(
+        self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
+    ) -> RequestResult:
+        """Asks an application, and waits for its reply where a ResponseTimeout says so.
+
+        The process goes on meanwhile as far as its own ``timeout`` is concerned. A process that is called
+        again (``delivery_count`` above 1) asks again.
+
+        Args:
+            name: object and verb, ``Customer.Retrieve``.
+            data: the attributes, the dynamic meta-object among them; not changed.
+            timeout: ResponseTimeout of this request in ms; below 0 = do not wait.
+
+        Raises:
+            UnknownBusinessObject: no such business object, or it has no such verb.
+            MalformedData: the data do not fit the business object.
+            CapabilityError: no requests can be made here.
+        """
+        return self.requests.request(name, data, timeout=timeout)
+
+    def request_async(
+        self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
+    ) -> Future[RequestResult]:
+        """As :meth:`request`, without waiting.
+
+        What is not complete when the process returns may never be sent: its worker may end.
+        """
+        return self.requests.request_async(name, data, timeout=timeout)
 
 
 class ExternalSink(Protocol):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from connector import faults
+from connector.broker.lazy_requests import LazyRequests
 from connector.broker.sinks import Event, Watch
 from connector.errors import MalformedData, ProviderError, UnknownBusinessObject
 from connector.events.convert import Converter
@@ -21,6 +22,9 @@ from connector.status import OutcomeKind
 
 MAX_REASON = 8192
 """Bytes of a reason that are kept with the message."""
+
+_LEAVE_SECONDS = 1.0
+"""For requests in flight that no business process waits for."""
 
 _FAILED = OutcomeKind.FAILED.value
 _PUBLISHED = OutcomeKind.PUBLISHED.value
@@ -55,6 +59,7 @@ class Task:
         self._converter = Converter(plan, deployment)
         self._publisher = Publisher(plan, deployment, self._converter, self._access, progress)
         self._progress = progress
+        self._requests = LazyRequests(plan.requests, deployment)
 
     def run(self, journal_path: str, lanes: list[list[WorkItem]]) -> list[bytes]:
         """Runs all lanes; returns the outcomes as JSON, without those of events left untouched.
@@ -80,6 +85,10 @@ class Task:
             finally:
                 journal.close()
         return outcomes
+
+    def close(self) -> None:
+        """No more events: takes leave of those that business processes have asked. Repeatable."""
+        self._requests.stop(_LEAVE_SECONDS)
 
     def _run(self, lanes: list[list[WorkItem]], journal: Journal, outcomes: list[bytes]) -> bool:
         """Adds the outcomes; True where the journal has all of them."""
@@ -128,7 +137,7 @@ class Task:
                 reason = f"no subscription wants {bo.type}.{bo.verb}"
                 return Outcome(sequence, _UNSUBSCRIBED, bo.type, bo.verb, reason, attempts), False
             message.destination = destination
-            event = Event(message.message_id or "", destination, attempts + 1, message)
+            event = Event(message.message_id or "", destination, attempts + 1, message, self._requests)
             publication = self._publisher.publish(
                 bo, event, subscribers, confirmed, journal, sequence, reference
             )

@@ -13,69 +13,25 @@ at work, within ``stop_timeout``, so that as little as possible is in doubt.
 
 from __future__ import annotations
 
-import ctypes
 import functools
-import gc
-import mmap
 import os
 import pickle
 import select
 import signal
-import struct
-import sys
 import time
-import traceback
 from typing import Final
 
 import orjson
 
-from connector.errors import ConnectorError, PipelineError
-from connector.events.gate import pass_gate
+from connector.errors import PipelineError
 from connector.events.outcome import Outcome
 from connector.events.plan import Assignment, EventPlan, WorkItem
-from connector.events.task import Task
+from connector.events.runner import NOTHING, RunnerProgress, close, follow_commands, receive, send
 from connector.state.journal import CycleJournal, attempt_path, read_journal
 from connector.status import OutcomeKind
 
-_PR_SET_PDEATHSIG: Final = 1
-_LENGTH: Final = struct.Struct("<Q")
-_STATE: Final = struct.Struct("<qd")
-_NOTHING: Final = -1
 _POLL_MS: Final = 200
-_MAX_NAME: Final = 200
-
-
-class RunnerProgress:
-    """What the runner is doing, in memory that it shares with its watcher.
-
-    Layout: number of the event at work, the time (monotonic seconds) at which it is ended, 0 for never, and
-    the name of the subscription that is being called.
-    """
-
-    def __init__(self) -> None:
-        self._shared = mmap.mmap(-1, mmap.PAGESIZE)
-        self.stopping = False
-        self.reset()
-
-    def reset(self) -> None:
-        _STATE.pack_into(self._shared, 0, _NOTHING, 0.0)
-
-    def enter(self, sequence: int) -> None:
-        _STATE.pack_into(self._shared, 0, sequence, 0.0)
-
-    def arm(self, seconds: float, what: str) -> None:
-        name = what.encode("utf-8", "replace")[:_MAX_NAME]
-        self._shared[_STATE.size : _STATE.size + 1 + len(name)] = bytes([len(name)]) + name
-        struct.pack_into("<d", self._shared, 8, time.monotonic() + seconds)
-
-    def disarm(self) -> None:
-        struct.pack_into("<d", self._shared, 8, 0.0)
-
-    def read(self) -> tuple[int, float, str]:
-        sequence, deadline = _STATE.unpack_from(self._shared, 0)
-        length = self._shared[_STATE.size]
-        name = self._shared[_STATE.size + 1 : _STATE.size + 1 + length].decode("utf-8", "replace")
-        return sequence, deadline, name
+_LEAVE_MS: Final = 3000
 
 
 class RunnerEnded(Exception):
@@ -103,7 +59,7 @@ class Runner:
         if self.pid == 0:
             status = 1
             try:
-                _runner_main(plan, deployment, self.progress, command_read, answer_write, parent)
+                follow_commands(plan, deployment, self.progress, command_read, answer_write, parent)
                 status = 0
             finally:
                 os._exit(status)
@@ -120,7 +76,7 @@ class Runner:
         """
         self.progress.reset()
         try:
-            _send(self._commands, assignment)
+            send(self._commands, assignment)
         except BrokenPipeError:
             raise RunnerEnded(self._how_it_ended()) from None
         answer = self._receive()
@@ -141,13 +97,20 @@ class Runner:
                 raise RunnerEnded(f"did not return from {name} in time and was ended")
             ready = dict(poll.poll(min(_POLL_MS, left * 1000 + 1)))
             if self._answers in ready and ready[self._answers] & select.POLLIN:
-                header = _read_exactly(self._answers, _LENGTH.size)
-                if header is not None:
-                    data = _read_exactly(self._answers, _LENGTH.unpack(header)[0])
-                    if data is not None:
-                        return data
+                data = receive(self._answers)
+                if data is not None:
+                    return data
             if self._ended in ready or self._answers in ready:
                 raise RunnerEnded(self._how_it_ended())
+
+    def end(self) -> None:
+        """Lets it take its leave and end; ends it when that takes too long."""
+        close({self._commands})
+        self._commands = -1
+        poll = select.poll()
+        poll.register(self._ended, select.POLLIN)
+        poll.poll(_LEAVE_MS)
+        self.kill()
 
     def kill(self) -> None:
         """Ends it now."""
@@ -223,7 +186,7 @@ def _runner(plan_bytes: bytes, deployment: str) -> Runner:
     runner = _runners.get(key)
     if runner is None:
         for old in _runners.values():  # another plan: the adapter has started anew
-            old.kill()
+            old.end()
         _runners.clear()
         runner = _runners[key] = Runner(_plan(plan_bytes), deployment)
     return runner
@@ -232,7 +195,7 @@ def _runner(plan_bytes: bytes, deployment: str) -> Runner:
 def stop_runners() -> None:
     """Ends the runners of this process; for those who call :func:`run_assignment` outside Spark."""
     for runner in _runners.values():
-        runner.kill()
+        runner.end()
     _runners.clear()
 
 
@@ -304,7 +267,7 @@ class _Supervision:
         if item is not None:
             self._blame(item, ended, begun=culprit in found.begun)
             self._drop_finished()
-        elif culprit == _NOTHING:
+        elif culprit == NOTHING:
             # it was idle when it was ended; if the next one does no better, it is not chance
             self._barren += 1
             if self._barren == 1:
@@ -350,89 +313,3 @@ class _Supervision:
             if not any(item[0] in rolled_back for item in lane)
         )
         self._lanes = [lane for lane in lanes if lane]
-
-
-def _runner_main(
-    plan: EventPlan, deployment: str, progress: RunnerProgress, commands: int, answers: int, parent: int
-) -> None:
-    """The life of a runner."""
-
-    def finish_and_stop(signum: int, frame: object) -> None:
-        progress.stopping = True
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_REAL, max(0.01, plan.stop_timeout))
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, finish_and_stop)
-    signal.signal(signal.SIGHUP, finish_and_stop)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    _close_inherited({commands, answers})
-    # a child of a business process must hold neither end open, nor speak in our name
-    os.register_at_fork(after_in_child=lambda: _close({commands, answers}))
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    if os.getppid() != parent:
-        return
-    task: Task | None = None
-    while True:
-        header = _read_exactly(commands, _LENGTH.size)
-        if header is None or progress.stopping:
-            return
-        data = _read_exactly(commands, _LENGTH.unpack(header)[0])
-        if data is None:
-            return
-        assignment: Assignment = pickle.loads(data)  # from our own parent
-        try:
-            if task is None:
-                task = Task(plan, deployment, progress)
-                gc.collect()
-                gc.freeze()
-            answer = b"O\n" + b",".join(_outcomes(task, assignment, progress))
-        except ConnectorError as error:
-            answer = b"E\n" + str(error).encode("utf-8", "backslashreplace")
-        except Exception:
-            answer = b"E\n" + traceback.format_exc().encode("utf-8", "backslashreplace")
-        sys.stdout.flush()
-        sys.stderr.flush()
-        try:
-            _send(answers, answer)
-        except BrokenPipeError:
-            return
-
-
-def _outcomes(task: Task, assignment: Assignment, progress: RunnerProgress) -> list[bytes]:
-    """Runs an assignment when it may begin."""
-    gate = assignment.gate
-    if not assignment.lanes or (gate and not pass_gate(gate, assignment.after, lambda: progress.stopping)):
-        return []
-    return task.run(assignment.journal, assignment.lanes)
-
-
-def _close_inherited(kept: set[int]) -> None:
-    """The Spark worker's connections must end with the worker, not with its child."""
-    _close({int(name) for name in os.listdir("/proc/self/fd")} - {0, 1, 2} - kept)
-
-
-def _close(descriptors: set[int]) -> None:
-    for descriptor in descriptors:
-        try:
-            os.close(descriptor)
-        except OSError:
-            pass
-
-
-def _send(descriptor: int, data: bytes) -> None:
-    view = memoryview(_LENGTH.pack(len(data)) + data)
-    while view:
-        view = view[os.write(descriptor, view) :]
-
-
-def _read_exactly(descriptor: int, size: int) -> bytes | None:
-    chunks = []
-    while size:
-        chunk = os.read(descriptor, min(size, 1 << 20))
-        if not chunk:
-            return None
-        chunks.append(chunk)
-        size -= len(chunk)
-    return b"".join(chunks)

@@ -81,7 +81,7 @@ class InProcessPipeline:
     def stop(self) -> None:
         """Ends the child process. Repeatable."""
         self._alive = False
-        self._task = None
+        self._close_task()
         stop_runners()
 
     def cancel(self) -> None:
@@ -120,12 +120,18 @@ class InProcessPipeline:
 
     def _run_here(self, plan_bytes: bytes, payload: bytes) -> bytes:
         if self._task is None or self._task[0] != plan_bytes:
+            self._close_task()
             plan: EventPlan = pickle.loads(plan_bytes)  # from our own driver
             self._task = plan_bytes, Task(plan, self._deployment, _Unwatched())
         if not payload:
             return b""
         assignment: Assignment = pickle.loads(payload)  # from our own driver
         return b"[" + b",".join(self._task[1].run(assignment.journal, assignment.lanes)) + b"]"
+
+    def _close_task(self) -> None:
+        if self._task is not None:
+            self._task[1].close()
+            self._task = None
 
 
 class _Unwatched:

@@ -1,0 +1,73 @@
+"""The requests of a process that may make some: a client that is opened when the first one is made."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from connector.broker.requesting import Requests, RequestsSpec
+from connector.businessobjects.instance import BusinessObject
+from connector.errors import CapabilityError, SessionStateError
+from connector.requests.result import RequestResult
+
+
+class LazyRequests:
+    """:class:`~connector.broker.requesting.Requests` that costs nothing until it is used.
+
+    Args:
+        spec: recipe of the client; None = no requests can be made here.
+        deployment: directory that plug-in paths count from.
+
+    Its methods also raise:
+        CapabilityError: there is no recipe.
+        SessionStateError: it has been stopped, or this process was forked from the one that it is of.
+        ConfigurationError: a data handler cannot be made.
+    """
+
+    def __init__(self, spec: RequestsSpec | None, deployment: str) -> None:
+        self._spec = spec
+        self._deployment = deployment
+        self._lock = threading.Lock()
+        self._client: Requests | None = None
+        self._stopped = False
+        self._pid = os.getpid()
+
+    def request(
+        self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
+    ) -> RequestResult:
+        """See :meth:`connector.broker.requesting.Requests.request`."""
+        return self._opened().request(name, data, timeout=timeout)
+
+    def request_async(
+        self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
+    ) -> Future[RequestResult]:
+        """See :meth:`connector.broker.requesting.Requests.request_async`."""
+        return self._opened().request_async(name, data, timeout=timeout)
+
+    def stop(self, timeout: float = 0.0) -> None:
+        """See :meth:`connector.broker.requesting.Requests.stop`. Repeatable."""
+        with self._lock:
+            self._stopped = True
+            client, self._client = self._client, None
+        if client is not None:
+            client.stop(timeout)
+
+    def _opened(self) -> Requests:
+        if self._spec is None:
+            raise CapabilityError(
+                "no requests can be made here; run the deployment with connector run, or with "
+                "connector.testing.deployment, or give a test's Event its requests="
+            )
+        if os.getpid() != self._pid:
+            raise SessionStateError(
+                "a request is made by the process that was called with the event, not by one forked from it"
+            )
+        with self._lock:
+            if self._stopped:
+                raise SessionStateError("no more requests: the worker ends")
+            if self._client is None:
+                self._client = self._spec.open(self._deployment)
+            return self._client

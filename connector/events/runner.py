@@ -1,0 +1,186 @@
+"""The runner: the child of a worker in which business processes run.
+
+It is told by a pipe what to do, and says by another what came of it; what it is doing right now it writes
+into memory that its parent watches. It may end at any moment, by whatever a business process does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import mmap
+import os
+import pickle
+import signal
+import struct
+import sys
+import time
+import traceback
+from typing import Final
+
+from connector.errors import ConnectorError
+from connector.events.gate import pass_gate
+from connector.events.plan import Assignment, EventPlan
+from connector.events.task import Task
+
+NOTHING: Final = -1
+"""Number of the event at work where there is none."""
+
+_PR_SET_PDEATHSIG: Final = 1
+_LENGTH: Final = struct.Struct("<Q")
+_STATE: Final = struct.Struct("<qd")
+_MAX_NAME: Final = 200
+
+
+class RunnerProgress:
+    """What the runner is doing, in memory that it shares with its watcher.
+
+    Layout: number of the event at work, the time (monotonic seconds) at which it is ended, 0 for never, and
+    the name of the subscription that is being called.
+    """
+
+    def __init__(self) -> None:
+        self._shared = mmap.mmap(-1, mmap.PAGESIZE)
+        self.stopping = False
+        self.reset()
+
+    def reset(self) -> None:
+        _STATE.pack_into(self._shared, 0, NOTHING, 0.0)
+
+    def enter(self, sequence: int) -> None:
+        _STATE.pack_into(self._shared, 0, sequence, 0.0)
+
+    def arm(self, seconds: float, what: str) -> None:
+        name = what.encode("utf-8", "replace")[:_MAX_NAME]
+        self._shared[_STATE.size : _STATE.size + 1 + len(name)] = bytes([len(name)]) + name
+        struct.pack_into("<d", self._shared, 8, time.monotonic() + seconds)
+
+    def disarm(self) -> None:
+        struct.pack_into("<d", self._shared, 8, 0.0)
+
+    def read(self) -> tuple[int, float, str]:
+        sequence, deadline = _STATE.unpack_from(self._shared, 0)
+        length = self._shared[_STATE.size]
+        name = self._shared[_STATE.size + 1 : _STATE.size + 1 + length].decode("utf-8", "replace")
+        return sequence, deadline, name
+
+
+def follow_commands(
+    plan: EventPlan, deployment: str, progress: RunnerProgress, commands: int, answers: int, parent: int
+) -> None:
+    """The life of a runner, until nobody tells it what to do any more.
+
+    Args:
+        plan: of the adapter.
+        deployment: directory of processes and plug-ins.
+        progress: shared with its parent.
+        commands, answers: pickled assignments come by the one; what came of them goes by the other.
+        parent: the process that it must not outlive by much.
+    """
+
+    def finish_and_stop(signum: int, frame: object) -> None:
+        progress.stopping = True
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, max(0.01, plan.stop_timeout))
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, finish_and_stop)
+    signal.signal(signal.SIGHUP, finish_and_stop)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    _close_inherited({commands, answers})
+    # a child of a business process must hold neither end open, nor speak in our name
+    os.register_at_fork(after_in_child=lambda: close({commands, answers}))
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != parent:
+        return
+    worker = _Work(plan, deployment, progress)
+    try:
+        while (data := receive(commands)) is not None and not progress.stopping:
+            answer = worker.run(data)
+            sys.stdout.flush()
+            sys.stderr.flush()
+            try:
+                send(answers, answer)
+            except BrokenPipeError:
+                return
+    finally:
+        worker.close()
+
+
+class _Work:
+    """The task of a runner, made when the first assignment comes."""
+
+    def __init__(self, plan: EventPlan, deployment: str, progress: RunnerProgress) -> None:
+        self._plan = plan
+        self._deployment = deployment
+        self._progress = progress
+        self._task: Task | None = None
+
+    def run(self, data: bytes) -> bytes:
+        """What to answer to a pickled assignment."""
+        assignment: Assignment = pickle.loads(data)  # from our own parent
+        try:
+            if self._task is None:
+                self._task = Task(self._plan, self._deployment, self._progress)
+                gc.collect()
+                gc.freeze()
+            return b"O\n" + b",".join(_outcomes(self._task, assignment, self._progress))
+        except ConnectorError as error:
+            return b"E\n" + str(error).encode("utf-8", "backslashreplace")
+        except Exception:
+            return b"E\n" + traceback.format_exc().encode("utf-8", "backslashreplace")
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.close()
+
+
+def _outcomes(task: Task, assignment: Assignment, progress: RunnerProgress) -> list[bytes]:
+    """Runs an assignment when it may begin."""
+    gate = assignment.gate
+    if not assignment.lanes or (gate and not pass_gate(gate, assignment.after, lambda: progress.stopping)):
+        return []
+    return task.run(assignment.journal, assignment.lanes)
+
+
+def _close_inherited(kept: set[int]) -> None:
+    """The Spark worker's connections must end with the worker, not with its child."""
+    close({int(name) for name in os.listdir("/proc/self/fd")} - {0, 1, 2} - kept)
+
+
+def close(descriptors: set[int]) -> None:
+    """Closes descriptors; those that are closed already are no error."""
+    for descriptor in descriptors:
+        try:
+            os.close(descriptor)
+        except OSError:
+            pass
+
+
+def send(descriptor: int, data: bytes) -> None:
+    """Writes one message into a pipe.
+
+    Raises:
+        BrokenPipeError: nobody reads it any more.
+    """
+    view = memoryview(_LENGTH.pack(len(data)) + data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def receive(descriptor: int) -> bytes | None:
+    """The next message of a pipe; None where its writer has ended."""
+    header = _read_exactly(descriptor, _LENGTH.size)
+    return _read_exactly(descriptor, _LENGTH.unpack(header)[0]) if header is not None else None
+
+
+def _read_exactly(descriptor: int, size: int) -> bytes | None:
+    chunks = []
+    while size:
+        chunk = os.read(descriptor, min(size, 1 << 20))
+        if not chunk:
+            return None
+        chunks.append(chunk)
+        size -= len(chunk)
+    return b"".join(chunks)
