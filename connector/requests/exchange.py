@@ -15,7 +15,8 @@ from connector.messaging.message import Message
 from connector.messaging.provider import Capabilities, Connection
 from connector.messaging.selector import Selector, compile_selector
 from connector.requests.late import LateReplies
-from connector.requests.listener import Listener, key_of
+from connector.requests.listener import Listener
+from connector.requests.own_replies import key_of
 from connector.requests.pending import Call, Failure, Pending
 from connector.requests.plan import CORRELATION_ID, MESSAGE_ID, RequestPlan
 from connector.requests.sender import Outgoing, Sender

@@ -23,10 +23,10 @@ from connector.errors import ClaimLost, ConnectorError, MalformedData, ProviderE
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Claim, Connection, MessageAccess, Poller, Settlement
-from connector.messaging.selector import Selector, compile_selector
+from connector.messaging.selector import Selector
 from connector.requests.late import LateReplies
+from connector.requests.own_replies import OwnReplies
 from connector.requests.pending import Answer, Call, Deadlines, Failure, Pending, Stray
-from connector.requests.plan import CORRELATION_ID
 from connector.status import ReturnCode
 
 _log = logging.getLogger("connector.requests")
@@ -39,8 +39,6 @@ _LOOK: Final = 0.1
 """Seconds between two looks whether the provider is still there."""
 _MOST: Final = 500
 """Replies in one commit."""
-_PATTERNS: Final = 8
-"""Sending connections of which replies are still taken; more than one only after failures."""
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 10.0
 
@@ -82,7 +80,6 @@ class Listener:
     ) -> None:
         self._connect = connect
         self._pending = pending
-        self._reply_field = reply_field
         self._late = late
         self._max_body = max_body
         self._deadlines = Deadlines()
@@ -92,14 +89,10 @@ class Listener:
         self._ending = self._ended = False
         self._woken = threading.Event()
         self._orders: deque[_Order] = deque()
-        self._patterns: deque[str] = deque(maxlen=_PATTERNS)
-        self._destinations: dict[Destination, None] = {}
-        self._stale = False
+        self._own = OwnReplies(reply_field)
         # what follows is for whoever has the turn, and of the connection of the moment
         self._connection: Connection | None = None
         self._access: MessageAccess | None = None
-        self._pollers: dict[Destination, Poller] = {}
-        self._selector: Selector | None = None
         self._watches: list[_Watch] = []
         self._temporary: Destination | None = None
         self._cycle = 0
@@ -121,16 +114,12 @@ class Listener:
         return self._ask(self._make_temporary) if found is None else found
 
     def expect(self, pattern: str) -> None:
-        """Replies that repeat something of this LIKE pattern (escape ``\\``) are this client's."""
-        if pattern not in self._patterns:
-            with self._lock:
-                if pattern not in self._patterns:
-                    self._patterns.append(pattern)
-                    self._stale = True
+        """See :meth:`connector.requests.own_replies.OwnReplies.expect`."""
+        self._own.expect(pattern)
 
     def takes_from(self, destination: Destination) -> bool:
         """Whether it takes this client's replies from there already."""
-        return destination in self._destinations
+        return self._own.takes_from(destination)
 
     def take_from(self, destination: Destination) -> None:
         """Takes this client's replies from there from now on, where something is expected.
@@ -139,7 +128,7 @@ class Listener:
             DestinationError, CapabilityError: nobody, or not this client, can take from there.
             ProviderError: the provider failed.
         """
-        self._ask(lambda connection: self._add_poller(connection, destination))
+        self._ask(lambda connection: self._own.take_from(connection, destination))
 
     def watch(self, call: Call, destination: Destination, selector: Selector) -> None:
         """Takes the first message that the selector is true for as the reply of ``call``."""
@@ -255,8 +244,7 @@ class Listener:
         began = time.monotonic()  # before the orders: a call whose order comes too late has a later deadline
         while self._orders:
             self._carry_out(self._orders.popleft(), connection)
-        if self._stale:
-            self._refresh(connection)
+        self._own.refresh(connection)
         taken = self._take(connection, access)
         if taken < _MOST:  # all that was there when the time of these calls was up has been seen
             self._time_out(connection, began)
@@ -295,34 +283,6 @@ class Listener:
             self._temporary = connection.temporary("queue")
         return self._temporary
 
-    def _add_poller(self, connection: Connection, destination: Destination) -> Destination:
-        self._refresh(connection)
-        if destination not in self._pollers and self._selector is not None:
-            self._pollers[destination] = connection.poller(destination, selector=self._selector)
-        self._destinations[destination] = None
-        return destination
-
-    def _refresh(self, connection: Connection) -> None:
-        """The pollers, where they are not those for what is expected now."""
-        self._stale = False
-        patterns = list(self._patterns)
-        if not patterns:
-            return
-        text = " OR ".join(f"{self._reply_field} LIKE '{pattern}' ESCAPE '\\'" for pattern in patterns)
-        if self._selector is None or self._selector.text != text:
-            self._selector = compile_selector(text)
-            for poller in self._pollers.values():
-                poller.close()
-            self._pollers = {}
-        for destination in [found for found in self._destinations if found not in self._pollers]:
-            try:
-                self._pollers[destination] = connection.poller(destination, selector=self._selector)
-            except ProviderError:
-                raise
-            except ConnectorError as error:  # it was possible once: a temporary queue that has ended
-                _log.warning("no replies are taken from %s any more: %s", destination, error)
-                del self._destinations[destination]
-
     # -- replies -------------------------------------------------------------------------------------
 
     def _take(self, connection: Connection, access: MessageAccess) -> int:
@@ -343,10 +303,10 @@ class Listener:
                     answered.append((watch.call, failure or message))
                 self._watches.remove(watch)
                 watch.poller.close()
-            for poller in self._pollers.values():
+            for poller in self._own.pollers:
                 while self._sequence < _MOST and (claim := self._claim(poller)) is not None:
                     message, failure = self._load(claim, access)
-                    found = self._pending.take(self._key(message))
+                    found = self._pending.take(self._own.key(message))
                     if isinstance(found, Stray):
                         stray.append(self._late.settlement(claim, found))
                     else:
@@ -373,11 +333,6 @@ class Listener:
         except (MalformedData, LookupError) as error:
             text = f"the reply {claim.message_id} on {claim.destination} cannot be read: {error}"
             return claim.headers(), Failure(ReturnCode.FAIL, text)
-
-    def _key(self, message: Message) -> str:
-        if self._reply_field == CORRELATION_ID:
-            return key_of(message.correlation_id or "")
-        return key_of(str(message.properties.get(self._reply_field, "")))
 
     def _settle(self, connection: Connection, awaited: list[Settlement], stray: list[Settlement]) -> None:
         if not awaited and not stray:
@@ -427,12 +382,8 @@ class Listener:
             _log.error("replies cannot be taken: %s", error, exc_info=error)
         self._complete_all(f"the provider failed while the reply was awaited: {error}")
         connection, self._connection, self._access = self._connection, None, None
-        if self._temporary is not None:  # it has ended with its connection
-            self._destinations.pop(self._temporary, None)
+        self._own.forget(self._temporary)
         self._temporary = None
-        self._pollers = {}
-        self._selector = None
-        self._stale = True
         self._late.forget()
         if connection is not None:
             try:
@@ -458,8 +409,7 @@ class Listener:
             return
         try:
             self._late.close(connection)
-            for poller in self._pollers.values():
-                poller.close()
+            self._own.close()
             connection.close()
         except (ProviderError, OSError) as error:
             _log.warning("ending the listener for replies: %s", error)
@@ -467,11 +417,6 @@ class Listener:
 
 
 STOPPED: Final = "the adapter was stopped before a reply came"
-
-
-def key_of(text: str) -> str:
-    """What two ids are compared by: without a leading ``ID:``, which one side may lack (design, 7)."""
-    return text.removeprefix("ID:")
 
 
 def _status_of(error: Exception) -> ReturnCode:

@@ -1,0 +1,118 @@
+"""The replies to this client's requests, told from all others by what they repeat (design, section 5)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Collection
+from typing import Final
+
+from connector.errors import ConnectorError, ProviderError
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+from connector.messaging.provider import Connection, Poller
+from connector.messaging.selector import Selector, compile_selector
+from connector.requests.plan import CORRELATION_ID
+
+_log = logging.getLogger("connector.requests")
+
+_PATTERNS: Final = 8
+"""Sending connections of which replies are still taken; more than one only after failures."""
+
+
+class OwnReplies:
+    """The pollers for this client's replies: one for each reply destination, all with one selector.
+
+    What is expected and where it is taken from outlives the connection, and any thread may ask for it; the
+    pollers are of the connection of the moment, and for whoever has that.
+
+    Args:
+        field: where replies repeat what tells a request: JMSCorrelationID, or a property.
+    """
+
+    def __init__(self, field: str) -> None:
+        self._field = field
+        self._lock = threading.Lock()
+        self._patterns: deque[str] = deque(maxlen=_PATTERNS)
+        self._destinations: dict[Destination, None] = {}
+        self._stale = False
+        self._selector: Selector | None = None
+        self._pollers: dict[Destination, Poller] = {}
+
+    def expect(self, pattern: str) -> None:
+        """Replies that repeat something of this LIKE pattern (escape ``\\``) are this client's."""
+        if pattern not in self._patterns:
+            with self._lock:
+                if pattern not in self._patterns:
+                    self._patterns.append(pattern)
+                    self._stale = True
+
+    def takes_from(self, destination: Destination) -> bool:
+        """Whether replies are taken from there."""
+        return destination in self._destinations
+
+    def key(self, message: Message) -> str:
+        """What tells the request that a reply answers."""
+        if self._field == CORRELATION_ID:
+            return key_of(message.correlation_id or "")
+        return key_of(str(message.properties.get(self._field, "")))
+
+    @property
+    def pollers(self) -> Collection[Poller]:
+        """Those of the connection, of every destination."""
+        return self._pollers.values()
+
+    def take_from(self, connection: Connection, destination: Destination) -> Destination:
+        """Takes from there, too.
+
+        Raises:
+            DestinationError, CapabilityError: nobody, or not this client, can take from there.
+            ProviderError: the provider failed.
+        """
+        self.refresh(connection)
+        if destination not in self._pollers and self._selector is not None:
+            self._pollers[destination] = connection.poller(destination, selector=self._selector)
+        self._destinations[destination] = None
+        return destination
+
+    def refresh(self, connection: Connection) -> None:
+        """Makes the pollers anew, where they are not those for what is expected now.
+
+        Raises:
+            ProviderError: the provider failed.
+        """
+        if not self._stale:
+            return
+        self._stale = False
+        self.close()
+        alternatives = [f"{self._field} LIKE '{pattern}' ESCAPE '\\'" for pattern in tuple(self._patterns)]
+        if not alternatives:
+            return
+        self._selector = compile_selector(" OR ".join(alternatives))
+        for destination in tuple(self._destinations):
+            try:
+                self._pollers[destination] = connection.poller(destination, selector=self._selector)
+            except ProviderError:
+                raise
+            except ConnectorError as error:  # it was possible once: a temporary queue that has ended
+                _log.warning("no replies are taken from %s any more: %s", destination, error)
+                del self._destinations[destination]
+
+    def close(self) -> None:
+        """Ends the pollers."""
+        for poller in self._pollers.values():
+            poller.close()
+        self._pollers = {}
+
+    def forget(self, ended: Destination | None) -> None:
+        """The connection has failed, and with it ``ended`` is gone: its temporary queue."""
+        self._pollers = {}
+        self._stale = True
+        if ended is not None:
+            self._destinations.pop(ended, None)
+
+
+def key_of(text: str) -> str:
+    """What two ids are compared by: without a leading ``ID:``, which one side may lack (design, 7)."""
+    return text.removeprefix("ID:")
