@@ -40,7 +40,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
-from connector.businessobjects.definition import Definition, Definitions
+from connector.businessobjects.definition import Attribute, Definition, Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.names import did_you_mean
 from connector.businessobjects.types import SimpleValue
@@ -178,11 +178,10 @@ def properties_of(child: BusinessObject, place: str) -> tuple[tuple[str, str, Pr
         attribute = child.definition.attributes[attribute_name]
         here = f"{place}.{attribute_name}"
         value = child[attribute_name]
-        tags = _tags(attribute.app_specific_info)
-        name = tags.get("name") or attribute_name
-        kind = _TYPES.get(tags["type"].lower()) if tags.get("type") else _NATURAL.get(attribute.type)
+        name, kind = property_tags(attribute)
         if kind is None:
-            raise MalformedData(f"{here}: no property can be a {tags.get('type') or attribute.type}")
+            wrong = _tags(attribute.app_specific_info).get("type") or attribute.type
+            raise MalformedData(f"{here}: no property can be a {wrong}")
         if isinstance(value, str) and not value.strip() and kind != "string":
             continue
         try:
@@ -194,6 +193,17 @@ def properties_of(child: BusinessObject, place: str) -> tuple[tuple[str, str, Pr
             raise MalformedData(f"{here}: the property {name!r} is set twice")
         found[name] = (name, kind, converted)
     return tuple(found.values())
+
+
+def property_tags(attribute: Attribute) -> tuple[str, str | None]:
+    """The name and JMS type of the property that an attribute of JMSProperties stands for in requests.
+
+    Both by its tags, else by its own name and type. The type is None where none can be.
+    """
+    tags = _tags(attribute.app_specific_info)
+    tagged = tags.get("type")
+    kind = _TYPES.get(tagged.lower()) if tagged else _NATURAL.get(attribute.type)
+    return tags.get("name") or attribute.name, kind
 
 
 def _fill(

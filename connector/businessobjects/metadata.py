@@ -23,14 +23,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from connector.businessobjects.definition import Definition, Definitions
-from connector.businessobjects.dynamic import HEADER_ATTRIBUTES, PROPERTIES, as_text
+from connector.businessobjects.dynamic import HEADER_ATTRIBUTES, PROPERTIES, as_text, property_tags
 from connector.businessobjects.names import did_you_mean
-from connector.businessobjects.types import SimpleValue, describe
+from connector.businessobjects.types import SIMPLE_TYPES, SimpleValue, describe
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT
+from connector.messaging.selectors.identifiers import check_property_name, is_providers_own
 
 MAX_TIMEOUT: Final = 2**31 - 1
 """The longest ResponseTimeout in milliseconds, some 24 days: what an Integer holds."""
@@ -168,25 +169,84 @@ _FITTING: Final = {
 }
 
 
-def metadata_problems(definition: Definition, definitions: Definitions) -> Iterator[tuple[str, str, bool]]:
+_PROPERTY_FITTING: Final = {
+    "boolean": _TEXTS | {"Boolean"},
+    **dict.fromkeys(("byte", "short", "int", "long", "float", "double"), _NUMBERS),
+}
+
+
+class MetadataProblem(NamedTuple):
+    """What is wrong with an attribute of a dynamic meta-object, or of its JMSProperties.
+
+    Args:
+        object, attribute: where.
+        found: what is wrong.
+        expected: what should be there; empty where ``found`` says it.
+        warning: it may be meant so.
+    """
+
+    object: str
+    attribute: str
+    found: str
+    expected: str = ""
+    warning: bool = False
+
+
+def metadata_problems(definition: Definition, definitions: Definitions) -> Iterator[MetadataProblem]:
     """What is wrong with a dynamic meta-object as the meta-data of requests.
 
     Args:
         definition: of the dynamic meta-object itself.
-        definitions: where its child JMSProperties is defined.
-
-    Yields:
-        The attribute, a sentence for an error, and whether it is but a warning.
+        definitions: where the type of its child JMSProperties is defined.
     """
     known = [*READERS, *HEADER_ATTRIBUTES, PROPERTIES]
     for name, attribute in definition.attributes.items():
+        fitting = _FITTING.get(name)
         if name in READERS and attribute.is_child:
-            yield name, f"{name} is a property of requests and must be of a simple type", False
-        elif name in _FITTING and attribute.type not in _FITTING[name]:
-            fitting = ", ".join(sorted(_FITTING[name]))
-            yield name, f"no {attribute.type} can be a {name}, expected one of {fitting}", False
+            yield MetadataProblem(
+                definition.name, name, f"{_a(attribute.type)} as {name}", "a simple type, usually String"
+            )
+        elif fitting is not None and attribute.type not in fitting:
+            yield MetadataProblem(definition.name, name, f"{_a(attribute.type)} as {name}", _one_of(fitting))
         elif name not in known and (guess := did_you_mean(name, known)):
-            yield name, f"{name} is no header and no property of requests{guess}", True
+            found = f"{name} stands for no header and no property of requests{guess}"
+            yield MetadataProblem(definition.name, name, found, warning=True)
+    holder = definition.attributes.get(PROPERTIES)
+    properties = definitions.get(holder.type) if holder else None
+    if properties is not None:
+        yield from _property_problems(properties)
+
+
+def _property_problems(definition: Definition) -> Iterator[MetadataProblem]:
+    first: dict[str, str] = {}
+    for attribute in definition.attributes.values():
+        name, kind = property_tags(attribute)
+        fitting = _PROPERTY_FITTING.get(kind or "")
+        if attribute.is_child:
+            continue  # found with the meta-object itself
+        if fitting is not None and attribute.type not in fitting:
+            found = f"{_a(attribute.type)} for a property that is of type {kind}"
+            yield MetadataProblem(definition.name, attribute.name, found, _one_of(fitting))
+        if name in first:
+            found = f"the property {name!r} is that of {first[name]}, too: no request can send both"
+            yield MetadataProblem(definition.name, attribute.name, found, warning=True)
+            continue
+        first[name] = attribute.name
+        if is_providers_own(name):
+            continue  # events read it
+        try:
+            check_property_name(name)
+        except ValueError as error:
+            found = f"no request can send it: {error}"
+            yield MetadataProblem(definition.name, attribute.name, found, warning=True)
+
+
+def _a(name: str) -> str:
+    return f"an {name}" if name[0] in "AEIOUaeiou" else f"a {name}"
+
+
+def _one_of(types: frozenset[str]) -> str:
+    return " or ".join(kind for kind in SIMPLE_TYPES if kind in types)
 
 
 def _integer(value: SimpleValue) -> int | None:

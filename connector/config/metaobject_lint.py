@@ -9,6 +9,7 @@ from pathlib import Path
 from connector.businessobjects.catalogue import Catalogue
 from connector.businessobjects.definition import SIMPLE_TYPES, Attribute, Definition, Definitions
 from connector.businessobjects.dynamic import dynamic_problems
+from connector.businessobjects.metadata import metadata_problems
 from connector.businessobjects.rules import Rule, StaticMetaObject, split_rule_name
 from connector.businessobjects.types import text_converter
 from connector.config.metaobjects import Collected, Document, MetaObjects, make_rule
@@ -43,6 +44,7 @@ def check_metaobjects(
     known = Definitions(definitions)
     if not collected.incomplete:
         _check_dynamic(known, collected, problems)
+        _check_metadata(known, collected, problems)
         _check_response_selectors(known, collected, quoting, problems)
     static = {}
     for name, (defaults, entries) in collected.rules.items():
@@ -182,6 +184,21 @@ def _check_dynamic(known: Definitions, collected: Collected, problems: Problems)
         mark, path = collected.documents[name].key_place("attributes", held.name)
         for text in dynamic_problems(definition, known):
             problems.add(mark, path, text, "")
+
+
+def _check_metadata(known: Definitions, collected: Collected, problems: Problems) -> None:
+    """The dynamic meta-objects as the meta-data of requests, each once however many objects have it."""
+    held = dict.fromkeys(
+        definition.attributes[definition.dynamic_metaobject].type
+        for definition in known.values()
+        if definition.dynamic_metaobject in definition.attributes
+    )
+    found = dict.fromkeys(
+        problem for name in held if name in known for problem in metadata_problems(known[name], known)
+    )
+    for problem in found:
+        mark, path = collected.documents[problem.object].key_place("attributes", problem.attribute)
+        problems.add(mark, path, problem.found, problem.expected, warning=problem.warning)
 
 
 def _check_response_selectors(

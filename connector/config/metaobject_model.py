@@ -7,11 +7,13 @@ properties are the source's (seed 004; reference wbi-adapter, section 5.3).
 from __future__ import annotations
 
 import re
-from typing import Annotated, Final
+from collections.abc import Callable
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from connector.config.destinations import ANY_DESTINATION
+from connector.businessobjects.metadata import MAX_TIMEOUT, read_delivery_mode, read_timeout
+from connector.config.destinations import ANY_DESTINATION, REPLIES, SINK
 from connector.config.kinds import (
     AS_WRITTEN,
     Boolean,
@@ -25,6 +27,7 @@ from connector.config.kinds import (
     text_kind,
 )
 from connector.config.section import Section
+from connector.messaging.destination import Destination
 
 ALIASES: Final = {
     "Type": "type",
@@ -61,11 +64,31 @@ def _read_info(value: object) -> str:
     return str(leaf(value, "a text, usually name=value;name=value"))
 
 
-def _read_delivery_mode(value: object) -> str:
-    mode = leaf(value, "PERSISTENT or NON_PERSISTENT")
-    if mode.upper().replace("-", "_") not in ("PERSISTENT", "NON_PERSISTENT", "1", "2"):
-        raise refuse(as_found(mode), "PERSISTENT (2) or NON_PERSISTENT (1)")
-    return str(mode)
+def _read_as(read: Callable[[str], int], expected: str, label: str, schema: dict[str, Any]) -> Kind:
+    """What a reader of :mod:`connector.businessobjects.metadata` accepts: what is checked is what runs."""
+
+    def check(value: object) -> int:
+        text = leaf(value, expected)
+        try:
+            return read(str(text))
+        except ValueError:
+            raise refuse(as_found(text), expected) from None
+
+    return Kind(check, int, schema, label)
+
+
+DELIVERY_MODE: Final = _read_as(
+    read_delivery_mode,
+    "Persistent (2) or NonPersistent (1)",
+    "Persistent | NonPersistent",
+    {"type": ["string", "integer"]},
+)
+RESPONSE_TIMEOUT: Final = _read_as(
+    read_timeout,
+    f"a whole number of milliseconds, at most {MAX_TIMEOUT}; -1: it does not wait",
+    "milliseconds",
+    {"anyOf": [{"type": "integer", "maximum": MAX_TIMEOUT}, {"type": "string", "pattern": r"^[+-]?[0-9]+$"}]},
+)
 
 
 Name = Annotated[str, Kind(_read_name, str, {"type": "string"}, "name")]
@@ -129,10 +152,10 @@ class DefaultEntry(Section):
     output_format: Text | None = Field(
         default=None, alias="OutputFormat", description="Format of messages sent (JMSType)."
     )
-    output_destination: AnyDestination | None = Field(
+    output_destination: Annotated[Destination, SINK] | None = Field(
         default=None, alias="OutputDestination", description="Where requests are sent."
     )
-    response_timeout: Annotated[int, integer(-1, "milliseconds")] | None = Field(
+    response_timeout: Annotated[int, RESPONSE_TIMEOUT] | None = Field(
         default=None, alias="ResponseTimeout", description="How long a request waits; -1: it does not."
     )
     timeout_fatal: Boolean | None = Field(
@@ -143,19 +166,15 @@ class DefaultEntry(Section):
     correlation_id: Text | None = Field(
         default=None, alias="CorrelationID", description="JMSCorrelationID of requests."
     )
-    reply_to: AnyDestination | None = Field(
+    reply_to: Annotated[Destination, REPLIES] | None = Field(
         default=None, alias="ReplyToDestination", description="JMSReplyTo of requests."
     )
     priority: Annotated[int, integer(0, maximum=9)] | None = Field(
         default=None, alias="Priority", description="JMSPriority of messages sent."
     )
-    delivery_mode: (
-        Annotated[
-            str,
-            Kind(_read_delivery_mode, str, {"type": ["string", "integer"]}, "PERSISTENT | NON_PERSISTENT"),
-        ]
-        | None
-    ) = Field(default=None, alias="DeliveryMode", description="JMSDeliveryMode of messages sent.")
+    delivery_mode: Annotated[int, DELIVERY_MODE] | None = Field(
+        default=None, alias="DeliveryMode", description="JMSDeliveryMode of messages sent."
+    )
 
 
 class RuleEntry(DefaultEntry):
