@@ -358,7 +358,7 @@ class Adapter:
             settings.application, settings.instance, client_id=settings.client_id
         )
         try:
-            plan = make_plan(self.configuration, self._provider, connection.access())
+            plan = make_plan(self.configuration, self._provider, connection.access(), self._requests_spec)
             self._polling = Polling(connection, plan, self._pipeline, self._settings, self.summary)
         except BaseException:
             connection.close()
