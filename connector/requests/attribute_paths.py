@@ -59,6 +59,8 @@ class AttributePath:
             position = getattr(error, "lex_position", None) or 0
             expected = "JMESPath: Attribute, Child.Attribute, Child[0].Attribute"
             return Mistake(self.offset + position, f"no path of an attribute: {shown(self.text)}", expected)
+        except RecursionError:
+            return Mistake(self.offset, "no path of an attribute: it is too deep", "a simpler one")
         return None
 
     def value(self, data: Mapping[str, Any]) -> Any:

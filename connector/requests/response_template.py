@@ -63,6 +63,10 @@ class ResponseTemplate:
         except TemplateSyntaxError as error:
             start = self._start_of_line(error.lineno)
             self.mistakes.append(Mistake(start, f"no template: {error.message}", "a template of Jinja2"))
+        except (RecursionError, ValueError):
+            self.mistakes.append(
+                Mistake(offset, "no template: something in it is too large", "a smaller one")
+            )
         else:
             self.mistakes.extend(self._not_allowed(self._tree))
 
@@ -150,8 +154,10 @@ class ResponseTemplate:
             elif isinstance(node, nodes.Name) and node.name.startswith(_PRIVATE):
                 yield Mistake(start, f"the name {node.name!r}", "the name of an attribute")
 
-    def _start_of_line(self, line: int) -> int:
-        return self._offset + sum(len(each) for each in self._source.splitlines(keepends=True)[: line - 1])
+    def _start_of_line(self, line: int | None) -> int:
+        return self._offset + sum(
+            len(each) for each in self._source.splitlines(keepends=True)[: (line or 1) - 1]
+        )
 
     def _placed(self, chain: tuple[str | int, ...]) -> list[Step]:
         """The steps of a chain and where they stand: the nodes of a template know their line only."""
