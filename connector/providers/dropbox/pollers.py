@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from typing import Final
@@ -146,6 +147,7 @@ class Pollers:
         """Until one of them may have something, :meth:`wake`, or all are closed; ``seconds`` at most."""
         deadline = time.monotonic() + seconds
         pause = _SHORTEST_PAUSE
+        os.sched_yield()  # a folder that has just changed always has news: let those run who make them
         while not self._ended and not any(poller.has_news() for poller in tuple(self._open)):
             left = deadline - time.monotonic()
             if left <= 0 or self._woken.wait(min(pause, left)):
