@@ -331,6 +331,8 @@ class Listener:
             message.destination = str(claim.destination)
             return message, None
         except (MalformedData, LookupError) as error:
+            if isinstance(error, LookupError) and self._connection is not None:
+                self._connection.check()  # of a provider that is gone, every message is
             text = f"the reply {claim.message_id} on {claim.destination} cannot be read: {error}"
             return claim.headers(), Failure(ReturnCode.FAIL, text)
 

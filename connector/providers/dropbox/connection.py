@@ -105,6 +105,7 @@ class DropboxProvider:
                 f"the root {self.layout.root} is gone (moved, removed or not mounted); bring it back"
             )
         self.layout.prepare()
+        self._seen = True
         info = ClientInfo.here(application, instance, origin or client_id)
         connection = DropboxConnection(self, info)
         if client_id:
