@@ -127,12 +127,26 @@ class DropboxAccess:
         self._unsynced.pop(path, None)
 
     def sync(self) -> None:
-        """See :meth:`connector.messaging.provider.MessageAccess.sync`; a file that is gone is an error."""
-        paths, self._unsynced = self._unsynced, {}
-        try:
-            files.sync_files(list(paths))
-        except OSError as error:
-            raise ProviderError(f"cannot make a prepared message durable: {error.strerror}") from error
+        """See :meth:`connector.messaging.provider.MessageAccess.sync`; a file that is gone is an error.
+
+        But one for a temporary destination goes with that, which may end at any moment.
+        """
+        unsynced, self._unsynced = self._unsynced, {}
+        paths = list(unsynced)
+        while True:
+            try:
+                files.sync_files(paths)
+                return
+            except OSError as error:
+                lasting = [path for path in paths if os.path.exists(path) or not self._may_end(path)]
+                if len(lasting) == len(paths):
+                    raise ProviderError(
+                        f"cannot make a prepared message durable: {error.strerror}"
+                    ) from error
+                paths = lasting
+
+    def _may_end(self, path: str) -> bool:
+        return self._layout.may_end(self._layout.relative(path))
 
 
 def without_owner(name: str, *, keep_origin: bool = False) -> str:

@@ -119,7 +119,7 @@ class Committer:
                 target = self._root + move.target
                 self._rename(source, target)
                 if synced:
-                    files.sync_directory(os.path.dirname(target))
+                    self._sync(os.path.dirname(target))
         except FileNotFoundError as error:
             if os.path.lexists(source):
                 raise unwritable(error) from error
@@ -148,7 +148,7 @@ class Committer:
         try:
             if self._durable:
                 for folder in folders:
-                    files.sync_directory(folder)
+                    self._sync(folder)
             if self._window is not None and any(move.published for move in moves):
                 os.rename(path, os.path.join(self._window, os.path.basename(path)))
             else:
@@ -158,6 +158,14 @@ class Committer:
         except OSError as error:
             raise ProviderError(f"cannot finish the transaction record {path}: {error.strerror}") from error
         faults.point("settle.finished")
+
+    def _sync(self, folder: str) -> None:
+        """Makes the names in a folder durable; one that has ended since then had nothing to keep."""
+        try:
+            files.sync_directory(folder)
+        except FileNotFoundError:
+            if not self._layout.may_end(self._layout.relative(folder)):
+                raise
 
 
 def unwritable(error: OSError) -> SettlementError:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from connector.core.state import MessageState, Transition
-from connector.errors import ClaimLost, ConnectorError, SettlementError
+from connector.errors import ClaimLost, ConnectorError, SettlementError, UnknownDestination
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Prepared, Settlement
 from connector.providers.memory.claims import MemoryClaim, let_go
@@ -46,6 +46,9 @@ class Settler:
         for destination in {s.copy_to for s in settlements if s.copy_to is not None}:
             self._check_target(destination)
         all_sends = [*sends, *(one for s in settlements for one in s.sends)]
+        ended = {one.destination for one in all_sends if self._has_ended(one.destination)}
+        gone = [one for one in all_sends if one.destination in ended]
+        all_sends = [one for one in all_sends if one.destination not in ended]
         for destination in {one.destination for one in all_sends}:
             self._check_target(destination)
         prepared = [(self._find(one), one.destination) for one in all_sends]
@@ -57,7 +60,7 @@ class Settler:
             self._memory.deliver(entry, destination, Transition.COMMIT)
         for one in all_sends:
             self._forget_prepared(one)
-        for one in (*discards, *(one for s in settlements for one in s.discards)):
+        for one in (*gone, *discards, *(one for s in settlements for one in s.discards)):
             discard(self._memory, one)
         for settlement in settlements:
             self._apply(settlement)
@@ -79,6 +82,16 @@ class Settler:
             self._memory.check_target(destination)
         except ConnectorError as error:
             raise SettlementError(f"{error}. Messages stay claimed until then, none is lost") from error
+
+    def _has_ended(self, destination: Destination) -> bool:
+        """Whether a temporary destination is gone: what was prepared for it goes with it."""
+        try:
+            self._memory.check_target(destination)
+        except UnknownDestination:
+            return True
+        except ConnectorError:
+            return False
+        return False
 
     def _find(self, prepared: Prepared) -> Entry:
         owner_id, key = prepared.handle

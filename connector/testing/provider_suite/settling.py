@@ -91,6 +91,23 @@ class Settling(SuiteBase):
         assert self.bodies(connection, NOTES) == ["sent"]
         assert self.bodies(connection, ORDERS) == ["2"]
 
+    def test_what_is_prepared_may_be_sent_with_a_message_that_is_given_back(
+        self, connection: Connection
+    ) -> None:
+        connection.send(ORDERS, [self.text("1")])
+        poller = connection.poller(ORDERS)
+        access = self.access(connection)
+        for count in range(2):
+            claim = self.take_soon(poller, sequence=count)
+            reply = access.prepare(NOTES, self.text(f"reply {count}"), f"key-{count}")
+            dropped = access.prepare(NOTES, self.text("dropped"), f"dropped-{count}")
+            access.sync()
+            assert len(self.visible(connection, NOTES)) == count
+            back = Settlement(claim, give_back=True, delivery_count=count, sends=[reply], discards=[dropped])
+            connection.settle([back])
+            assert self.bodies(connection, ORDERS) == ["1"]
+        assert self.bodies(connection, NOTES) == ["reply 0", "reply 1"]
+
     def test_what_cannot_be_settled_whole_is_not_settled_at_all(
         self, connection: Connection, unwritable: Any
     ) -> None:

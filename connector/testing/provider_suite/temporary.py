@@ -6,8 +6,8 @@ import pytest
 
 from connector.errors import CapabilityError, DestinationError, SubscriptionError, UnknownDestination
 from connector.messaging.destination import parse_destination
-from connector.messaging.provider import Capabilities, Connection, TopicSubscription
-from connector.testing.provider_suite.base import ORDERS, Connect, SuiteBase, needs
+from connector.messaging.provider import Capabilities, Connection, Settlement, TopicSubscription
+from connector.testing.provider_suite.base import ARCHIVE, ORDERS, Connect, SuiteBase, needs
 
 
 class TemporaryRefused(SuiteBase):
@@ -126,6 +126,25 @@ class Temporary(SuiteBase):
         with pytest.raises(UnknownDestination, match=queue.name):
             self.send(other, queue, "late")
         assert other.destinations() == []
+
+    def test_what_is_prepared_for_a_temporary_queue_that_ends_goes_with_it_and_keeps_nobody(
+        self, connect: Connect
+    ) -> None:
+        own, other = connect(), connect()
+        self.send(other, ORDERS, "1")
+        claim = self.take(other.poller(ORDERS))
+        queues = [own.temporary("queue") for _ in range(2)]
+        access = self.access(other)
+        replies = [access.prepare(queue, self.text("reply"), str(queue)) for queue in queues]
+        own.delete_temporary(queues[0])
+        access.sync()
+        own.delete_temporary(queues[1])
+        other.settle([Settlement(claim, copy_to=ARCHIVE, sends=replies)])
+        assert self.bodies(other, ARCHIVE) == ["1"]
+        assert self.visible(other, ORDERS) == []
+        assert own.destinations() == other.destinations()
+        with pytest.raises(UnknownDestination, match=queues[0].name):
+            access.prepare(queues[0], self.text("late"), "late")
 
     @needs("topics")
     def test_a_temporary_topic_reaches_the_consumers_of_its_connection(self, connect: Connect) -> None:

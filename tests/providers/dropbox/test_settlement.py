@@ -523,3 +523,38 @@ def test_a_prepared_message_that_somebody_has_removed_is_an_error_of_the_sync(ro
     with pytest.raises(ProviderError, match="durable"):
         access.sync()
     connection.abandon()
+
+
+REPLY = """
+connection = DropboxProvider(sys.argv[1], durable=True).connect("suite", "serving")
+claim = connection.poller(parse_destination("orders")).take(1, 0)
+access = connection.access().open()
+reply = access.prepare(parse_destination(sys.argv[2]), Message(b"reply"), "key-1")
+access.sync()
+archive = parse_destination("archive")
+connection.settle([Settlement(claim, copy_to=archive, sends=[reply], published=claim.duplicate_key)])
+print("settled", flush=True)
+"""
+
+
+def test_whoever_takes_a_reply_and_leaves_at_once_does_not_keep_its_commit_from_being_finished(
+    root: Path, children: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONNECTOR_FAULT_DIRECTORY", str(tmp_path))
+    requester = DropboxProvider(root, durable=True).connect()
+    requester.send(ORDERS, [Message(b"request")])
+    replies = requester.temporary("queue")
+    poller = requester.poller(replies)
+    child = children.start(REPLY, root, replies, fault="settle.move:2=pause")
+    while not (paused := list(tmp_path.glob("settle.move.*"))):
+        assert child.poll() is None, child.communicate()
+    claim = poller.take(1, 0)
+    assert claim is not None
+    requester.settle([Settlement(claim)])
+    requester.close()
+    paused[0].unlink()
+    out, err = child.communicate(timeout=30)
+    assert (out, child.returncode) == ("settled\n", 0), err
+    assert os.listdir(root / "dropboxmq" / "transaction" / "committing") == []
+    assert len(os.listdir(root / "dropboxmq" / "adapter" / "suite" / "published")) == 1
+    assert len(os.listdir(root / "archive" / "incoming" / "target")) == 1
