@@ -127,6 +127,8 @@ class Sender:
             if outgoing.handle is not None:
                 access.discard(outgoing.handle)
             outgoing.error = error
+            if isinstance(error, ProviderError):
+                connection.check()  # one destination cannot be written, or nothing can be any more
         return outgoing.error is None
 
     def _commit(self, batch: list[Outgoing], connection: Connection, access: MessageAccess) -> None:

@@ -141,7 +141,8 @@ def body_of(message: Message) -> dict[str, Any]:
 def greet(request: ReceivedMessage, replying: Replying) -> None:
     """The answer that can only be right for one request: its own number, in the name."""
     number = body_of(request)["CustomerId"]
-    replying.reply(request, {"CustomerId": number, "Name": f"name of {number}"})
+    if request.reply_to:
+        replying.reply(request, {"CustomerId": number, "Name": f"name of {number}"})
 
 
 def is_greeted(result: RequestResult, number: object) -> bool:
@@ -181,6 +182,10 @@ class Application:
                     self._answer(request, self._replying)
         except Exception as error:
             self._error = error
+
+    def is_alive(self) -> bool:
+        """Whether it still answers."""
+        return self._thread.is_alive()
 
     def end(self) -> None:
         """Ends it; raises what it has failed with."""

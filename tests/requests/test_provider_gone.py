@@ -1,0 +1,305 @@
+"""The provider goes away, at each phase of a request, and comes back."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from connector.errors import ProviderError
+from connector.messaging.provider import Connection
+from connector.status import ReturnCode
+from tests.requests.world import (
+    LATE,
+    REPLIES,
+    REQUESTS,
+    Application,
+    World,
+    body_of,
+    customer,
+    done,
+    is_greeted,
+    soon,
+)
+
+LONG = 60_000
+"""ResponseTimeout of requests that are not to wait that long."""
+PROMPT = 5.0
+"""Seconds in which a caller hears of it."""
+
+
+@contextmanager
+def away(world: World) -> Iterator[None]:
+    """The root is not there, as if it were not mounted; nobody makes another in its place."""
+    elsewhere = world.root.with_name("elsewhere")
+    os.rename(world.root, elsewhere)
+    try:
+        yield
+        assert not world.root.exists()
+    finally:
+        os.rename(elsewhere, world.root)
+
+
+class Meddling:
+    """A real connection whose replies meet with something when they are read, or settled.
+
+    Args:
+        connection: the real one.
+        reading, settling: called before a reply is read, or settled; once each.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        reading: Callable[[], object] | None = None,
+        settling: Callable[[], object] | None = None,
+    ) -> None:
+        self._connection = connection
+        self._reading = reading
+        self._settling = settling
+
+    def access(self) -> Any:
+        return self
+
+    def open(self) -> Any:
+        self._access = self._connection.access().open()
+        return self
+
+    def load(self, reference: Any, max_body: int) -> Any:
+        if self._reading is not None:
+            self._reading()
+        return self._access.load(reference, max_body)
+
+    def prepare(self, *arguments: Any) -> Any:
+        return self._access.prepare(*arguments)
+
+    def sync(self) -> None:
+        self._access.sync()
+
+    def settle(self, settlements: Any = (), *arguments: Any, **options: Any) -> None:
+        if settlements and self._settling is not None:
+            self._settling()
+        self._connection.settle(settlements, *arguments, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+
+def once(what: Callable[[], object]) -> Callable[[], None]:
+    """Does something the first time."""
+    todo = [what]
+
+    def do() -> None:
+        if todo:
+            todo.pop()()
+
+    return do
+
+
+@pytest.mark.parametrize("verb", ["Retrieve", "Create"])
+def test_a_request_that_cannot_be_sent_says_so_at_once_and_the_next_works(dropbox: World, verb: str) -> None:
+    client = dropbox.client()
+    assert client.request("Customer.Create", customer(0)).good
+    with away(dropbox):
+        begun = time.monotonic()
+        for number in range(1, 4):
+            result = client.request(f"Customer.{verb}", customer(number), timeout=None)
+            assert result.status is ReturnCode.APPRESPONSETIMEOUT
+            assert str(dropbox.root) in (result.message or "")
+        assert time.monotonic() - begun < PROMPT
+    application = dropbox.application()
+    assert is_greeted(client.request("Customer.Retrieve", customer(9)), 9)
+    assert [body_of(request)["CustomerId"] for request in application.requests] == ["0", "9"]
+
+
+def test_the_first_request_of_a_client_may_find_no_provider(dropbox: World) -> None:
+    client = dropbox.client()
+    dropbox.looking.check()
+    with away(dropbox):
+        assert client.request("Customer.Retrieve", customer(1)).status is ReturnCode.APPRESPONSETIMEOUT
+    dropbox.application()
+    assert is_greeted(client.request("Customer.Retrieve", customer(2)), 2)
+
+
+def test_who_waits_is_told_at_once_and_the_reply_that_comes_later_is_put_aside(dropbox: World) -> None:
+    client = dropbox.client()
+    future = client.request_async("Customer.Retrieve", customer(1), timeout=LONG)
+    request = dropbox.request_on_queue()
+    with away(dropbox):
+        (result,) = done([future], PROMPT)
+        assert result.status is ReturnCode.APPRESPONSETIMEOUT
+        assert str(dropbox.root) in (result.message or "")
+    assert dropbox.request_on_queue().message_id == request.message_id
+    application = dropbox.application()
+    assert is_greeted(client.request("Customer.Retrieve", customer(2)), 2)
+    assert [body_of(one)["CustomerId"] for one in application.requests] == ["1", "2"]
+    soon(lambda: len(dropbox.browse(LATE)) == 1, "the reply to the first is put aside")
+    (late,) = dropbox.browse(LATE)
+    assert late.correlation_id == request.message_id
+    assert late.properties["connector_outcome"] == "late_reply"
+    assert dropbox.browse(REPLIES) == []
+
+
+def test_a_caller_in_its_own_thread_is_told_too(dropbox: World) -> None:
+    client = dropbox.client()
+    results: list[Any] = []
+    thread = threading.Thread(
+        target=lambda: results.append(client.request("Customer.Retrieve", customer(1), timeout=LONG))
+    )
+    thread.start()
+    dropbox.request_on_queue()
+    with away(dropbox):
+        thread.join(PROMPT)
+        assert not thread.is_alive()
+    assert [result.status for result in results] == [ReturnCode.APPRESPONSETIMEOUT]
+    dropbox.application()
+    assert is_greeted(client.request("Customer.Retrieve", customer(2)), 2)
+
+
+def test_everybody_who_waits_is_told_once_those_beyond_the_pool_too(dropbox: World) -> None:
+    client = dropbox.client(pool_size=10)
+    completed: list[int] = []
+    futures = []
+    for number in range(60):
+        future = client.request_async("Customer.Retrieve", customer(number), timeout=LONG)
+        future.add_done_callback(lambda _, number=number: completed.append(number))  # type: ignore[misc]
+        futures.append(future)
+    dropbox.requests_on_queue(10)
+    with away(dropbox):
+        results = done(futures, 2 * PROMPT)
+    assert {result.status for result in results} == {ReturnCode.APPRESPONSETIMEOUT}
+    soon(lambda: len(completed) == 60, "everybody is told")
+    assert sorted(completed) == list(range(60))
+    assert len(dropbox.browse(REQUESTS)) == 10
+    dropbox.application()
+    assert is_greeted(client.request("Customer.Retrieve", customer(99)), 99)
+
+
+def gone_while(dropbox: World, phase: str) -> tuple[Any, threading.Event]:
+    """A client of which the root goes away once, when its first reply is read, or settled."""
+    moved = threading.Event()
+    elsewhere = dropbox.root.with_name("elsewhere")
+
+    def move() -> None:
+        os.rename(dropbox.root, elsewhere)
+        moved.set()
+
+    meddle = once(move)
+
+    def connect() -> Any:
+        return Meddling(dropbox.provider.connect(), **{phase: meddle})
+
+    return dropbox.client(connect=connect), moved
+
+
+def bring_back(dropbox: World) -> None:
+    assert not dropbox.root.exists()
+    os.rename(dropbox.root.with_name("elsewhere"), dropbox.root)
+
+
+def test_a_reply_that_cannot_be_read_for_the_provider_is_a_failure_of_the_provider(dropbox: World) -> None:
+    client, moved = gone_while(dropbox, "reading")
+    future = client.request_async("Customer.Retrieve", customer(1), timeout=LONG)
+    request = dropbox.request_on_queue()
+    dropbox.replying().reply(request, {"CustomerId": "1", "Name": "late"})
+    assert moved.wait(PROMPT)
+    (result,) = done([future], PROMPT)
+    bring_back(dropbox)
+    assert result.status is ReturnCode.APPRESPONSETIMEOUT
+    soon(lambda: len(dropbox.browse(LATE)) == 1, "the reply is put aside when it can be read again")
+    assert [body_of(message)["Name"] for message in dropbox.browse(LATE)] == ["late"]
+    dropbox.application()
+    assert is_greeted(client.request("Customer.Retrieve", customer(2)), 2)
+
+
+def test_a_reply_that_was_read_is_the_answer_whatever_comes_after(dropbox: World) -> None:
+    client, moved = gone_while(dropbox, "settling")
+    future = client.request_async("Customer.Retrieve", customer(1), timeout=LONG)
+    request = dropbox.request_on_queue()
+    dropbox.replying().reply(request, {"CustomerId": "1", "Name": "name of 1"})
+    assert moved.wait(PROMPT)
+    (result,) = done([future], PROMPT)
+    bring_back(dropbox)
+    assert is_greeted(result, 1)
+    soon(lambda: len(dropbox.browse(LATE)) == 1, "it comes again, and is put aside")
+    assert dropbox.browse(LATE)[0].properties["connector_outcome"] == "duplicate_reply"
+    assert dropbox.browse(REPLIES) == []
+
+
+def test_a_client_whose_connections_have_ended_makes_new_ones(world: World) -> None:
+    made: list[Connection] = []
+
+    def connect() -> Connection:
+        made.append(world.provider.connect())
+        return made[-1]
+
+    client = world.client(connect=connect, reply_to=None)
+    for number in range(3):
+        future = client.request_async("Customer.Retrieve", customer(number), timeout=LONG)
+        world.request_on_queue()
+        for connection in made:
+            connection.close()
+        (result,) = done([future], PROMPT)
+        assert result.status is ReturnCode.APPRESPONSETIMEOUT
+        with world.session() as session:
+            assert session.consumer(REQUESTS).receive(5.0) is not None
+        client.request("Customer.Create", customer("lost"))  # may find the sender's connection closed
+        client.request("Customer.Retrieve", customer("lost"), timeout=0)
+        with world.session() as session:
+            while session.consumer(REQUESTS).receive(0.05) is not None:
+                pass
+    world.application()
+    (result,) = done([client.request_async("Customer.Retrieve", customer(9))])
+    assert is_greeted(result, 9)
+
+
+def test_requests_go_on_while_the_provider_comes_and_goes(dropbox: World) -> None:
+    """Each completes once, with its own answer or none, and none that has its answer has another's."""
+    stop = threading.Event()
+
+    def application() -> None:
+        """One that survives it as well."""
+        while not stop.is_set():
+            try:
+                running = Application(dropbox.provider)
+                while not stop.is_set() and running.is_alive():
+                    time.sleep(0.02)
+                running.end()
+            except ProviderError:
+                time.sleep(0.02)
+
+    client = dropbox.client()
+    thread = threading.Thread(target=application)
+    thread.start()
+    results: list[tuple[int, Any]] = []
+    lock = threading.Lock()
+
+    def call(first: int) -> None:
+        number = first
+        while not stop.is_set():
+            result = client.request("Customer.Retrieve", customer(number), timeout=3000)
+            with lock:
+                results.append((number, result))
+            number += 100
+
+    callers = [threading.Thread(target=call, args=(number,)) for number in range(8)]
+    for caller in callers:
+        caller.start()
+    for _ in range(4):
+        time.sleep(0.3)
+        with away(dropbox):
+            time.sleep(0.2)
+    time.sleep(0.5)
+    stop.set()
+    for caller in callers:
+        caller.join()
+    thread.join()
+    assert len({number for number, _ in results}) == len(results)
+    for number, result in results:
+        assert is_greeted(result, number) or result.status is ReturnCode.APPRESPONSETIMEOUT
+    assert sum(result.good for _, result in results) >= 8
