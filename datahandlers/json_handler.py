@@ -49,7 +49,7 @@ class JsonHandler:
         self._write_type: bool = options["write_type"]
 
     def to_business_object(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
-        document = _parse(body)
+        document = parse_object(body)
         if hint is not None:
             bo = BusinessObject(self._definitions, hint.object)
         else:
@@ -88,7 +88,12 @@ class JsonHandler:
             raise MalformedData(f"{bo.type} cannot be written as JSON: {error}") from None
 
 
-def _parse(body: bytes | str) -> dict[str, Any]:
+def parse_object(body: bytes | str) -> dict[str, Any]:
+    """The JSON object that a body is, read as strictly as :class:`JsonHandler` says.
+
+    Raises:
+        MalformedData: it is none; says what is wrong, and in which line and column.
+    """
     if isinstance(body, str):
         try:
             body = body.encode("utf-8")

@@ -27,6 +27,7 @@ VERBS: Final = {
     "schema": "Shows the JSON Schema of adapter.yaml.",
     "send": "Sends messages to a destination.",
     "browse": "Looks at the messages of a queue, takes nothing.",
+    "request": "Makes a request of an application, and prints its answer.",
     "receive": "Takes messages of a queue, topic or subscription.",
     "subscribe": "Makes a durable subscription of a topic.",
     "unsubscribe": "Removes a durable subscription, with its messages.",

@@ -1,0 +1,125 @@
+"""``connector request``: hands a business object to an application and prints what it answers."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from connector.cli.common import (
+    DEFAULT_CONFIG,
+    BadArgument,
+    ConfigOption,
+    JsonOption,
+    answer,
+    answer_json,
+    note,
+    printable,
+)
+from connector.config.loading import load
+from connector.errors import MalformedData
+from connector.parts import make_requests
+from connector.requests.result import RequestResult
+from datahandlers.json_handler import parse_object
+
+_QUIET = 1.0
+"""Seconds after which somebody at a terminal is told what is waited for."""
+
+
+def request(
+    name: Annotated[
+        str, typer.Argument(metavar="OBJECT.VERB", help="Business object and verb: Customer.Retrieve.")
+    ],
+    config: ConfigOption = DEFAULT_CONFIG,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The object as JSON; without it, stdin.", show_default=False),
+    ] = None,
+    timeout: Annotated[
+        int | None,
+        typer.Option(
+            metavar="MS",
+            min=-(2**31),
+            max=2**31 - 1,
+            help="ResponseTimeout of this request; below 0: does not wait.",
+        ),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Makes a request and prints the object as it is then; with --json status, object and message.
+
+    Where and how it is sent, and whether it waits for a reply, is said by the meta-objects; the dynamic one
+    travels in the object as the attribute that holds it.
+    Exit status 0 for SUCCEED, VALCHANGE and MULTIPLE_HITS, 1 for any other answer, 2 for a wrong call.
+    """
+    configuration = load(config)
+    source, body = _read(data)
+    try:
+        attributes = parse_object(body)
+    except MalformedData as error:
+        raise BadArgument(f"{source}: {error}") from None
+    client = make_requests(configuration).open(str(configuration.directory))
+    with _ended_by_signals(), ThreadPoolExecutor(1, "connector-request") as caller:
+        try:
+            # not in this thread: a signal would end it wherever it is, in the middle of a commit as well
+            result = _wait(caller.submit(client.request, name, attributes, timeout=timeout), name)
+        except MalformedData as error:
+            raise BadArgument(str(error)) from None
+        finally:
+            client.stop()
+    _show(name, result, as_json=json)
+    raise typer.Exit(0 if result.good else 1)
+
+
+def _read(path: Path | None) -> tuple[str, bytes]:
+    """Where the object comes from, for errors, and what stands there."""
+    if path is not None:
+        try:
+            return f"--data {path}", path.read_bytes()
+        except OSError as error:
+            raise BadArgument(f"--data {path}: {error.strerror}") from None
+    if sys.stdin.isatty():
+        note("the object as JSON, then Ctrl-D; {} for one without attributes; --data reads a file")
+    return "stdin", sys.stdin.buffer.read()
+
+
+def _wait(request: Future[RequestResult], name: str) -> RequestResult:
+    if sys.stderr.isatty():
+        try:
+            return request.result(_QUIET)
+        except TimeoutError:
+            note(f"{printable(name)}: waiting for the reply; Ctrl-C gives up")
+    return request.result()
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """SIGTERM ends the command as Ctrl-C does: in order, so that nothing of it is left behind."""
+
+    def handle(signum: int, frame: Any) -> None:
+        raise typer.Exit(128 + signum)
+
+    before = signal.signal(signal.SIGTERM, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _show(name: str, result: RequestResult, *, as_json: bool) -> None:
+    if as_json:
+        answer_json(result.as_dict())
+    elif result.good:
+        import json
+
+        answer(json.dumps(result.as_dict()["object"], ensure_ascii=False, indent=2))
+    if not result.good:
+        note(f"connector: {result.status.name}: {printable(result.message or '')}")
+    elif not as_json:
+        note(f"{name}: {result.status.name}")

@@ -1,0 +1,307 @@
+"""`connector request`: the command as a real process, an application that answers in this one."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connector.messaging.client import ReceivedMessage
+from connector.providers.dropbox.connection import DropboxProvider
+from tests.requests.world import Answer, Application, Replying
+
+ROOT = Path(__file__).resolve().parents[2]
+
+ADAPTER = """\
+provider: {type: dropbox, root: ./data}
+connector:
+  ApplicationName: asking
+  ConfigurationMetaObject: MO_Config
+  DataHandlerMimeType: application/json
+metaobjects: ./metaobjects
+"""
+OBJECTS = """\
+business_object: Customer
+app_specific_info: cw_mo_conn=Meta
+verbs: {Retrieve: , Create: }
+attributes:
+  CustomerId: {type: String, key: true, required: true}
+  Name: String
+  Meta: CustomerMeta
+---
+business_object: CustomerMeta
+attributes: {MessageID: String, CorrelationID: String, OutputDestination: String}
+---
+static_metaobject: MO_Config
+Default: {OutputDestination: queue://crm}
+rules:
+  Customer_Retrieve: {ResponseTimeout: 20000}
+"""
+ASKED = '{"CustomerId": "7"}'
+
+
+class Answered:
+    """What the command has answered."""
+
+    def __init__(self, status: int, output: str, errors: str) -> None:
+        self.status = status
+        self.output = output
+        self.errors = errors
+
+
+class Asking:
+    """A deployment that makes requests, and the queues under its root."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        (directory / "metaobjects").mkdir()
+        (directory / "metaobjects/objects.yaml").write_text(OBJECTS)
+        (directory / "adapter.yaml").write_text(ADAPTER)
+        self.provider = DropboxProvider(directory / "data")
+        self.applications: list[Application] = []
+
+    def application(self, answer: Answer) -> Application:
+        self.applications.append(Application(self.provider, answer, "queue://crm"))
+        return self.applications[-1]
+
+    def start(self, *arguments: str, **streams: Any) -> subprocess.Popen[str]:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen(
+            [sys.executable, "-m", "connector.cli", "request", *arguments],
+            cwd=self.directory,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+            text=True,
+            **(pipes | streams),
+        )
+
+    def ask(self, *arguments: str, data: str = ASKED) -> Answered:
+        process = self.start(*arguments)
+        output, errors = process.communicate(data, timeout=30)
+        return Answered(process.returncode, output, errors)
+
+    def await_request(self) -> None:
+        """Until the command has sent one, which nobody takes."""
+        deadline = time.monotonic() + 20
+        while not list(self.directory.glob("data/crm/incoming/target/*")):
+            assert time.monotonic() < deadline, "no request was sent"
+            time.sleep(0.02)
+
+    def clients(self) -> list[str]:
+        """Who is connected to the provider, or has left something there."""
+        return os.listdir(self.directory / "data/dropboxmq/clients")
+
+
+@pytest.fixture
+def asking() -> Iterator[Asking]:
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=memory, prefix="asking-") as directory:
+        made = Asking(Path(directory))
+        try:
+            yield made
+        finally:
+            for application in made.applications:
+                application.end()
+
+
+def replying_with(result: str, body: object = None) -> Callable[[ReceivedMessage, Replying], None]:
+    def reply(request: ReceivedMessage, replying: Replying) -> None:
+        replying.reply(request, body, result)
+
+    return reply
+
+
+# --- answers -----------------------------------------------------------------------------------------
+
+
+def test_what_the_application_answers_is_printed_as_the_object_and_the_status_is_said_beside(
+    asking: Asking,
+) -> None:
+    application = asking.application(replying_with("VALCHANGE", {"CustomerId": "7", "Name": "Ærø"}))
+    answered = asking.ask("Customer.Retrieve")
+    assert answered.status == 0, answered.errors
+    customer = json.loads(answered.output)
+    assert (customer["CustomerId"], customer["Name"]) == ("7", "Ærø")
+    assert customer["Meta"]["CorrelationID"] == application.requests[0].message_id, "of the reply"
+    assert answered.output.startswith('{\n  "CustomerId": "7",\n')
+    assert answered.errors == "Customer.Retrieve: VALCHANGE\n"
+    assert json.loads(application.requests[0].body)["CustomerId"] == "7"
+
+
+def test_as_json_it_is_one_document_with_status_object_and_message(asking: Asking) -> None:
+    asking.application(replying_with("MULTIPLE_HITS", {"CustomerId": "8"}))
+    answered = asking.ask("Customer.Retrieve", "--json")
+    assert (answered.status, answered.errors) == (0, "")
+    assert answered.output.count("\n") == 1
+    document = json.loads(answered.output)
+    assert list(document) == ["status", "object", "message"]
+    assert (document["status"], document["message"]) == ("MULTIPLE_HITS", None)
+    assert document["object"]["CustomerId"] == "8"
+
+
+def test_what_the_application_refuses_ends_with_status_1_and_its_text(asking: Asking) -> None:
+    asking.application(replying_with("BO_DOES_NOT_EXIST", b"nobody has the number 7"))
+    answered = asking.ask("Customer.Retrieve")
+    assert (answered.status, answered.output) == (1, "")
+    assert answered.errors == "connector: BO_DOES_NOT_EXIST: nobody has the number 7\n"
+    answered = asking.ask("Customer.Retrieve", "--json")
+    assert answered.status == 1
+    assert json.loads(answered.output) == {
+        "status": "BO_DOES_NOT_EXIST",
+        "object": {"CustomerId": "7"},
+        "message": "nobody has the number 7",
+    }
+
+
+def test_what_a_stranger_writes_does_not_act_upon_the_terminal(asking: Asking) -> None:
+    asking.application(replying_with("FAIL", b"\x1b[2Jall is well"))
+    answered = asking.ask("Customer.Retrieve")
+    assert answered.errors == "connector: FAIL: \\x1b[2Jall is well\n"
+
+
+def test_a_request_that_waits_for_no_reply_is_answered_at_once(asking: Asking) -> None:
+    answered = asking.ask("Customer.Create", "--json")
+    assert (answered.status, json.loads(answered.output)["status"]) == (0, "SUCCEED")
+    asking.await_request()
+
+
+def test_the_time_out_of_the_command_is_that_of_the_request(asking: Asking) -> None:
+    answered = asking.ask("Customer.Retrieve", "--timeout", "100")
+    assert (answered.status, answered.output) == (1, "")
+    assert answered.errors.startswith("connector: APPRESPONSETIMEOUT: ")
+    assert "100 ms" in answered.errors
+    assert asking.ask("Customer.Retrieve", "--timeout", "-1").status == 0, "below 0 it does not wait"
+
+
+def test_the_object_may_come_from_a_file_with_its_dynamic_metaobject_in_it(
+    asking: Asking, tmp_path: Path
+) -> None:
+    application = asking.application(replying_with("SUCCESS"))
+    document = {"CustomerId": "7", "Meta": {"CorrelationID": "c-1"}}
+    (tmp_path / "customer.json").write_text(json.dumps(document))
+    answered = asking.ask("Customer.Retrieve", "--data", str(tmp_path / "customer.json"), data="")
+    assert (answered.status, json.loads(answered.output)) == (0, document)
+    assert application.requests[0].correlation_id == "c-1"
+    assert "Meta" not in json.loads(application.requests[0].body)
+
+
+def test_an_answer_takes_half_a_second_and_no_java(asking: Asking) -> None:
+    """The best of three, as other tests may run beside this one; a second is what a busy machine gets."""
+    asking.application(replying_with("SUCCESS"))
+    seconds = []
+    for _ in range(3):
+        started = time.monotonic()
+        assert asking.ask("Customer.Retrieve").status == 0
+        seconds.append(time.monotonic() - started)
+    assert min(seconds) < 1
+    program = "import connector.cli.request, sys; print({'connector.spark', 'py4j'} & set(sys.modules))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert loaded.stdout == "set()\n"
+
+
+# --- wrong calls ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "data", "expected"),
+    [
+        (["Custmer.Retrieve"], ASKED, "there is no business object 'Custmer', did you mean 'Customer'?"),
+        (["Customer.Retrive"], ASKED, "no verb 'Retrive', did you mean 'Retrieve'?"),
+        (["Customer"], ASKED, "'Customer' is not OBJECT.VERB"),
+        (["Customer.Retrieve"], '{"CustomerId": "7",\n "Name" "x"}', "stdin: the body is no JSON: "),
+        (["Customer.Retrieve"], '{"CustomerId": "7",\n "Name" "x"}', "line 2 column "),
+        (["Customer.Retrieve"], '{"CustomerId": "7",\n "CustomerId": "8"}', "'CustomerId' stands twice"),
+        (["Customer.Retrieve"], '{"CustomerId": "7",\n "CustomerId": "8"}', "line 2 column 2"),
+        (["Customer.Retrieve"], "[]", "expected a JSON object"),
+        (["Customer.Retrieve"], "", "stdin: the body is empty"),
+        (["Customer.Retrieve"], '{"CustomerId": 7}', "CustomerId: found the number 7, expected a text"),
+        (["Customer.Retrieve"], '{"CustomrId": "7"}', "did you mean 'CustomerId'?"),
+        (["Customer.Retrieve", "--data", "no such file"], "", "--data no such file: No such file"),
+        (["Customer.Retrieve", "--timeout", "soon"], "", "--timeout"),
+    ],
+)
+def test_a_wrong_call_ends_with_status_2_says_why_and_sends_nothing(
+    asking: Asking, arguments: list[str], data: str, expected: str
+) -> None:
+    answered = asking.ask(*arguments, data=data)
+    assert (answered.status, answered.output) == (2, "")
+    assert expected in answered.errors
+    assert "Traceback" not in answered.errors
+    assert not (asking.directory / "data/crm").exists()
+
+
+def test_a_wrong_configuration_ends_with_status_2_before_anything_is_read(asking: Asking) -> None:
+    (asking.directory / "adapter.yaml").write_text(ADAPTER.replace("ApplicationName", "AplicationName"))
+    answered = asking.ask("Customer.Retrieve", data="{")
+    assert answered.status == 2
+    assert "did you mean 'ApplicationName'?" in answered.errors
+    assert "JSON" not in answered.errors
+
+
+# --- waiting --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_wait_promptly_and_leaves_nothing_of_the_command_behind(
+    asking: Asking, number: int, status: int
+) -> None:
+    process = asking.start("Customer.Retrieve")
+    assert process.stdin is not None
+    process.stdin.write(ASKED)
+    process.stdin.close()
+    process.stdin = None
+    asking.await_request()
+    asked = time.monotonic()
+    process.send_signal(number)
+    output, errors = process.communicate(timeout=20)
+    assert time.monotonic() - asked < 2
+    assert (process.returncode, output) == (status, "")
+    assert "Traceback" not in errors
+    assert asking.clients() == []
+    assert [path.name for path in (asking.directory / "data").iterdir() if "temporary" in path.name] == []
+
+
+def test_who_waits_at_a_terminal_is_told_what_for_after_a_second(asking: Asking) -> None:
+    ours, terminal = pty.openpty()
+    process = asking.start("Customer.Retrieve", "--timeout", "1500", stderr=terminal)
+    os.close(terminal)
+    assert process.stdin is not None
+    process.stdin.write(ASKED)
+    process.stdin.close()
+    said = b""
+    while True:
+        try:
+            part = os.read(ours, 4096)
+        except OSError:  # the other end is closed
+            break
+        if not part:
+            break
+        said += part
+    os.close(ours)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.wait(20) == 1
+    assert said.startswith(b"Customer.Retrieve: waiting for the reply; Ctrl-C gives up\r\n")
+    assert b"APPRESPONSETIMEOUT" in said
+
+
+def test_a_provider_that_is_out_of_reach_is_an_answer_and_no_traceback(asking: Asking) -> None:
+    (asking.directory / "data").write_text("a file where the root should be")
+    (asking.directory / "adapter.yaml").write_text(ADAPTER.replace("./data", "./data/below"))
+    answered = asking.ask("Customer.Retrieve", "--json")
+    assert answered.status == 1
+    document = json.loads(answered.output)
+    assert document["status"] == "APPRESPONSETIMEOUT"
+    assert str(asking.directory / "data") in document["message"]
+    assert "Traceback" not in answered.errors
