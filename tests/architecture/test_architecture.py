@@ -30,6 +30,7 @@ FLOORS = {
         "connector.service",
         "connector.log",
         "connector.cli",
+        "connector.http",
     ),
     6: ("connector.testing",),
 }

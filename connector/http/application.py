@@ -1,0 +1,116 @@
+"""The application: which path leads where."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Final
+
+import orjson
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from connector.businessobjects.definition import Definitions
+from connector.config.http_model import Http
+from connector.http.calls import Calls
+from connector.http.guard import Guard
+from connector.http.openapi import describe_requests
+from connector.http.pages import PAGES, Page
+from connector.http.problems import HttpProblem
+from connector.http.tokens import Tokens
+
+_LINGER_SECONDS: Final = 1.0
+_LINGER_BYTES: Final = 4 << 20
+
+
+def make_application(settings: Http, tokens: Tokens, calls: Calls, definitions: Definitions) -> ASGIApp:
+    """The application of a server."""
+    description = orjson.dumps(describe_requests(definitions, tokens.needed))
+
+    async def openapi(_: Request) -> Response:
+        return Response(description, media_type="application/json")
+
+    async def home(_: Request) -> Response:
+        return RedirectResponse("/docs", HTTPStatus.TEMPORARY_REDIRECT)
+
+    routes = [
+        Route("/requests/{object}/{verb}", calls.post, methods=["POST"]),
+        Route("/openapi.json", openapi),
+        Route("/", home),
+        *(Route(page.path, _shows(page)) for page in PAGES),
+    ]
+    application = Starlette(
+        routes=routes,
+        exception_handlers={
+            HttpProblem: _on_problem,
+            HTTPException: _on_http_exception,
+            Exception: _on_exception,
+        },
+    )
+    application.router.redirect_slashes = False
+    return Guard(application, settings)
+
+
+def _shows(page: Page) -> Callable[[Request], Awaitable[Response]]:
+    async def show(_: Request) -> Response:
+        return Response(page.content, media_type=page.media_type)
+
+    return show
+
+
+async def _on_problem(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HttpProblem)
+    response = error.response()
+    return _Last(response) if error.closes else response
+
+
+async def _on_http_exception(request: Request, error: Exception) -> Response:
+    """Of the router: there is no such path, or it has no such method."""
+    assert isinstance(error, HTTPException)
+    status = HTTPStatus(error.status_code)
+    detail = "nothing is here; requests go to /requests/OBJECT/VERB, and /docs says which there are"
+    if status is HTTPStatus.METHOD_NOT_ALLOWED:
+        detail = f"{request.url.path} does not take {request.method}"
+    return HttpProblem(status, detail, error.headers).response()
+
+
+async def _on_exception(_: Request, __: Exception) -> Response:
+    detail = "a mistake of the connector; its log says more"
+    return HttpProblem(HTTPStatus.INTERNAL_SERVER_ERROR, detail).response()
+
+
+class _Last(Response):
+    """An answer before the call was read whole. The connection ends with it.
+
+    To close at once while the client still writes would reset the connection, and the answer would be lost
+    with it. So a little more is read and thrown away, for a moment.
+    """
+
+    def __init__(self, response: Response) -> None:
+        super().__init__(response.body, response.status_code, dict(response.headers))
+        self.headers["Connection"] = "close"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        await send({"type": "http.response.body", "body": self.body, "more_body": True})
+        if not any(name == b"expect" for name, _ in scope["headers"]):  # that client waits before it writes
+            await self._throw_away(receive)
+        await send({"type": "http.response.body", "body": b""})
+
+    @staticmethod
+    async def _throw_away(receive: Receive) -> None:
+        thrown = 0
+        try:
+            async with asyncio.timeout(_LINGER_SECONDS):
+                while thrown < _LINGER_BYTES:
+                    message = await receive()
+                    if message["type"] != "http.request" or not message.get("more_body"):
+                        return
+                    thrown += len(message["body"])
+        except TimeoutError:
+            pass

@@ -1,0 +1,103 @@
+"""What holds for every call: that it is meant for this server, and what is said with every answer."""
+
+from __future__ import annotations
+
+import logging
+import time
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from connector.businessobjects.names import shown
+from connector.config.http_model import Http, is_loopback
+from connector.http.problems import HttpProblem
+
+_log = logging.getLogger("connector.http")
+
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS: Final = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""With every answer; nothing is kept by a browser or proxy, nothing comes from another server."""
+
+
+class Guard:
+    """Stands before an application.
+
+    A page of a stranger must not make requests from the browser of somebody who can reach this server. So
+    the name in ``Host`` has to be one of its own, which a name that the stranger made point here is not,
+    and an ``Origin`` has to be the server itself.
+
+    Args:
+        application: what it guards.
+        settings: the section ``http``.
+    """
+
+    def __init__(self, application: ASGIApp, settings: Http) -> None:
+        self._application = application
+        self._names = frozenset(settings.hosts) | {settings.listen.host.casefold()}
+        self._any_name = not settings.listen.is_loopback and not settings.hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began = time.monotonic()
+        status = 0
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        try:
+            refused = self._refusal(Headers(scope=scope))
+            await (refused or self._application)(scope, receive, watched)
+        except Exception:
+            # Its 500 has been sent. The trace shows code, not values: neither headers nor bodies.
+            _log.exception("a call failed in a way that it should not")
+        finally:
+            took = (time.monotonic() - began) * 1000
+            _log.debug("%s %s %d %.1f ms", scope["method"], scope["raw_path"][:200].decode(), status, took)
+
+    def _refusal(self, headers: Headers) -> Response | None:
+        host = headers.get("host", "")
+        if not self._is_ours(host):
+            detail = f"{shown(host)} is no name of this server (http.hosts)"
+            return HttpProblem(HTTPStatus.MISDIRECTED_REQUEST, detail).response()
+        origin = headers.get("origin")
+        if origin is not None and not _is_same(origin, host):
+            detail = f"calls from pages of {shown(origin)} are not answered"
+            return HttpProblem(HTTPStatus.FORBIDDEN, detail).response()
+        return None
+
+    def _is_ours(self, host: str) -> bool:
+        if self._any_name:
+            return True
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            return False
+        return name in self._names or is_loopback(name)
+
+
+def _is_same(origin: str, host: str) -> bool:
+    """Whether an origin is what ``Host`` names. The scheme is not compared: a proxy may end TLS."""
+    try:
+        return urlsplit(origin).netloc.casefold() == host.casefold()
+    except ValueError:
+        return False

@@ -1,0 +1,126 @@
+"""The same call twice has one effect: the header ``Idempotency-Key``.
+
+A client that did not hear an answer repeats its call with the same key, and gets the answer that it
+missed (draft-ietf-httpapi-idempotency-key-header). Answers are kept in memory, so for as long as this
+process lives, and bounded in time, number and size.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+
+from connector.http.answers import SECONDS_TO_RETRY
+from connector.http.problems import HttpProblem
+
+HEADER: Final = "Idempotency-Key"
+REPLAYED: Final = "Idempotent-Replayed"
+MAX_BYTES: Final = 64 << 20
+"""Bytes of all answers kept; then the oldest are forgotten."""
+_KEY: Final = re.compile(r'"([\x20\x21\x23-\x5b\x5d-\x7e]{1,255})"|([\x21\x23-\x5b\x5d-\x7e]{1,255})')
+_OVERHEAD: Final = 500
+"""Bytes that an answer costs beside its body, about."""
+
+Call = tuple[int, str]
+"""The caller's token and its key: callers do not get one another's answers."""
+
+
+def key_of(headers: Headers) -> str | None:
+    """The key of a call; None where it has none. The quotes of a structured field do not count.
+
+    Raises:
+        HttpProblem: 400, it is no key.
+    """
+    given = headers.getlist(HEADER)
+    if not given:
+        return None
+    match = _KEY.fullmatch(given[0].strip()) if len(given) == 1 else None
+    if match is None:
+        raise HttpProblem(
+            HTTPStatus.BAD_REQUEST,
+            f"{HEADER}: expected one, of 1 to 255 printable ASCII characters without quotes and backslashes",
+        )
+    return match[1] or match[2]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    fingerprint: bytes
+    until: float
+    status: int
+    body: bytes
+
+
+class Answers:
+    """The answers of the calls that had a key. For one thread, that of the server.
+
+    Args:
+        seconds: how long an answer is kept.
+        most: how many are kept.
+        clock: seconds that pass, however the time of day is changed.
+    """
+
+    def __init__(self, seconds: float, most: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._most = most
+        self._clock = clock
+        self._begun: dict[Call, bytes] = {}
+        self._kept: OrderedDict[Call, _Kept] = OrderedDict()
+        self._bytes = 0
+
+    def begin(self, call: Call, fingerprint: bytes) -> Response | None:
+        """The answer that this call has had already; None: it is new, and has begun.
+
+        Args:
+            call: whose it is.
+            fingerprint: equal for equal calls.
+
+        Raises:
+            HttpProblem: 422, the key belongs to another call; 409, the first one is still in progress.
+        """
+        self._forget_old()
+        kept = self._kept.get(call)
+        known = kept.fingerprint if kept is not None else self._begun.get(call)
+        if known is not None and known != fingerprint:
+            detail = f"this {HEADER} belongs to a call with another path or body: give each call its own"
+            raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, detail)
+        if kept is not None:
+            return Response(kept.body, kept.status, {REPLAYED: "true"}, "application/json")
+        if known is not None:
+            detail = f"the first call with this {HEADER} is still in progress: repeat it in a moment"
+            raise HttpProblem(HTTPStatus.CONFLICT, detail, {"Retry-After": SECONDS_TO_RETRY})
+        self._begun[call] = fingerprint
+        return None
+
+    def end(self, call: Call, answer: Response | None) -> None:
+        """A call that has begun has ended.
+
+        Args:
+            answer: to keep; None: nothing has happened, so that the call may be repeated.
+        """
+        fingerprint = self._begun.pop(call)
+        if answer is None:
+            return
+        self._kept[call] = _Kept(
+            fingerprint, self._clock() + self._seconds, answer.status_code, bytes(answer.body)
+        )
+        self._bytes += len(answer.body) + _OVERHEAD
+        while len(self._kept) > self._most or self._bytes > MAX_BYTES:
+            self._drop_oldest()
+
+    def _forget_old(self) -> None:
+        now = self._clock()
+        while self._kept and next(iter(self._kept.values())).until <= now:
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        _, kept = self._kept.popitem(last=False)
+        self._bytes -= len(kept.body) + _OVERHEAD

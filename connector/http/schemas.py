@@ -1,0 +1,129 @@
+"""JSON Schemas of business objects: what a request takes, attribute by attribute."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from connector.businessobjects.definition import OBJECT_EVENT_ID, Attribute, Definition, Definitions
+
+Schema = dict[str, Any]
+
+_MAX_FLOAT: Final = 3.4028234663852886e38
+_MAX_DOUBLE: Final = 1.7976931348623157e308
+_DATE: Final = (
+    r"(?!0000)(?:[0-9]{4}(-?)(?:(?:0[13578]|1[02])\1(?:0[1-9]|[12][0-9]|3[01])"
+    r"|(?:0[469]|11)\1(?:0[1-9]|[12][0-9]|30)|02\1(?:0[1-9]|1[0-9]|2[0-8]))"
+    r"|(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)(-?)02\2(?:29))"
+)
+_TIME: Final = (
+    r"T(?:(?:[01][0-9]|2[0-3])(?::?[0-5][0-9](?::?(?:[0-5][0-9]|60)(?:[.,][0-9]+)?)?)?|24(?::?00(?::?00)?)?)"
+    r"(?:Z|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?)?"
+)
+_NUMBERS: Final = {
+    "Integer": {"type": "integer", "minimum": -(2**31), "maximum": 2**31 - 1},
+    "Float": {"type": "number", "minimum": -_MAX_FLOAT, "maximum": _MAX_FLOAT},
+    "Double": {"type": "number", "minimum": -_MAX_DOUBLE, "maximum": _MAX_DOUBLE},
+}
+_SAMPLES: Final = {
+    "String": "text",
+    "LongText": "a longer text",
+    "Boolean": True,
+    "Integer": 7,
+    "Float": 2.5,
+    "Double": 99.95,
+    "Date": "2024-05-31",
+}
+
+
+def reference(name: str) -> Schema:
+    """The reference to a schema of the document."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def object_schemas(definitions: Definitions) -> dict[str, Schema]:
+    """The schemas of all business objects that have a verb, and of all that these hold."""
+    waiting = [name for name, definition in definitions.items() if definition.verbs]
+    made: dict[str, Schema] = {}
+    while waiting:
+        name = waiting.pop()
+        if name in made:
+            continue
+        definition = definitions[name]
+        made[name] = _object(definition)
+        waiting.extend(each.type for each in definition.attributes.values() if each.is_child)
+    return {name: made[name] for name in definitions if name in made}
+
+
+def _object(definition: Definition) -> Schema:
+    metaobjects = definition.metaobject_attributes
+    return {
+        "type": "object",
+        "description": f"Business object {definition.name}, version {definition.version}.",
+        "properties": {
+            name: _attribute(attribute, name in metaobjects)
+            for name, attribute in definition.attributes.items()
+        },
+        "additionalProperties": False,
+    }
+
+
+def _attribute(attribute: Attribute, is_metaobject: bool) -> Schema:
+    schema = _value(attribute)
+    said = []
+    if attribute.is_key:
+        said.append("Key.")
+    if attribute.is_foreign_key:
+        said.append("Foreign key.")
+    if attribute.is_required and attribute.name != OBJECT_EVENT_ID:
+        said.append("Messages have to have it.")
+    if is_metaobject:
+        said.append("Meta-data of this one request; never part of a message's body.")
+    if attribute.type == "Date":
+        said.append("Date or date-time of ISO 8601.")
+    if attribute.default is not None:
+        schema["default"] = attribute.default
+    if said:
+        schema["description"] = " ".join(said)
+    return schema
+
+
+def _value(attribute: Attribute) -> Schema:
+    """null leaves an attribute unset; "" is blank, for every simple type."""
+    kind = attribute.type
+    if attribute.is_many:
+        return {"type": ["array", "null"], "items": reference(kind)}
+    if attribute.is_child:
+        return {"anyOf": [reference(kind), {"type": "null"}]}
+    if kind in ("String", "LongText"):
+        schema: Schema = {"type": ["string", "null"]}
+        if attribute.max_length:
+            schema["maxLength"] = attribute.max_length
+        return schema
+    if kind == "Date":
+        return {"type": ["string", "null"], "pattern": f"^(?:{_DATE}(?:{_TIME})?)?$"}
+    if kind == "Boolean":
+        return {"type": ["boolean", "string", "null"], "enum": [True, False, "", None]}
+    return {"anyOf": [dict(_NUMBERS[kind]), {"type": ["string", "null"], "maxLength": 0}]}
+
+
+def sample(definitions: Definitions, name: str, seen: tuple[str, ...] = ()) -> dict[str, Any]:
+    """An object of a business object, for people to start from; without meta-data."""
+    definition = definitions[name]
+    metaobjects = definition.metaobject_attributes
+    found: dict[str, Any] = {}
+    for attribute in definition.attributes.values():
+        if attribute.name in metaobjects or attribute.name == OBJECT_EVENT_ID:
+            continue
+        if not attribute.is_child:
+            found[attribute.name] = _sample_value(attribute)
+        elif attribute.type not in (*seen, name):
+            child = sample(definitions, attribute.type, (*seen, name))
+            found[attribute.name] = [child] if attribute.is_many else child
+    return found
+
+
+def _sample_value(attribute: Attribute) -> Any:
+    if attribute.default is not None:
+        return attribute.default
+    value = _SAMPLES[attribute.type]
+    return value[: attribute.max_length or None] if isinstance(value, str) else value

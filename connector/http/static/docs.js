@@ -1,0 +1,178 @@
+// Shows openapi.json, and lets one try what it describes. Texts go into the page as texts, never as markup.
+"use strict";
+
+const byId = (id) => document.getElementById(id);
+
+function make(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== undefined) node.setAttribute(name, value);
+  }
+  node.append(...children);
+  return node;
+}
+
+const nameOf = (reference) => reference.split("/").pop();
+
+// What an attribute takes, in a few words.
+function typeOf(schema) {
+  if (schema.$ref) return nameOf(schema.$ref);
+  const types = [].concat(schema.type || []);
+  if (types.includes("array")) return `list of ${typeOf(schema.items)}`;
+  const parts = (schema.anyOf || []).filter((part) => part.type !== "null" && part.maxLength !== 0);
+  if (parts.length) return typeOf(parts[0]);
+  const kind = schema.pattern ? "date" : types[0] === "string" ? "text" : types[0];
+  return schema.maxLength ? `${kind}, at most ${schema.maxLength} characters` : kind;
+}
+
+function childOf(schema) {
+  const inner = schema.items || (schema.anyOf || []).find((part) => part.$ref) || schema;
+  return inner.$ref ? nameOf(inner.$ref) : null;
+}
+
+// One table for the object, and one for each object that it holds.
+function tables(schemas, name, seen = new Set([name])) {
+  const rows = [], children = [];
+  for (const [attribute, schema] of Object.entries(schemas[name].properties)) {
+    const said = [schema.description, "default" in schema ? `Default: ${JSON.stringify(schema.default)}.` : ""];
+    rows.push(make("tr", {},
+      make("td", {}, attribute), make("td", { class: "type" }, typeOf(schema)),
+      make("td", {}, said.filter(Boolean).join(" "))));
+    const child = childOf(schema);
+    if (child && !seen.has(child)) { seen.add(child); children.push(child); }
+  }
+  const head = make("thead", {}, make("tr", {},
+    make("th", { scope: "col" }, "Attribute"), make("th", { scope: "col" }, "Takes"), make("th", { scope: "col" }, "")));
+  return [
+    make("h3", {}, name),
+    make("div", { class: "scroll" }, make("table", {}, head, make("tbody", {}, ...rows))),
+    ...children.flatMap((child) => tables(schemas, child, seen)),
+  ];
+}
+
+function answers(responses) {
+  const rows = Object.entries(responses).map(([status, response]) =>
+    make("tr", {}, make("td", {}, status), make("td", {}, response.description)));
+  return make("details", { class: "answers" }, make("summary", {}, "Answers"),
+    make("div", { class: "scroll" }, make("table", {}, make("tbody", {}, ...rows))));
+}
+
+function pretty(text) {
+  try { return JSON.stringify(JSON.parse(text), null, 2); } catch { return text; }
+}
+
+// The form in which one request is tried.
+function trial(path, example, withTokens) {
+  const body = make("textarea", { spellcheck: "false", "aria-label": `Body of ${path}` });
+  body.value = JSON.stringify(example, null, 2);
+  body.rows = Math.min(24, body.value.split("\n").length + 1);
+  const timeout = make("input", { type: "number", min: "-1", placeholder: "as configured" });
+  const key = make("input", { autocomplete: "off", spellcheck: "false", placeholder: "none" });
+  const send = make("button", { type: "submit" }, "Send");
+  const result = make("div", { "aria-live": "polite" });
+
+  async function submit(event) {
+    event.preventDefault();
+    const headers = { "Content-Type": "application/json" };
+    if (withTokens && byId("token").value) headers.Authorization = `Bearer ${byId("token").value}`;
+    if (key.value) headers["Idempotency-Key"] = key.value;
+    const query = timeout.value === "" ? "" : `?timeout=${encodeURIComponent(timeout.value)}`;
+    send.disabled = true;
+    result.replaceChildren(make("p", { class: "hint" }, "waits for the answer …"));
+    const began = performance.now();
+    try {
+      const response = await fetch(path + query, { method: "POST", headers, body: body.value });
+      const text = await response.text();
+      const took = Math.round(performance.now() - began);
+      const replayed = response.headers.get("Idempotent-Replayed") ? ", the answer to an earlier call" : "";
+      result.replaceChildren(make("div", { class: `answer ${response.ok ? "good" : "bad"}` },
+        make("p", {}, `${response.status} ${response.statusText} in ${took} ms${replayed}`),
+        make("pre", { tabindex: "0" }, pretty(text))));
+    } catch (error) {
+      result.replaceChildren(make("div", { class: "answer bad" }, make("p", {}, `No answer: ${error.message}`)));
+    } finally {
+      send.disabled = false;
+    }
+  }
+
+  body.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) send.form.requestSubmit();
+  });
+  return make("form", { onsubmit: submit },
+    make("h3", {}, "Try it"),
+    make("label", {}, "Body", body),
+    make("div", { class: "fields" },
+      make("label", {}, "timeout (ms)", timeout), make("label", {}, "Idempotency-Key", key)),
+    send, make("span", { class: "hint" }, "or Ctrl + Enter in the body"),
+    result);
+}
+
+function request(path, operation, schemas) {
+  const content = operation.requestBody.content["application/json"];
+  const inside = make("div", { class: "inside" });
+  const details = make("details", { class: "request", id: operation.operationId },
+    make("summary", {}, make("span", { class: "method" }, "POST"), make("span", { class: "path" }, path)), inside);
+  details.addEventListener("toggle", () => {
+    if (details.open && !inside.hasChildNodes()) {
+      inside.append(trial(path, content.example, Boolean(operation.security)),
+        ...tables(schemas, nameOf(content.schema.$ref)), answers(operation.responses));
+    }
+  });
+  return details;
+}
+
+function openNamed() {
+  const target = byId(decodeURIComponent(location.hash.slice(1)));
+  if (target instanceof HTMLDetailsElement) {
+    target.open = true;
+    target.querySelector("summary").focus({ preventScroll: true });
+    target.scrollIntoView();
+  }
+}
+
+function find(words) {
+  for (const item of document.querySelectorAll("[data-name]")) {
+    item.hidden = !item.dataset.name.toLowerCase().includes(words.trim().toLowerCase());
+  }
+}
+
+function show(description) {
+  byId("introduction").textContent = description.info.description;
+  byId("token-field").hidden = !description.components.securitySchemes;
+  const schemas = description.components.schemas;
+  for (const tag of description.tags) {
+    const requests = Object.entries(description.paths).filter(([, item]) => item.post.tags[0] === tag.name);
+    const names = requests.map(([, item]) => item.post.operationId).join(" ");
+    byId("requests").append(make("section", { "data-name": names, "aria-label": tag.name },
+      make("h2", {}, tag.name, make("small", {}, tag.description)),
+      ...requests.map(([path, item]) => request(path, item.post, schemas))));
+    byId("contents").append(make("li", { "data-name": names }, make("strong", {}, tag.name),
+      make("ul", {}, ...requests.map(([path, item]) =>
+        make("li", {}, make("a", { href: `#${item.post.operationId}` }, nameOf(path)))))));
+  }
+  if (!description.tags.length) complain("No business object has a verb: there is nothing to ask for.");
+}
+
+function complain(text) {
+  byId("notice").textContent = text;
+  byId("notice").hidden = false;
+}
+
+async function start() {
+  byId("base").textContent = location.origin;
+  byId("find").addEventListener("input", (event) => find(event.target.value));
+  addEventListener("hashchange", openNamed);
+  try {
+    const response = await fetch("/openapi.json");
+    if (!response.ok) throw new Error(`${response.status} ${response.statusText}`);
+    show(await response.json());
+    openNamed();
+  } catch (error) {
+    complain(`openapi.json cannot be shown: ${error.message}`);
+  } finally {
+    byId("requests").setAttribute("aria-busy", "false");
+  }
+}
+
+start();

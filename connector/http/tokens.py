@@ -1,0 +1,59 @@
+"""Who may call: bearer tokens (RFC 6750)."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+from http import HTTPStatus
+
+from starlette.datastructures import Headers
+
+from connector.http.problems import HttpProblem
+
+_CHALLENGE = 'Bearer realm="connector"'
+
+
+class Tokens:
+    """The tokens of a server. Keeps their digests only, so that nothing here can show one.
+
+    Args:
+        tokens: any of them lets a caller in; none: everybody is let in.
+    """
+
+    def __init__(self, tokens: Sequence[str]) -> None:
+        self._digests = tuple(_digest(token) for token in tokens)
+
+    @property
+    def needed(self) -> bool:
+        """Whether a caller needs one."""
+        return bool(self._digests)
+
+    def check(self, headers: Headers) -> int:
+        """Which token the caller has, by its place in the list; -1 where none is needed.
+
+        Raises:
+            HttpProblem: 401, it has none, or one that is wrong.
+        """
+        if not self._digests:
+            return -1
+        given = headers.getlist("authorization")
+        scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
+        if scheme.casefold() != "bearer" or not token.strip():
+            raise _refused("this server needs a token: Authorization: Bearer TOKEN", _CHALLENGE)
+        digest = _digest(token.strip())
+        found = -1
+        for number, known in enumerate(self._digests):  # all of them: the time says nothing about which
+            if hmac.compare_digest(known, digest):
+                found = number
+        if found < 0:
+            raise _refused("the token is not one of this server's", f'{_CHALLENGE}, error="invalid_token"')
+        return found
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+
+
+def _refused(detail: str, challenge: str) -> HttpProblem:
+    return HttpProblem(HTTPStatus.UNAUTHORIZED, detail, {"WWW-Authenticate": challenge})
