@@ -1,0 +1,20 @@
+"""A thousand callers at once; in full size: ``python -m tests.requests.soak``."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.requests.soak import soak
+from tests.requests.world import a_world, shared_memory
+
+
+@pytest.mark.parametrize("pool", [1000, 20])
+def test_a_thousand_callers_each_have_their_own_answer_once(pool: int) -> None:
+    with (
+        tempfile.TemporaryDirectory(dir=shared_memory()) as directory,
+        a_world("dropbox", Path(directory)) as world,
+    ):
+        assert soak(world, callers=1000, seconds=1.5, pool=pool, applications=2)
