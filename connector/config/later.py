@@ -11,7 +11,6 @@ def not_yet(what: str) -> str:
 
 
 _KEYS: Final = {
-    "http": "the HTTP server",
     "subscriptions.http": "HTTP sinks",
     "subscriptions.table": "table sinks",
 }

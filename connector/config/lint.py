@@ -11,6 +11,7 @@ from pathlib import Path
 
 from connector.businessobjects.catalogue import Catalogue
 from connector.config.destination_lint import check_destinations
+from connector.config.http_lint import check_http
 from connector.config.metaobject_lint import check_config_mo, check_handler_class, check_mime_type
 from connector.config.metaobjects import Collected, MetaObjects
 from connector.config.model import AdapterFile, Connector, Spark
@@ -58,6 +59,7 @@ class Lint:
         for index, subscription in self._subscriptions():
             self._subscription(index, subscription, names)
         self._spark(self.file.spark)
+        check_http(self.file.http, self.places)
         if self.file.datahandlers is not None and not self.file.datahandlers.exists():
             self.places.add(("datahandlers",), f"there is no {self.file.datahandlers}", "a file or directory")
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from connector.businessobjects.catalogue import Catalogue, discover
 from connector.config.environment import fill_in
+from connector.config.http_model import Http
 from connector.config.kinds import resolve
 from connector.config.later import LATER, PROVIDERS, REFUSED, not_yet
 from connector.config.lint import Lint, subscription_name
@@ -38,6 +39,7 @@ class Configuration:
         metaobjects: business objects, rules and options of data handlers.
         metaobject_paths: the files and directories that they were read from.
         datahandlers: plug-ins of the deployment; None = none.
+        http: the HTTP server; None = none.
     """
 
     file: Path
@@ -51,6 +53,7 @@ class Configuration:
     spark: Spark
     logging: Logging
     state: State
+    http: Http | None = None
 
 
 def load(
@@ -152,6 +155,7 @@ def _read(
         spark=_without_owned(read.spark),
         logging=read.logging,
         state=read.state,
+        http=read.http,
     )
 
 

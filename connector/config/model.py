@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from connector.config.destinations import COPIES, IN_PROGRESS, INPUT, REPLIES, SELECTOR
+from connector.config.http_model import Http
 from connector.config.kinds import (
     CONTAINER_MANAGED,
     Boolean,
@@ -312,6 +313,7 @@ class AdapterFile(Section):
     spark: Spark = Field(default=Spark(), description="Where the events are processed.")
     logging: Logging = Field(default=Logging(), description="Logs.")
     state: State = Field(default=State(), description="What the provider cannot keep.")
+    http: Http | None = Field(default=None, description="Requests over HTTP; left out: no server.")
 
 
 class DropboxFile(AdapterFile):

@@ -13,6 +13,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from connector.config.http_model import Http
 from connector.config.kinds import Kind
 from connector.config.later import LATER, PROVIDERS
 from connector.config.metaobject_model import (
@@ -48,6 +49,7 @@ _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("spark", Spark),
     ("logging", Logging),
     ("state", State),
+    ("http", Http),
 )
 
 _INTRODUCTION = """\

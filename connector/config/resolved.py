@@ -48,6 +48,7 @@ def resolved(configuration: Configuration) -> dict[str, Any]:
         "spark": _section(configuration.spark),
         "logging": _section(configuration.logging),
         "state": _section(configuration.state),
+        "http": None if configuration.http is None else _section(configuration.http),
     }
     masked: dict[str, Any] = mask({key: value for key, value in sections.items() if value is not None})
     return masked

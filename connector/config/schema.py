@@ -25,7 +25,13 @@ def json_schema() -> dict[str, Any]:
         {"type": "string"},
         {"type": "null"},
     ]
-    for section, key in (("AdapterFile", "metaobjects"), ("Subscription", "verbs"), ("Spark", "ship")):
+    for section, key in (
+        ("AdapterFile", "metaobjects"),
+        ("Subscription", "verbs"),
+        ("Spark", "ship"),
+        ("Http", "tokens"),
+        ("Http", "hosts"),
+    ):
         properties = (
             schema["properties"] if section == "AdapterFile" else schema["$defs"][section]["properties"]
         )

@@ -15,8 +15,8 @@ from connector.status import ReturnCode
 _PROBLEM: Final = "http.Problem"  # no business object can have a dot in its name
 _INTRODUCTION: Final = """\
 Hands a business object to the adapter, which sends it to an application as a message and, where a
-ResponseTimeout says so, waits for the reply. The answer is a document with the return code (`status`), the
-business object, refilled where the application changed it, and the application's or the adapter's `message`
+ResponseTimeout says so, waits for the reply. The answer is a document with the return code (status), the
+business object, refilled where the application changed it, and the application's or the adapter's message
 where it did not go well. What made no request at all is answered with a problem document (RFC 9457).
 """
 

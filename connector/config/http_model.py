@@ -1,0 +1,129 @@
+"""The section ``http``: requests over HTTP."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from pydantic import BeforeValidator, Field
+
+from connector.config.kinds import Kind, Size, as_found, duration, integer, leaf, one_or_list, refuse
+from connector.config.section import Section
+
+SHORT: Final = 16
+"""Characters below which a token can be guessed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server listens.
+
+    Args:
+        host: an address, or a name.
+        port: 0 = any that is free.
+    """
+
+    host: str
+    port: int
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it; of a name other than localhost that is not assumed."""
+        return is_loopback(self.host)
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host, without port and brackets, is this machine itself."""
+    if host.casefold() in ("localhost", "localhost."):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+_ADDRESS: Final = re.compile(
+    r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?)):([0-9]{1,5})\Z"
+)
+
+
+def _read_address(value: object) -> Address:
+    expected = "an address and a port, 127.0.0.1:8080 or [::1]:8080"
+    written = leaf(value, expected)
+    match = _ADDRESS.match(written)
+    if match is None or int(match[3]) > 65535:
+        raise refuse(as_found(written), expected)
+    host = match[1] or match[2]
+    if match[1] or re.fullmatch(r"[0-9.]+", host):
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            raise refuse(as_found(written), expected) from None
+    return Address(host, int(match[3]))
+
+
+_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*\Z")
+
+
+def _read_token(value: object) -> str:
+    expected = "a token: letters, digits and - . _ ~ + /, then any = (RFC 6750)"
+    written = leaf(value, expected)
+    if not written:
+        # The list would be empty, and whoever reaches the port could do everything.
+        raise refuse("an empty token", expected)
+    if not _TOKEN.match(written):
+        raise refuse("a text that cannot be sent as a bearer token", expected)
+    return str(written)
+
+
+_HOST: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?\Z")
+
+
+def _read_host(value: object) -> str:
+    expected = "the name of a host, without port"
+    written = leaf(value, expected)
+    if not _HOST.match(written):
+        raise refuse(as_found(written), expected)
+    return written.casefold()
+
+
+_Token = Annotated[str, Kind(_read_token, str, {"type": "string"}, "token")]
+_HostName = Annotated[str, Kind(_read_host, str, {"type": "string"}, "name")]
+
+
+class Http(Section):
+    """Requests over HTTP, while `connector run` serves. Left out: no server."""
+
+    listen: Annotated[Address, Kind(_read_address, str, {"type": "string"}, "host:port")] = Field(
+        default=Address("127.0.0.1", 8080),
+        description="Where the server listens; port 0: any that is free, see the log. An address that other "
+        "machines can reach needs `tokens`.",
+    )
+    tokens: Annotated[tuple[_Token, ...], BeforeValidator(one_or_list)] = Field(
+        default=(),
+        repr=False,
+        description="Bearer tokens, any of which lets a caller in; from the environment, `${TOKEN}`. None: "
+        "everybody on this machine may make requests.",
+    )
+    hosts: Annotated[tuple[_HostName, ...], BeforeValidator(one_or_list)] = Field(
+        default=(),
+        description="Names under which clients reach the server, where a proxy stands before it; a loopback "
+        "address answers to names of loopback only otherwise.",
+    )
+    max_body: Size = Field(
+        default=1 << 20, description="Largest body of a request; a larger one is not read."
+    )
+    max_requests: Annotated[int, integer(1, "requests")] = Field(
+        default=1000, description="Requests that are being answered at a time; one more is refused with 503."
+    )
+    idempotency_time: Annotated[float, duration()] = Field(
+        default=86400.0, description="How long an answer is kept for the `Idempotency-Key` of its request."
+    )
+    idempotency_keys: Annotated[int, integer(1, "answers")] = Field(
+        default=10_000, description="Most answers kept so; then the oldest are forgotten."
+    )
