@@ -100,7 +100,7 @@ class ResponseTemplate:
             raise RequestRefused(
                 f"response_selector_template cannot be rendered: {what} in one of its expressions"
             ) from None
-        return "".join(pieces), found
+        return "".join(pieces).strip(), found
 
     def problems(self, definition: Definition, definitions: Definitions) -> Iterator[Mistake]:
         """Attributes that there are not."""
