@@ -93,7 +93,7 @@ def _without_metaobjects(bo: BusinessObject, plan: RequestPlan) -> BusinessObjec
 
 
 def _set_format(message: Message, output_format: str, name: str) -> None:
-    """Says the format where ``MessageFormatProperty`` wants it; it is what JMSProperties do not overrule."""
+    """Says the format where ``MessageFormatProperty`` wants it, before a property of that name."""
     if name == _TYPE:
         message.type = output_format
     elif name == CORRELATION_ID:

@@ -132,7 +132,7 @@ def _levels(bo: BusinessObject, plan: RequestPlan) -> Iterator[_Level]:
     defaults = plan.defaults
     entry = plan.rules.entry(bo.type, bo.verb or "")
     if entry is not None:
-        # Defaults are filled in there: what is equal to one stands after what is not.
+        # Defaults are filled in there; what is equal to one may as well be it.
         own = {name: text for name, text in entry.properties.items() if defaults.get(name) != text}
         yield _Level(f"{plan.rules.name}.rules.{entry.name}", own)
     yield _Level(f"{plan.rules.name}.Default", defaults)

@@ -257,6 +257,7 @@ def test_table_6_valchange_and_multiple_hits_refill_object_and_dynamic_meta_obje
     assert answer.object.as_dict(body_only=True) == values
     meta = answer.object["Meta"]
     assert (meta["Type"], meta["ResponseTimeout"], meta["Note"]) == ("REPLY", 8000, "mine")
+    assert (meta["InputFormat"], meta["InputDestination"]) == ("REPLY", "queue://replies")
     assert meta["MessageID"]
 
 
