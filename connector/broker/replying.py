@@ -175,8 +175,8 @@ class Replies:
             answered = Reply(VALCHANGE, answered)
         elif not isinstance(answered, Reply):
             raise MalformedData(
-                f"the process returned a {type(answered).__name__}, expected None, a business object, a "
-                "mapping or connector.Reply (reply: true)"
+                f"what the process returned is no reply: found {type(answered).__name__}, expected None, a "
+                "business object, a mapping or connector.Reply"
             )
         value = answered.value
         if isinstance(value, Mapping):

@@ -1,0 +1,595 @@
+"""Serving requests: what a business process returns answers whoever sent the message."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from connector.broker.replying import ERROR_STATUSES, MAX_TEXT
+from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
+from connector.status import ReturnCode
+
+Bench = Any
+Outcomes = Callable[..., dict[str, tuple[str, str]]]
+CopyOf = Callable[..., Any]
+
+PROCESSES = """\
+import os
+import connector
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class Mute(Exception):
+    def __str__(self):
+        raise RuntimeError("not even this")
+
+
+def refilled(customer):
+    customer["Name"] = "Ada"
+    return customer
+
+
+def another(customer):
+    address = customer.add("Address")
+    address["City"] = "Rome"
+    return address
+
+
+def raising(error):
+    raise error
+
+
+ANSWERS = {
+    "none": lambda bo: None,
+    "itself": refilled,
+    "another": another,
+    "mapping": lambda bo: {"CustomerId": "8", "Age": 36},
+    "empty mapping": lambda bo: {},
+    "mapping that does not fit": lambda bo: {"CustomerId": "8", "Age": "old"},
+    "mapping with an unknown name": lambda bo: {"CustomerId": "8", "Nmae": "x"},
+    "number": lambda bo: 42,
+    "text": lambda bo: "done",
+    "true": lambda bo: True,
+    "success": lambda bo: connector.Reply("SUCCESS"),
+    "success with an object": lambda bo: connector.Reply("SUCCESS", bo),
+    "multiple hits": lambda bo: connector.Reply("MULTIPLE_HITS", {"CustomerId": "9"}),
+    "changed without a body": lambda bo: connector.Reply("VALCHANGE"),
+    "unknown status": lambda bo: connector.Reply("SUCCEED"),
+    "text as object": lambda bo: connector.Reply("VALCHANGE", "x"),
+    "raises": lambda bo: raising(ValueError("no stock")),
+    "temporary": lambda bo: raising(connector.TemporaryFailure("locked")),
+    "exits": lambda bo: raising(SystemExit(3)),
+    "mute": lambda bo: raising(Mute()),
+    "long": lambda bo: raising(ValueError("é" * 9000)),
+    "unsubscribed": lambda bo: raising(connector.Unsubscribed("too small")),
+}
+
+
+def serve(customer, event):
+    name = customer["Name"] or "none"
+    if name.startswith("status "):
+        return connector.Reply(*name.split()[1:])
+    return ANSWERS[name](customer)
+
+
+def calls(event, who):
+    with open(os.path.join(HERE, "calls"), "a") as file:
+        file.write(f"{who} {event.id} {event.delivery_count}\\n")
+
+
+def counted(customer, event):
+    calls(event, "counted")
+    return {"CustomerId": str(event.delivery_count)}
+
+
+def other(customer, event):
+    calls(event, "other")
+    if os.path.exists(os.path.join(HERE, "inactive")):
+        raise connector.NotActive("asleep")
+    if os.path.exists(os.path.join(HERE, "broken")):
+        raise ValueError("broken")
+
+
+def failing(customer, event):
+    calls(event, "failing")
+    raise ValueError("no stock")
+
+
+def meddling(customer, event):
+    event.message.reply_to = "queue://elsewhere"
+    event.message.message_id = "ID:x"
+    event.message.priority = 0
+    event.message.type = "NOTE"
+
+
+def forking(customer, event):
+    if os.fork() == 0:
+        return {"CustomerId": "child"}
+    os.wait()
+    return {"CustomerId": "parent"}
+"""
+TYPE = '"BusinessObject":"Customer","Verb":"Create"'
+SERVE = {"object": "Customer", "process": "processes:serve", "name": "serve", "reply": True}
+
+
+def customer(name: str = "") -> str:
+    return f'{{"CustomerId": "1", "Name": "{name}"}}'
+
+
+@pytest.fixture
+def serving(bench: Bench) -> Callable[..., Any]:
+    """Deploys processes that answer; by default the one that does what the customer's name says."""
+
+    def deploy(*subscriptions: Any, **settings: Any) -> Any:
+        return bench.deploy(subscriptions=subscriptions or (SERVE,), processes=PROCESSES, **settings)
+
+    return deploy
+
+
+def calls(bench: Bench) -> list[str]:
+    path = bench.directory / "calls"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def ask(deployment: Any, body: str = "", **headers: Any) -> str:
+    """Sends a request; returns its id."""
+    identity: str = deployment.send(
+        "customers", body or customer(), **{"reply_to": "queue://replies", **headers}
+    )
+    return identity
+
+
+def replies(deployment: Any) -> list[Message]:
+    found: list[Message] = deployment.messages("replies")
+    return found
+
+
+def the_reply(deployment: Any) -> Message:
+    (reply,) = replies(deployment)
+    return reply
+
+
+def status(reply: Message) -> object:
+    return reply.properties["ResponseResult"]
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "body"),
+    [
+        ("none", "SUCCESS", ""),
+        ("itself", "VALCHANGE", f'{{{TYPE},"CustomerId":"1","Name":"Ada"}}'),
+        ("another", "VALCHANGE", '{"BusinessObject":"Address","City":"Rome"}'),
+        ("mapping", "VALCHANGE", f'{{{TYPE},"CustomerId":"8","Age":36}}'),
+        ("success", "SUCCESS", ""),
+        ("success with an object", "SUCCESS", f'{{{TYPE},"CustomerId":"1","Name":"success with an object"}}'),
+        ("multiple hits", "MULTIPLE_HITS", f'{{{TYPE},"CustomerId":"9"}}'),
+        ("changed without a body", "VALCHANGE", ""),
+        *((f"status {one} because", one, "because") for one in ERROR_STATUSES),
+        ("status BO_DOES_NOT_EXIST", "BO_DOES_NOT_EXIST", ""),
+    ],
+)
+def test_what_a_process_returns_is_the_reply_and_the_event_is_published(
+    serving: Callable[..., Any], outcomes: Outcomes, name: str, answer: str, body: str
+) -> None:
+    deployment = serving()
+    identity = ask(deployment, customer(name))
+    assert outcomes(deployment)[identity] == ("published", "")
+    reply = the_reply(deployment)
+    assert (status(reply), reply.body.decode()) == (answer, body)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("raises", "ValueError: no stock"),
+        ("temporary", "TemporaryFailure: locked"),
+        ("exits", "SystemExit: 3"),
+        ("mute", "Mute"),
+        (
+            "number",
+            "MalformedData: what the process returned is no reply: found int, expected None, a business object, a mapping",
+        ),
+        ("text", "MalformedData: what the process returned is no reply: found str, expected"),
+        ("true", "MalformedData: what the process returned is no reply: found bool, expected"),
+        ("empty mapping", "MalformedData: Customer: CustomerId: required, but not set"),
+        (
+            "mapping that does not fit",
+            "MalformedData: Customer: Age: found the text 'old', expected an integer",
+        ),
+        (
+            "mapping with an unknown name",
+            "MalformedData: Customer: Nmae: no such attribute in Customer, did you mean 'Name'?",
+        ),
+        ("unknown status", "ValueError: 'SUCCEED' is no status of a reply; there are SUCCESS, VALCHANGE"),
+        (
+            "text as object",
+            "TypeError: a reply with the status VALCHANGE carries an object or a mapping, not a str",
+        ),
+    ],
+)
+def test_a_process_that_fails_or_returns_what_is_no_reply_is_answered_fail_and_the_event_has_failed(
+    serving: Callable[..., Any], outcomes: Outcomes, copy_of: CopyOf, name: str, text: str
+) -> None:
+    deployment = serving()
+    identity = ask(deployment, customer(name))
+    kind, reason = outcomes(deployment)[identity]
+    assert kind == "failed"
+    assert reason.startswith(f"serve: {text}")
+    copy = copy_of(deployment, "error", identity)
+    assert "connector_delivered" not in copy.properties
+    reply = the_reply(deployment)
+    assert status(reply) == "FAIL"
+    assert reply.body.decode().startswith(text)
+
+
+def test_the_text_of_an_exception_is_kept_within_bounds(
+    serving: Callable[..., Any], outcomes: Outcomes
+) -> None:
+    deployment = serving()
+    ask(deployment, customer("long"))
+    outcomes(deployment)
+    reply = the_reply(deployment)
+    assert MAX_TEXT - 2 <= len(reply.body) <= MAX_TEXT
+    assert reply.body.decode().endswith("éé...")
+
+
+def test_a_process_that_does_not_want_the_request_answers_nothing(
+    serving: Callable[..., Any], outcomes: Outcomes
+) -> None:
+    deployment = serving()
+    identity = ask(deployment, customer("unsubscribed"))
+    assert outcomes(deployment)[identity] == ("unsubscribed", "serve: Unsubscribed: too small")
+    assert replies(deployment) == []
+
+
+def test_a_reply_has_the_headers_that_its_request_decides(
+    serving: Callable[..., Any], outcomes: Outcomes
+) -> None:
+    deployment = serving()
+    until = time.time_ns() // 1_000_000 + 20_000
+    headers = {"priority": 7, "delivery_mode": NON_PERSISTENT, "expiration": until, "correlation_id": "c-1"}
+    identity = ask(deployment, **headers)
+    before = time.time_ns() // 1_000_000
+    outcomes(deployment)
+    reply = the_reply(deployment)
+    assert reply.correlation_id == identity
+    assert (reply.priority, reply.delivery_mode, reply.expiration) == (7, NON_PERSISTENT, until + 60_000)
+    assert reply.type == "CUST_OUT"
+    assert reply.reply_to is None
+    assert reply.properties == {"ResponseResult": "SUCCESS"}
+    assert reply.message_id not in (None, identity)
+    assert before <= reply.timestamp <= time.time_ns() // 1_000_000
+
+
+def test_a_reply_to_a_request_that_never_expires_does_not_either(
+    serving: Callable[..., Any], outcomes: Outcomes
+) -> None:
+    deployment = serving()
+    ask(deployment)
+    outcomes(deployment)
+    reply = the_reply(deployment)
+    assert (reply.expiration, reply.priority, reply.delivery_mode) == (0, 4, PERSISTENT)
+
+
+@pytest.mark.parametrize("name", ["none", "itself", "raises", "status VALDUPES"])
+def test_the_format_of_a_subscription_is_that_of_all_its_replies(
+    serving: Callable[..., Any], outcomes: Outcomes, name: str
+) -> None:
+    deployment = serving({**SERVE, "format": "CUST_REPLY"})
+    ask(deployment, customer(name))
+    outcomes(deployment)
+    assert the_reply(deployment).type == "CUST_REPLY"
+
+
+def test_the_property_that_holds_the_status_is_configured(
+    serving: Callable[..., Any], outcomes: Outcomes
+) -> None:
+    deployment = serving(MessageResponseResultProperty="result")
+    ask(deployment)
+    outcomes(deployment)
+    reply = the_reply(deployment)
+    assert (reply.properties, reply.property_types) == ({"result": "SUCCESS"}, {"result": "string"})
+
+
+@pytest.mark.parametrize(
+    ("matching", "correlation", "properties"),
+    [
+        ({"request": "JMSCorrelationID"}, "c-1", {}),
+        ({"request": "ticket"}, "17", {}),
+        ({"request": "ticket", "reply": "answers"}, None, {"answers": (17, "long")}),
+        ({"request": "JMSMessageID", "reply": "answers"}, None, {"answers": ("ID", "string")}),
+        ({"request": "urgent"}, "true", {}),
+        ({"request": "missing"}, "ID", {}),
+    ],
+)
+def test_a_reply_names_its_request_as_configured(
+    serving: Callable[..., Any],
+    outcomes: Outcomes,
+    matching: dict[str, str],
+    correlation: str | None,
+    properties: dict[str, tuple[object, str]],
+) -> None:
+    deployment = serving(reply_matching=matching)
+    request = Message(customer().encode(), correlation_id="c-1", reply_to="queue://replies")
+    request.set_property("ticket", 17, "long")
+    request.set_property("urgent", True)
+    identity = deployment.send("customers", request)
+    outcomes(deployment)
+    reply = the_reply(deployment)
+    assert reply.correlation_id == (identity if correlation == "ID" else correlation)
+    expected = {
+        name: (identity if value == "ID" else value, kind) for name, (value, kind) in properties.items()
+    }
+    found = {name: (value, reply.property_types[name]) for name, value in reply.properties.items()}
+    assert found == {**expected, "ResponseResult": ("SUCCESS", "string")}
+
+
+@pytest.mark.parametrize(
+    ("mime_type", "body"),
+    [
+        (None, "itself"),
+        ("application/json", '{"BusinessObject":"Note","Verb":"Create","Text":"itself"}'),
+        ("text/xml", '<Note verb="Create"><Text>itself</Text></Note>'),
+    ],
+)
+def test_a_reply_is_written_by_the_handler_that_read_the_request_or_the_one_of_the_subscription(
+    serving: Callable[..., Any], bench: Bench, outcomes: Outcomes, mime_type: str | None, body: str
+) -> None:
+    entry = {"object": "Note", "process": "notes:echo", "reply": True}
+    deployment = serving({**entry, "mime_type": mime_type} if mime_type else entry)
+    deployment.write("notes.py", "def echo(note, event):\n    return note\n")
+    deployment.send("orders", "itself", type="NOTE", reply_to="queue://replies")
+    outcomes(deployment)
+    assert the_reply(deployment).body.decode().endswith(body)
+
+
+@pytest.mark.parametrize("name", ["itself", "number"])
+def test_a_message_whose_sender_awaits_nothing_is_an_event_like_any_other(
+    serving: Callable[..., Any], outcomes: Outcomes, name: str
+) -> None:
+    deployment = serving()
+    identity = ask(deployment, customer(name), reply_to=None)
+    assert outcomes(deployment)[identity] == ("published", "")
+    assert replies(deployment) == []
+
+
+@pytest.mark.parametrize("reply_to", ["queue://a/b", "exchange://x", "queue://orders~EXPIRED", ".."])
+def test_a_message_whose_sender_cannot_be_answered_is_an_event_like_any_other(
+    serving: Callable[..., Any], outcomes: Outcomes, caplog: pytest.LogCaptureFixture, reply_to: str
+) -> None:
+    deployment = serving()
+    identity = ask(deployment, customer("itself"), reply_to=reply_to)
+    assert outcomes(deployment)[identity] == ("published", "")
+    assert f"{identity} gets no reply: " in caplog.text
+
+
+@pytest.mark.parametrize("provider", ["dropbox", "memory"])
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_requester_may_await_its_reply_in_a_temporary_queue_or_be_gone(
+    serving: Callable[..., Any], outcomes: Outcomes, provider: str, ended: bool
+) -> None:
+    deployment = serving(provider={"type": provider})
+    requester = deployment.provider.connect()
+    queue = requester.temporary("queue")
+    identity = ask(deployment, customer("itself"), reply_to=str(queue))
+    if ended:
+        requester.close()
+    assert outcomes(deployment)[identity] == ("published", "")
+    if not ended:
+        (reply,) = requester.browse(queue)
+        assert status(reply) == "VALCHANGE"
+        requester.close()
+
+
+TWO = (
+    {"object": "Customer", "process": "processes:counted", "name": "counted", "reply": True},
+    {"object": "Customer", "process": "processes:other", "name": "other"},
+)
+
+
+def test_a_reply_is_sent_though_another_subscriber_has_failed(
+    serving: Callable[..., Any], bench: Bench, outcomes: Outcomes, copy_of: CopyOf
+) -> None:
+    deployment = serving(*TWO, {"object": "*", "destination": "queue://crm"})
+    broken = deployment.write("broken", "")
+    identity = ask(deployment)
+    assert outcomes(deployment)[identity] == ("failed", "other: ValueError: broken")
+    assert status(the_reply(deployment)) == "VALCHANGE"
+    assert deployment.messages("crm") == []
+    copy = copy_of(deployment, "error", identity)
+    assert copy.properties["connector_delivered"] == "counted"
+    broken.unlink()
+    deployment.send("customers", copy)  # repaired: who has confirmed, and replied, is not asked again
+    outcomes(deployment)
+    assert len(replies(deployment)) == len(deployment.messages("crm")) == 1
+    assert [line.split()[0] for line in calls(bench)] == ["counted", "other", "other"]
+
+
+def test_a_reply_is_sent_though_the_event_is_given_back_and_only_once(
+    serving: Callable[..., Any], bench: Bench
+) -> None:
+    deployment = serving(*TWO)
+    asleep = deployment.write("inactive", "")
+    identity = ask(deployment)
+    with deployment.running() as adapter:
+        assert adapter.poll().code is ReturnCode.APPRESPONSETIMEOUT
+        assert the_reply(deployment).correlation_id == identity
+        assert adapter.poll().code is ReturnCode.APPRESPONSETIMEOUT
+        asleep.unlink()
+        assert adapter.poll().code is ReturnCode.SUCCEED
+    assert len(replies(deployment)) == 1
+    assert [line.split()[0] for line in calls(bench)] == ["counted", "other", "other", "other"]
+
+
+def test_a_failure_that_will_be_tried_again_is_not_answered_yet(
+    serving: Callable[..., Any], bench: Bench
+) -> None:
+    failing = {"object": "Customer", "process": "processes:failing", "name": "failing", "reply": True}
+    deployment = serving(failing, TWO[1])
+    asleep = deployment.write("inactive", "")
+    ask(deployment)
+    with deployment.running() as adapter:
+        adapter.poll()
+        assert replies(deployment) == []
+        asleep.unlink()
+        adapter.poll()
+    assert status(the_reply(deployment)) == "FAIL"
+    assert deployment.names("replies", "working") == []
+
+
+def test_nobody_sees_a_reply_before_its_event_is_settled(serving: Callable[..., Any], bench: Bench) -> None:
+    deployment = serving(TWO[0], {"object": "Customer", "process": "looking:look", "name": "look"})
+    deployment.write(
+        "looking.py",
+        "import os\n"
+        "def look(customer, event):\n"
+        f"    base = {str(bench.root)!r} + '/replies/incoming/'\n"
+        "    with open('seen', 'w') as file:\n"
+        "        print(len(os.listdir(base + 'working')), len(os.listdir(base + 'target')), file=file)\n",
+    )
+    ask(deployment)
+    with deployment.running() as adapter:
+        adapter.poll()
+    assert (bench.directory / "seen").read_text() == "1 0\n"
+    assert len(replies(deployment)) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "queue", "text"),
+    [
+        ("{", "error", "JSON"),
+        ('{"CustomerId": 1}', "error", "Customer: CustomerId: found the number 1, expected a text"),
+    ],
+)
+def test_a_request_that_cannot_be_converted_is_answered_fail_with_the_reason(
+    serving: Callable[..., Any], outcomes: Outcomes, copy_of: CopyOf, body: str, queue: str, text: str
+) -> None:
+    deployment = serving()
+    identity = ask(deployment, body, priority=9)
+    _, reason = outcomes(deployment)[identity]
+    copy_of(deployment, queue, identity)
+    reply = the_reply(deployment)
+    assert (status(reply), reply.body.decode(), reply.correlation_id) == ("FAIL", reason, identity)
+    assert reply.priority == 9
+    assert text in reason
+
+
+def test_a_request_for_an_unknown_object_is_answered_fail_with_the_reason(
+    serving: Callable[..., Any], outcomes: Outcomes
+) -> None:
+    deployment = serving()
+    identity = deployment.send("orders", '{"BusinessObject": "Ordre"}', reply_to="queue://replies")
+    kind, reason = outcomes(deployment)[identity]
+    assert kind == "unsubscribed"
+    reply = the_reply(deployment)
+    assert (status(reply), reply.body.decode()) == ("FAIL", reason)
+
+
+@pytest.mark.parametrize(
+    ("entry", "reply_to"),
+    [
+        pytest.param({**SERVE, "reply": False}, "queue://replies", id="no process of this adapter answers"),
+        pytest.param(SERVE, None, id="nobody awaits an answer"),
+    ],
+)
+def test_what_cannot_be_converted_is_answered_to_nobody_else(
+    serving: Callable[..., Any], outcomes: Outcomes, entry: Any, reply_to: str | None
+) -> None:
+    deployment = serving(entry)
+    identity = ask(deployment, "{", reply_to=reply_to)
+    assert outcomes(deployment)[identity][0] == "failed"
+    assert replies(deployment) == []
+
+
+def test_a_duplicate_is_not_answered_again(
+    serving: Callable[..., Any], bench: Bench, outcomes: Outcomes
+) -> None:
+    deployment = serving(TWO[0], DuplicateEventElimination=True)
+    identity = ask(deployment)
+    outcomes(deployment)
+    deployment.drop("customers", customer(), f"4.{identity[3:]}.T...replies")
+    assert outcomes(deployment)[identity][0] == "duplicate"
+    assert len(replies(deployment)) == 1
+    assert len(calls(bench)) == 1
+
+
+def test_a_request_that_has_expired_is_not_served(
+    serving: Callable[..., Any], bench: Bench, outcomes: Outcomes
+) -> None:
+    deployment = serving(TWO[0])
+    soon = time.time_ns() // 1_000_000 + 1
+    ask(deployment, expiration=soon)
+    late = ask(deployment, expiration=soon + 60_000)
+    while time.time_ns() // 1_000_000 <= soon:
+        time.sleep(0.001)
+    assert set(outcomes(deployment)) == {late}
+    assert the_reply(deployment).correlation_id == late
+    assert len(calls(bench)) == 1
+
+
+def test_what_a_process_does_to_its_event_does_not_lead_the_reply_astray(
+    serving: Callable[..., Any], outcomes: Outcomes
+) -> None:
+    deployment = serving({**SERVE, "process": "processes:meddling"})
+    identity = ask(deployment, priority=8)
+    assert outcomes(deployment)[identity][0] == "published"
+    reply = the_reply(deployment)
+    assert (reply.correlation_id, reply.priority) == (identity, 8)
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+def test_a_child_that_a_process_forgets_to_end_replies_nothing(
+    serving: Callable[..., Any], outcomes: Outcomes, isolated: bool
+) -> None:
+    deployment = serving({**SERVE, "process": "processes:forking"})
+    ask(deployment)
+    outcomes(deployment, isolated=isolated)
+    assert the_reply(deployment).body == f'{{{TYPE},"CustomerId":"parent"}}'.encode()
+
+
+def test_a_reply_that_cannot_be_made_keeps_the_event_which_is_served_again_and_says_so(
+    serving: Callable[..., Any], bench: Bench
+) -> None:
+    deployment = serving(TWO[0])
+    identity = ask(deployment)
+    deployment.folders("replies")
+    working = bench.root / "replies" / "incoming" / "working"
+    os.rmdir(working)
+    working.touch()  # nothing can be written there
+    with deployment.running() as adapter:
+        report = adapter.poll()
+        assert report.code is ReturnCode.APPRESPONSETIMEOUT
+        assert report.reason.startswith("counted: its reply: cannot write a message for queue://replies: ")
+        assert report.provider_failed
+        (message,) = deployment.messages("customers")
+        assert (message.delivery_count, message.properties) == (2, {})
+        working.unlink()
+        assert adapter.poll().code is ReturnCode.SUCCEED
+    assert the_reply(deployment).body == f'{{{TYPE},"CustomerId":"2"}}'.encode()
+    assert calls(bench) == [f"counted {identity} 1", f"counted {identity} 2"]
+
+
+def test_many_requests_are_answered_each_with_its_own_reply(
+    serving: Callable[..., Any], outcomes: Outcomes
+) -> None:
+    deployment = serving()
+    wanted = {}
+    for number in range(60):
+        name = ("itself", "none", "raises")[number % 3]
+        body = f'{{"CustomerId": "{number}", "Name": "{name}"}}'
+        wanted[ask(deployment, body)] = (name, number)
+    outcomes(deployment, parallelism=2)
+    found = {reply.correlation_id: reply for reply in replies(deployment)}
+    assert set(found) == set(wanted)
+    for identity, (name, number) in wanted.items():
+        expected = {
+            "itself": ("VALCHANGE", f'{{{TYPE},"CustomerId":"{number}","Name":"Ada"}}'),
+            "none": ("SUCCESS", ""),
+            "raises": ("FAIL", "ValueError: no stock"),
+        }
+        assert (status(found[identity]), found[identity].body.decode()) == expected[name]
