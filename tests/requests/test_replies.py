@@ -59,8 +59,9 @@ def test_table_6_valchange_and_multiple_hits_refill_the_object_from_the_body(nam
 
 
 @pytest.mark.parametrize("name", REFILLING)
-@pytest.mark.parametrize("body", [b"", b" \r\n\t"])
-@pytest.mark.parametrize("message_class", ["T", "B", "M"])
+@pytest.mark.parametrize(
+    ("message_class", "body"), [("T", b""), ("B", b""), ("T", b" \r\n\t"), ("M", b""), ("M", b"no body")]
+)
 def test_table_6_an_empty_body_leaves_the_object_unchanged(
     name: str, body: bytes, message_class: str
 ) -> None:
@@ -107,6 +108,12 @@ def test_table_6_what_stands_for_no_header_stays_in_the_dynamic_meta_object() ->
     }
     found = answer(reply("VALCHANGE"), customer(**kept)).object.as_dict()["Meta"]
     assert {name: found.get(name) for name in kept} == kept
+
+
+def test_a_refilled_object_is_still_that_of_its_event() -> None:
+    bo = customer()
+    bo.object_event_id = "ID:event"
+    assert answer(reply("VALCHANGE", b'{"CustomerId": "8"}'), bo).object.object_event_id == "ID:event"
 
 
 def test_a_dynamic_meta_object_is_made_where_the_request_had_none() -> None:
