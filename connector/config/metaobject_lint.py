@@ -18,7 +18,7 @@ from connector.config.python_names import LookupProblem, check_class
 from connector.config.reading import find
 from connector.config.tree import Leaf
 from connector.errors import MalformedData
-from connector.requests.response_selector import ResponseSelector
+from connector.requests.response_selector import ResponseSelector, misspelt
 from connector.requests.selector_values import Quoting
 
 
@@ -210,10 +210,13 @@ def _check_response_selectors(
             selector = ResponseSelector.parse(verb.app_specific_info, quoting)
             location = ("verbs", verb.name, "app_specific_info")
             text, _, _ = find(document.table, location)
-            if selector is None or not isinstance(text, Leaf):
+            if not isinstance(text, Leaf):
                 continue
+            mistakes = list(misspelt(verb.app_specific_info))
+            if selector is not None:
+                mistakes += selector.problems(definition, known)
             _, path = document.place(*location)
-            for mistake in selector.problems(definition, known):
+            for mistake in mistakes:
                 near = nearest(mistake.meant, mistake.among) if mistake.meant else None
                 mark = text.place(mistake.offset)
                 problems.add(mark, path, mistake.found, mistake.expected, near, warning=mistake.warning)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -249,6 +250,18 @@ def _parse(info: str, quoting: Quoting) -> ResponseSelector | None:
     else:
         selector._read(text)
     return selector
+
+
+def misspelt(app_specific_info: str) -> Iterator[Mistake]:
+    """Names that are almost those of a response selector: the reply would be found by its correlation id."""
+    for name, offset, _, _ in _entries(app_specific_info):
+        if name in (SELECTOR, TEMPLATE):
+            continue
+        for meant in (SELECTOR, TEMPLATE):
+            if SequenceMatcher(None, name[: 2 * len(meant)], meant).ratio() > 0.87:
+                what = f"the name {shown(name)} means nothing"
+                yield Mistake(offset, what, "", warning=True, meant=name, among=(SELECTOR, TEMPLATE))
+                break
 
 
 def _entries(info: str) -> Iterator[tuple[str, int, str, int]]:

@@ -120,6 +120,24 @@ def test_what_a_provider_may_know_better_is_a_warning(tmp_path: Path, info: str,
 
 
 @pytest.mark.parametrize(
+    "name",
+    ["reponse_selector", "response-selector", "responseselector", "response_selector_", "response selector"],
+)
+def test_a_name_that_is_almost_that_of_a_response_selector_is_a_warning(tmp_path: Path, name: str) -> None:
+    (warning,) = problems(tmp_path, f"a=b; {name}=JMSType = 'x'")
+    assert warning.warning
+    assert warning.nearest == "response_selector"
+    assert (warning.line, warning.column) == (5, len("    app_specific_info: a=b; ") + 1)
+
+
+@pytest.mark.parametrize(
+    "name", ["selector", "response", "response_timeout", "request_selector_x", "cw_mo_x"]
+)
+def test_any_other_name_beside_it_is_nobody_s_business(tmp_path: Path, name: str) -> None:
+    assert problems(tmp_path, f"{name}=JMSType = 'x'") == []
+
+
+@pytest.mark.parametrize(
     "info",
     [
         "response_selector=JMSType = 'xmlResponse'",
