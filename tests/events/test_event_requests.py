@@ -1,0 +1,279 @@
+"""Requests that a business process makes while it handles an event: two adapters talk to each other."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connector.parts import make_plan, make_requests
+from tests.events.conftest import OBJECTS, Bench
+
+Outcomes = Callable[..., dict[str, tuple[str, str]]]
+
+RULES = """\
+static_metaobject: MO_Config
+rules:
+  Order_Create: {OutputDestination: queue://asked, ResponseTimeout: 10000}
+"""
+
+FRONT = '''\
+import json, os, signal, time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def note(**values):
+    descriptor = os.open(os.path.join(HERE, "answers"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    os.write(descriptor, json.dumps({"pid": os.getpid(), **values}).encode() + b"\\n")
+    os.close(descriptor)
+
+
+def ask(customer, event):
+    result = event.request("Order.Create", {"Id": customer["CustomerId"]})
+    note(id=event.id, count=event.delivery_count, **result.as_dict())
+
+
+def ask_without_waiting(customer, event):
+    futures = [event.request_async("Order.Create", {"Id": str(number)}) for number in range(5)]
+    note(answers=[future.result(20).as_dict() for future in futures])
+
+
+def ask_for_nothing(customer, event):
+    event.request("Ordre.Create", {})
+
+
+def ask_in_vain(customer, event):
+    note(count=event.delivery_count)
+    event.request("Order.Create", {"Id": "1"}, timeout=60_000)
+
+
+def ask_and_die(customer, event):
+    note(**event.request("Order.Create", {"Id": "1"}).as_dict())
+    if event.delivery_count == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def ask_in_a_child(customer, event):
+    child = os.fork()
+    if child == 0:
+        try:
+            event.request("Order.Create", {"Id": "1"})
+        except Exception as error:
+            note(error=str(error))
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+def look(customer, event):
+    """How many clients there are before and after a request, where the customer asks for one."""
+    clients = os.path.join(customer["Name"], "dropboxmq", "clients")
+    before = len(os.listdir(clients))
+    if customer["CustomerId"] != "0":
+        event.request("Order.Create", {"Id": "1"})
+    note(before=before, after=len(os.listdir(clients)))
+'''
+
+BACK = """\
+def serve(order, event):
+    if order["Id"] == "13":
+        raise ValueError("no luck")
+    return {"Id": f"seen {order['Id']}"}
+"""
+
+
+class TwoAdapters:
+    """One whose processes ask, and one whose process answers, over the same provider."""
+
+    def __init__(self, bench: Bench, directory: Path) -> None:
+        self.bench = bench
+        objects = OBJECTS[: OBJECTS.index("static_metaobject")]
+        rest = OBJECTS[OBJECTS.index("datahandler_metaobject") :]
+        self._objects = f"{objects}{RULES}---\n{rest}"
+        self._back = Bench(directory, bench.root)
+
+    def asking(self, process: str, **entry: Any) -> Any:
+        """The deployment whose process asks."""
+        more = {key: entry.pop(key) for key in ("provider", "max_attempts") if key in entry}
+        subscription = {"object": "Customer", "process": f"processes:{process}", **entry}
+        return self.bench.deploy(
+            subscriptions=[{**subscription, "name": "asking"}],
+            objects=self._objects,
+            processes=FRONT,
+            **{"InputDestination": "queue://customers", **more},
+        )
+
+    @contextmanager
+    def answering(self, provider: Any = None) -> Iterator[None]:
+        """Serves while it is open."""
+        deployment = self._back.deploy(
+            subscriptions=[{"object": "Order", "process": "processes:serve", "reply": True}],
+            processes=BACK,
+            provider={"type": "memory"} if provider is not None else None,
+            ApplicationName="back",
+            InputDestination="queue://asked",
+            instance="back",
+        )
+        if provider is not None:
+            deployment._provider = provider  # a memory is shared within this process
+        ended = threading.Event()
+        started = threading.Event()
+        errors: list[Exception] = []
+
+        def serve() -> None:
+            try:
+                with deployment.running() as adapter:
+                    while not ended.is_set():
+                        adapter.poll()
+                        started.set()
+                        ended.wait(0.01)
+            except Exception as error:
+                errors.append(error)
+                started.set()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            assert started.wait(20)
+            yield
+        finally:
+            ended.set()
+            thread.join(20)
+        assert errors == []
+
+    def answers(self) -> list[dict[str, Any]]:
+        """What the processes that asked have noted."""
+        path = self.bench.directory / "answers"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def remains(self) -> list[str]:
+        """What clients that have ended have left behind."""
+        root = self.bench.root
+        queues = [name for name in os.listdir(root) if "temporary" in name]
+        return [*queues, *os.listdir(root / "dropboxmq" / "clients")]
+
+
+@pytest.fixture
+def two(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> TwoAdapters:
+    return TwoAdapters(bench, tmp_path_factory.mktemp("back"))
+
+
+def customer(number: int = 1, name: str = "") -> str:
+    return json.dumps({"BusinessObject": "Customer", "CustomerId": str(number), "Name": name})
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+def test_a_process_asks_another_adapter_and_goes_on_with_its_answer(
+    two: TwoAdapters, outcomes: Outcomes, isolated: bool
+) -> None:
+    deployment = two.asking("ask")
+    ids = [deployment.send("customers", customer(number)) for number in (1, 2, 13)]
+    with two.answering():
+        assert {kind for kind, _ in outcomes(deployment, isolated=isolated).values()} == {"published"}
+    found = [(a["id"], a["status"], a["object"], a["message"]) for a in two.answers()]
+    assert found == [
+        (ids[0], "VALCHANGE", {"Id": "seen 1"}, None),
+        (ids[1], "VALCHANGE", {"Id": "seen 2"}, None),
+        (ids[2], "FAIL", {"Id": "13"}, "ValueError: no luck"),
+    ]
+    assert len({a["pid"] for a in two.answers()} - {os.getpid()}) == isolated
+    assert two.remains() == []
+
+
+def test_messages_in_memory_will_do_for_both(two: TwoAdapters, outcomes: Outcomes) -> None:
+    deployment = two.asking("ask", provider={"type": "memory"})
+    deployment.send("customers", customer())
+    with two.answering(deployment.provider):
+        outcomes(deployment)
+    assert [answer["object"] for answer in two.answers()] == [{"Id": "seen 1"}]
+
+
+def test_a_process_may_have_several_requests_on_their_way(two: TwoAdapters, outcomes: Outcomes) -> None:
+    deployment = two.asking("ask_without_waiting")
+    deployment.send("customers", customer())
+    with two.answering():
+        outcomes(deployment, isolated=True)
+    (note,) = two.answers()
+    assert [answer["object"]["Id"] for answer in note["answers"]] == [f"seen {n}" for n in range(5)]
+    assert two.remains() == []
+
+
+def test_a_client_is_opened_by_the_first_request_and_serves_all_of_them(
+    two: TwoAdapters, outcomes: Outcomes
+) -> None:
+    deployment = two.asking("look")
+    for number in (0, 1, 1):
+        deployment.send("customers", customer(number, str(two.bench.root)))
+    with two.answering():
+        outcomes(deployment)
+    none, first, second = [(note["before"], note["after"]) for note in two.answers()]
+    assert none[0] == none[1] == first[0]
+    assert first[1] > first[0]
+    assert second == (first[1], first[1])
+
+
+def test_a_wrong_call_is_the_fault_of_the_process(two: TwoAdapters, outcomes: Outcomes) -> None:
+    deployment = two.asking("ask_for_nothing")
+    identity = deployment.send("customers", customer())
+    kind, reason = outcomes(deployment)[identity]
+    assert kind == "failed"
+    assert reason.startswith("asking: UnknownBusinessObject: ")
+    assert "did you mean 'Order'" in reason
+
+
+def test_the_timeout_of_a_process_counts_while_it_waits_for_a_reply(
+    two: TwoAdapters, outcomes: Outcomes
+) -> None:
+    deployment = two.asking("ask_in_vain", timeout="300ms", max_attempts=2)
+    identity = deployment.send("customers", customer())
+    kind, reason = outcomes(deployment, isolated=True)[identity]
+    assert (kind, reason) == (
+        "failed",
+        "its worker did not return from asking in time and was ended; it was tried 2 times (max_attempts)",
+    )
+    assert [note["count"] for note in two.answers()] == [1, 2]
+    assert two.remains() != []
+    outcomes(deployment)  # a neighbour, or the next start, removes what its clients have left
+    assert two.remains() == []
+
+
+def test_a_worker_that_is_killed_asks_again_and_leaves_nothing(two: TwoAdapters, outcomes: Outcomes) -> None:
+    deployment = two.asking("ask_and_die")
+    identity = deployment.send("customers", customer())
+    with two.answering():
+        assert outcomes(deployment, isolated=True)[identity] == ("published", "")
+    assert [answer["object"] for answer in two.answers()] == [{"Id": "seen 1"}] * 2
+    outcomes(deployment)
+    assert two.remains() == []
+
+
+def test_a_process_that_was_forked_by_another_makes_no_requests_in_its_name(
+    two: TwoAdapters, outcomes: Outcomes
+) -> None:
+    deployment = two.asking("ask_in_a_child")
+    deployment.send("customers", customer())
+    outcomes(deployment, isolated=True)
+    (note,) = two.answers()
+    assert note["error"].startswith("a request is made by the process that was called with the event")
+
+
+def test_what_requests_need_adds_next_to_nothing_to_what_travels_with_every_job(two: TwoAdapters) -> None:
+    configuration = two.asking("ask").configuration
+    provider = two.bench.deploy().provider
+    connection = provider.connect("test", "one")
+    try:
+        requests = make_requests(configuration, provider)
+        plan = make_plan(configuration, provider, connection.access(), requests)
+    finally:
+        connection.close()
+    alone = len(pickle.dumps(replace(plan, requests=None), protocol=5))
+    assert len(pickle.dumps(plan, protocol=5)) - alone < 2048
+    assert pickle.loads(pickle.dumps(plan)).requests is not None
