@@ -86,10 +86,7 @@ class Adapter:
     def request(
         self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
     ) -> RequestResult:
-        """Hands an application a business object and, where a ResponseTimeout says so, awaits its answer.
-
-        Arguments and errors: :meth:`connector.broker.requesting.Requests.request`.
-        """
+        """Asks an application (see :meth:`connector.broker.requesting.Requests.request`)."""
         return self.requests.request(name, data, timeout=timeout)
 
     def request_async(
@@ -136,11 +133,8 @@ class Adapter:
         Requests in flight have ``stop_timeout`` (counted from :meth:`request_stop`, where that came before).
         """
         self._started, self._ended = False, True
-        left = self.configuration.connector.stop_timeout
-        if self._stop_by is not None:
-            left = max(0.0, self._stop_by - time.monotonic())
         try:
-            self.requests.stop(left)
+            self.requests.stop(self.time_to_stop)
         finally:
             self._stop_events()
 
@@ -182,6 +176,13 @@ class Adapter:
     def has_inputs(self) -> bool:
         """Whether there is an InputDestination: without one the adapter is for requests only."""
         return bool(self.configuration.connector.inputs)
+
+    @property
+    def time_to_stop(self) -> float:
+        """Seconds that what is in flight may take to end: ``stop_timeout``, less what has passed of it."""
+        if self._stop_by is None:
+            return self.configuration.connector.stop_timeout
+        return max(0.0, self._stop_by - time.monotonic())
 
     @property
     def stopping(self) -> bool:

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,6 +36,8 @@ def run(
 ) -> None:
     """Runs the adapter as a service, until SIGTERM or SIGINT; with --once or --drain until that is done.
 
+    Without InputDestination it polls nothing and starts no Java. The service takes requests over HTTP where
+    the configuration has a section http.
     The first signal stops claiming and finishes what is in flight within stop_timeout; a second one
     ends at once. With --json the summary is one JSON document.
 
@@ -51,9 +53,10 @@ def run(
     with _signals(adapter.request_stop) as stopped:
         code = 0
         if not stopped.is_set():
-            adapter.start()
             try:
-                code = _bounded(adapter, drain=drain) if once or drain else _service(adapter, stopped)
+                with nullcontext() if once or drain else _http_server(adapter):
+                    adapter.start()
+                    code = _bounded(adapter, drain=drain) if once or drain else _service(adapter, stopped)
             finally:
                 adapter.stop()
         print_summary(adapter.summary, as_json=json)
@@ -93,6 +96,23 @@ def _service(adapter: Adapter, stopped: threading.Event) -> int:
         note(f"connector: APPRESPONSETIMEOUT: {failure}")
         return 1
     return 0
+
+
+@contextmanager
+def _http_server(adapter: Adapter) -> Iterator[None]:
+    """Takes requests over HTTP meanwhile, where that is configured."""
+    settings = adapter.configuration.http
+    if settings is None:
+        yield
+        return
+    from connector.http.server import Server
+
+    server = Server(settings, adapter.requests, adapter.configuration.metaobjects.definitions)
+    server.start()
+    try:
+        yield
+    finally:
+        server.stop(adapter.time_to_stop)
 
 
 @contextmanager

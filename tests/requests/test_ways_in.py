@@ -1,0 +1,338 @@
+"""Requests of a whole deployment: from Python, from a business process, from any process with the recipe."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import connector
+from connector.broker.requesting import RequestsSpec
+from connector.config.loading import load
+from connector.errors import MalformedData, ProviderError, UnknownBusinessObject
+from connector.messaging.destination import parse_destination
+from connector.parts import make_requests
+from connector.status import ReturnCode
+from connector.testing.deployment import Deployment
+from tests.requests.world import REPOSITORY, Application, done, greet, is_greeted, shared_memory, soon
+
+ADAPTER = """\
+provider: {type: dropbox, root: ./data, durability: none}
+connector:
+  ApplicationName: asking
+  ConfigurationMetaObject: MO_Config
+  DataHandlerMimeType: application/json
+  ErrorDestination: queue://error
+  stop_timeout: 2s
+metaobjects: ./metaobjects
+spark: {conf: {spark.driver.memory: nonsense}}
+"""
+"""With it no Java could be started."""
+
+OBJECTS = """\
+business_object: Customer
+app_specific_info: cw_mo_conn=Meta
+verbs: {Retrieve: , Create: }
+attributes:
+  CustomerId: {type: String, key: true, required: true}
+  Name: String
+  Meta: CustomerMeta
+---
+business_object: CustomerMeta
+attributes: {MessageID: String, DataHandlerConfigMO: String}
+---
+static_metaobject: MO_Config
+Default: {OutputDestination: queue://requests}
+rules:
+  Customer_Retrieve: {ResponseTimeout: 8000}
+---
+datahandler_metaobject: MO_Short
+handlers:
+  application/json: {write_type: false}
+"""
+
+INPUT = ADAPTER.replace("connector:\n", "connector:\n  InputDestination: queue://in\n").replace(
+    "metaobjects:",
+    "subscriptions:\n  - {object: Customer, process: 'processes:ask'}\nmetaobjects:",
+)
+
+PROCESSES = """\
+def ask(customer, event):
+    result = event.request("Customer.Retrieve", {"CustomerId": customer["CustomerId"]})
+    if not result.good:
+        raise ValueError(result.message)
+    if result.object["Name"] != f"name of {customer['CustomerId']}":
+        raise ValueError(f"found {result.object['Name']}")
+"""
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir=shared_memory(), prefix="asking-") as path:
+        yield Path(path)
+
+
+@pytest.fixture
+def asking(directory: Path) -> Deployment:
+    """A deployment that polls nothing."""
+    return Deployment(directory, adapter=ADAPTER, metaobjects=OBJECTS, processes=PROCESSES)
+
+
+@pytest.fixture
+def application(asking: Deployment) -> Iterator[Application]:
+    made = Application(asking.provider)
+    yield made
+    made.end()
+
+
+# --- Python ----------------------------------------------------------------------------------------------
+
+
+def test_an_adapter_makes_requests_without_spark(asking: Deployment, application: Application) -> None:
+    with connector.Adapter.from_file(asking.directory / "adapter.yaml") as adapter:
+        assert is_greeted(adapter.request("Customer.Retrieve", {"CustomerId": "7"}), 7)
+        futures = [adapter.request_async("Customer.Retrieve", {"CustomerId": str(n)}) for n in range(30)]
+        assert all(is_greeted(result, n) for n, result in enumerate(done(futures)))
+    assert len(application.requests) == 31
+
+
+def test_a_request_may_be_made_from_many_threads_of_which_one_opens_the_client(
+    asking: Deployment, application: Application
+) -> None:
+    results: dict[int, bool] = {}
+    with connector.Adapter.from_file(asking.directory / "adapter.yaml") as adapter:
+
+        def ask(number: int) -> None:
+            result = adapter.request("Customer.Retrieve", {"CustomerId": str(number)})
+            results[number] = is_greeted(result, number)
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert results == dict.fromkeys(range(20), True)
+
+
+def test_a_wrong_call_raises_and_a_refused_one_is_an_answer(asking: Deployment) -> None:
+    with connector.Adapter.from_file(asking.directory / "adapter.yaml") as adapter:
+        with pytest.raises(UnknownBusinessObject, match="did you mean 'Customer'"):
+            adapter.request("Custmer.Retrieve", {"CustomerId": "7"})
+        with pytest.raises(MalformedData, match="CustomerId: found the number 7"):
+            adapter.request("Customer.Retrieve", {"CustomerId": 7})
+        result = adapter.request(
+            "Customer.Retrieve", {"CustomerId": "7", "Meta": {"DataHandlerConfigMO": "?"}}
+        )
+        assert result.status is ReturnCode.FAIL
+
+
+def test_a_dynamic_metaobject_may_name_any_options_of_a_data_handler(
+    asking: Deployment, application: Application
+) -> None:
+    data = {"CustomerId": "7", "Meta": {"DataHandlerConfigMO": "MO_Short"}}
+    with connector.Adapter.from_file(asking.directory / "adapter.yaml") as adapter:
+        assert adapter.request("Customer.Retrieve", data).good
+    assert json.loads(application.requests[0].body) == {"CustomerId": "7"}
+
+
+def test_what_is_in_flight_when_an_adapter_stops_completes(asking: Deployment) -> None:
+    def slowly(request: object, replying: object) -> None:
+        time.sleep(0.3)
+        greet(request, replying)  # type: ignore[arg-type]
+
+    application = Application(asking.provider, slowly)
+    try:
+        with connector.Adapter.from_file(asking.directory / "adapter.yaml") as adapter:
+            future = adapter.request_async("Customer.Retrieve", {"CustomerId": "7"})
+            soon(lambda: bool(application.requests), "the request to be taken")
+        assert future.done()
+        assert is_greeted(future.result(), 7)
+    finally:
+        application.end()
+
+
+def test_what_nobody_answers_ends_with_stop_timeout_and_later_requests_are_not_sent(
+    asking: Deployment,
+) -> None:
+    asking.write("adapter.yaml", ADAPTER.replace("stop_timeout: 2s", "stop_timeout: 300ms"))
+    adapter = connector.Adapter.from_file(asking.directory / "adapter.yaml")
+    future = adapter.request_async("Customer.Retrieve", {"CustomerId": "7"})
+    soon(lambda: bool(asking.messages("requests")), "the request to be sent")
+    started = time.monotonic()
+    adapter.stop()
+    assert 0.2 < time.monotonic() - started < 2
+    assert future.done()
+    assert not future.result().good
+    late = adapter.request("Customer.Retrieve", {"CustomerId": "8"})
+    assert (late.status, late.not_sent) == (ReturnCode.FAIL, True)
+    assert len(asking.messages("requests")) == 1
+    assert os.listdir(asking.directory / "data/dropboxmq/clients") == []
+
+
+def test_an_adapter_that_has_ended_before_its_first_request_sends_none(asking: Deployment) -> None:
+    with connector.Adapter.from_file(asking.directory / "adapter.yaml") as adapter:
+        pass
+    result = adapter.request("Customer.Create", {"CustomerId": "7"})
+    assert (result.status, result.not_sent) == (ReturnCode.FAIL, True)
+    assert not (asking.directory / "data").exists()
+
+
+# --- the inbound half starts when it is needed -------------------------------------------------------------
+
+
+def test_the_inbound_half_starts_with_the_first_poll(asking: Deployment) -> None:
+    asking.write("adapter.yaml", INPUT)
+    adapter = asking.running()
+    assert not (asking.directory / "data").exists()
+    application = Application(asking.provider)
+    asking.drop("in", '{"BusinessObject": "Customer", "Verb": "Create", "CustomerId": "7"}')
+    try:
+        assert adapter.drain().code is ReturnCode.SUCCEED
+        assert adapter.summary.total.published == 1
+    finally:
+        adapter.stop()
+        application.end()
+    with pytest.raises(ProviderError, match="start it first"):
+        adapter.poll()
+
+
+def test_an_adapter_without_input_polls_nothing_and_says_so(
+    asking: Deployment, caplog: pytest.LogCaptureFixture
+) -> None:
+    with connector.Adapter.from_file(asking.directory / "adapter.yaml") as adapter:
+        adapter.start()
+        assert adapter.poll().code is adapter.drain().code is adapter.serve_poll().code is ReturnCode.SUCCEED
+        assert adapter.summary.total.claimed == 0
+    assert [record.getMessage() for record in caplog.records] == ["no InputDestination: requests only"]
+    assert not (asking.directory / "data").exists()
+
+
+def _run(asking: Deployment, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "connector.cli", "run", *arguments],
+        cwd=asking.directory,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("option", ["--once", "--drain"])
+def test_a_bounded_run_without_input_ends_well_with_an_empty_summary(asking: Deployment, option: str) -> None:
+    process = _run(asking, option, "--json")
+    output, errors = process.communicate(timeout=30)
+    assert process.returncode == 0, errors
+    assert json.loads(output)["claimed"] == 0
+    assert json.loads(output)["destinations"] == {}
+    assert "requests only" in errors
+
+
+def test_a_service_without_input_waits_until_it_is_told_to_end(asking: Deployment) -> None:
+    process = _run(asking)
+    assert process.stderr is not None
+    assert "requests only" in process.stderr.readline()
+    time.sleep(0.3)
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=10)
+    assert process.returncode == 0
+
+
+# --- a business process, any process with the recipe -------------------------------------------------------
+
+
+@pytest.mark.parametrize("isolated", [False, True], ids=["here", "in a process of its own"])
+def test_a_business_process_makes_requests_while_it_handles_an_event(
+    asking: Deployment, application: Application, isolated: bool
+) -> None:
+    asking.write("adapter.yaml", INPUT)
+    for number in range(5):
+        asking.drop("in", f'{{"BusinessObject": "Customer", "Verb": "Create", "CustomerId": "{number}"}}')
+    with asking.running(isolated=isolated) as adapter:
+        adapter.drain()
+        counts = adapter.summary.total
+    assert (counts.published, counts.failed) == (5, 0), [str(m.properties) for m in asking.messages("error")]
+    assert sorted(json.loads(request.body)["CustomerId"] for request in application.requests) == list("01234")
+
+
+def test_a_business_process_makes_requests_in_memory_too(directory: Path) -> None:
+    memory = INPUT.replace("{type: dropbox, root: ./data, durability: none}", "{type: memory}")
+    deployment = Deployment(directory, adapter=memory, metaobjects=OBJECTS, processes=PROCESSES)
+    application = Application(deployment.provider)
+    try:
+        deployment.send("in", '{"BusinessObject": "Customer", "Verb": "Create", "CustomerId": "7"}')
+        with deployment.running() as adapter:
+            adapter.drain()
+            assert adapter.summary.total.published == 1
+            assert is_greeted(adapter.request("Customer.Retrieve", {"CustomerId": "8"}), 8)
+    finally:
+        application.end()
+
+
+def _ask(pickled: bytes, deployment: str) -> dict[str, object]:
+    spec: RequestsSpec = pickle.loads(pickled)  # made by the test
+    client = spec.open(deployment)
+    try:
+        return client.request("Customer.Retrieve", {"CustomerId": "7"}).as_dict()
+    finally:
+        client.stop()
+
+
+def test_the_recipe_travels_to_another_process(asking: Deployment, application: Application) -> None:
+    pickled = pickle.dumps(make_requests(asking.configuration))
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        answered = pool.apply(_ask, (pickled, str(asking.directory)))
+    assert answered["status"] == "VALCHANGE"
+    assert len(application.requests) == 1
+
+
+def test_every_key_of_requests_reaches_the_client(asking: Deployment) -> None:
+    keys = """\
+  ArchiveDestination: queue://archive
+  ReplyToDestination: queue://replies
+  MessageResponseResultProperty: Outcome
+  SessionPoolSizeForRequests: 3
+  pool_timeout: 1500ms
+  reply_matching: {request: JMSCorrelationID, reply: answers}
+  late_replies: archive
+  response_selector_quoting: raw
+  max_body: 1KiB
+  MessageFormatProperty: format
+  UseDefaults: true
+"""
+    asking.write("adapter.yaml", ADAPTER.replace("metaobjects:", f"{keys}metaobjects:"))
+    plan = make_requests(load(asking.directory / "adapter.yaml")).plan
+    assert plan.reply_to == parse_destination("replies")
+    assert plan.result_property == "Outcome"
+    assert (plan.pool_size, plan.pool_timeout) == (3, 1.5)
+    assert (plan.matching.request, plan.matching.reply) == ("JMSCorrelationID", "answers")
+    assert plan.late_replies == parse_destination("archive")
+    assert (plan.quoting, plan.max_body, plan.format_property) == ("raw", 1024, "format")
+    assert (plan.use_defaults, plan.persistent, plan.default_handler) == (True, True, "application/json")
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ("", "error"),
+        ("  late_replies: error\n", "error"),
+        ("  ArchiveDestination: queue://archive\n  late_replies: archive\n", "archive"),
+        ("  late_replies: discard\n", None),
+    ],
+)
+def test_late_replies_go_where_they_are_to(asking: Deployment, keys: str, expected: str | None) -> None:
+    asking.write("adapter.yaml", ADAPTER.replace("metaobjects:", f"{keys}metaobjects:"))
+    late = make_requests(load(asking.directory / "adapter.yaml")).plan.late_replies
+    assert late == (None if expected is None else parse_destination(expected))
