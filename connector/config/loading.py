@@ -135,7 +135,8 @@ def _read(
     misspelt = any(nearest(key, ["metaobjects"]) for key in filled.entries if key not in _SECTIONS)
     collected.incomplete |= misspelt
     catalogue = _catalogue(complete, read, directory, problems)
-    metaobjects = check_metaobjects(collected, catalogue, directory, problems)
+    quoting = read.connector.response_selector_quoting
+    metaobjects = check_metaobjects(collected, catalogue, directory, problems, quoting)
     Lint(
         Places(complete, problems), reading, read, metaobjects, collected, catalogue, directory, in_process
     ).run()
