@@ -159,7 +159,8 @@ class RequestClient:
         if waiter.has_slot:
             self._begin_watched(call)
         else:
-            self._clock.at(time.monotonic() + self._plan.pool_timeout, lambda: self._withdraw(waiter, call))
+            end = time.monotonic() + self._plan.pool_timeout
+            self._clock.at(end, lambda: self._withdraw(waiter, call), call.answer.done)
         return future
 
     def stop(self, timeout: float = 0.0) -> None:
@@ -324,7 +325,8 @@ class RequestClient:
     def _begin_watched(self, call: Call) -> None:
         self._begin(call)
         if call.reply_to is not None and not call.completed:
-            self._clock.at(call.deadline + _GRACE, lambda: self._exchange.give_up(call, _SILENT))
+            end = call.deadline + _GRACE
+            self._clock.at(end, lambda: self._exchange.give_up(call, _SILENT), call.answer.done)
 
     def _finish(self, call: Call, future: RequestFuture) -> None:
         future.set_result(self._counted(self._result(call, call.answer.result())))

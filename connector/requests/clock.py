@@ -8,8 +8,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from typing import Final
 
 _log = logging.getLogger("connector.requests")
+
+_FEW: Final = 1000
+"""So many times are kept before anybody asks which of them are over."""
 
 
 class Clock:
@@ -18,14 +22,22 @@ class Clock:
     def __init__(self) -> None:
         self._condition = threading.Condition()
         self._numbers = itertools.count()
-        self._times: list[tuple[float, int, Callable[[], object]]] = []
+        self._times: list[tuple[float, int, Callable[[], object], Callable[[], bool]]] = []
+        self._many = _FEW
         self._thread: threading.Thread | None = None
         self._ending = False
 
-    def at(self, when: float, then: Callable[[], object]) -> None:
-        """Calls ``then``, which returns soon, at ``when`` by the monotonic clock, or never where stopped."""
+    def at(self, when: float, then: Callable[[], object], is_over: Callable[[], bool]) -> None:
+        """Calls ``then``, which returns soon, at ``when`` by the monotonic clock, or never where stopped.
+
+        Once ``is_over`` is true it may be forgotten before: most requests end long before their time.
+        """
         with self._condition:
-            heapq.heappush(self._times, (when, next(self._numbers), then))
+            if len(self._times) >= self._many:
+                self._times = [one for one in self._times if not one[3]()]
+                heapq.heapify(self._times)
+                self._many = max(_FEW, 2 * len(self._times))
+            heapq.heappush(self._times, (when, next(self._numbers), then, is_over))
             if self._thread is None and not self._ending:
                 self._thread = threading.Thread(target=self._run, name="connector-clock", daemon=True)
                 self._thread.start()

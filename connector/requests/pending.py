@@ -22,6 +22,9 @@ from connector.status import ReturnCode
 _REMEMBERED: Final = 10_000
 """Requests that have ended and are still known, so that a reply to one is called late or duplicate."""
 
+_FEW: Final = 1000
+"""So many deadlines are kept before anybody asks which of them are of completed calls."""
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -139,16 +142,24 @@ class Pending:
 
 
 class Deadlines:
-    """The calls whose time will be up, the next first. Thread-safe."""
+    """The calls whose time will be up, the next first. Thread-safe.
+
+    Those that have completed are forgotten from time to time: most do long before their time is up.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._numbers = itertools.count()
         self._heap: list[tuple[float, int, Call]] = []
+        self._many = _FEW
 
     def add(self, call: Call) -> None:
         """A call whose ``deadline`` is set."""
         with self._lock:
+            if len(self._heap) >= self._many:
+                self._heap = [one for one in self._heap if not one[2].completed]
+                heapq.heapify(self._heap)
+                self._many = max(_FEW, 2 * len(self._heap))
             heapq.heappush(self._heap, (call.deadline, next(self._numbers), call))
 
     def next(self) -> float:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import time
 
 import pytest
 
 from connector.messaging.client import ReceivedMessage
+from connector.requests.pending import Call
 from connector.status import ReturnCode
 from tests.requests.world import (
     REPLIES,
@@ -114,6 +116,26 @@ def test_a_request_without_a_timeout_of_its_own_has_the_meta_object_s(world: Wor
     assert before + 7000 <= request.expiration <= after + 7000
     client.stop()
     assert future.done()
+
+
+def test_requests_that_have_ended_are_not_kept_until_their_time_is_up(world: World) -> None:
+    """Also where one that waits longer than all of them keeps the first place."""
+
+    def all_but_one(request: ReceivedMessage, replying: Replying) -> None:
+        if body_of(request)["CustomerId"] != "waits":
+            greet(request, replying)
+
+    world.application(all_but_one)
+    client = world.client()
+    client.request_async("Customer.Retrieve", customer("waits"), timeout=60_000)
+    for first in range(0, 3200, 40):
+        futures = [
+            client.request_async("Customer.Retrieve", customer(n), timeout=120_000)
+            for n in range(first, first + 40)
+        ]
+        done(futures)
+    gc.collect()
+    assert sum(isinstance(one, Call) for one in gc.get_objects()) < 1500
 
 
 def test_a_stop_completes_what_is_in_flight_and_what_waits_once_each(world: World) -> None:
