@@ -230,13 +230,15 @@ class Deployment:
         priority: int = 4,
         second: str = "",
         group: str = "",
+        reply_to: str = "",
     ) -> list[str]:
         """Sends one message for each of ``names`` as a foreign program would; returns the ids."""
         ids = []
         for name in names:
             self.sent += 1
             identity = f"{time.time_ns() // 1000:016d}-t-{self.sent}"
-            properties = f".....JMSXGroupIDS={group}" if group else ""
+            headers = f"...{reply_to}" if reply_to else ""
+            properties = f".....JMSXGroupIDS={group}" if group else headers
             self.drop(
                 queue,
                 f"{priority}.{identity}.T{properties}",

@@ -192,7 +192,8 @@ def test_what_a_process_returns_is_the_reply_and_the_event_is_published(
         ("mute", "Mute"),
         (
             "number",
-            "MalformedData: what the process returned is no reply: found int, expected None, a business object, a mapping",
+            "MalformedData: what the process returned is no reply: found int, expected None, a business "
+            "object, a mapping or connector.Reply",
         ),
         ("text", "MalformedData: what the process returned is no reply: found str, expected"),
         ("true", "MalformedData: what the process returned is no reply: found bool, expected"),

@@ -1,0 +1,135 @@
+"""SIGKILL while requests are served, and while a process on a worker makes one."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+from connector.providers.dropbox import codec
+from tests.crash.conftest import Deploy
+from tests.crash.harness import Deployment, wait_for
+
+STEPS = (
+    ("begin", 4, "group"),
+    ("deliver", 7, "driver"),
+    ("done", 2, "group"),
+    ("settle.record", 1, "driver"),
+    ("settle.committing", 1, "group"),
+    ("settle.move", 9, "driver"),
+    ("settle.finished", 1, "group"),
+)
+"""A place, which time it is reached (in the middle of a cycle), and who is killed there."""
+
+SERVED, REFUSED = "", "raise:no stock"
+
+
+def test_a_kill_at_every_step_leaves_no_request_settled_without_its_reply_and_no_reply_without_its_request(
+    deploy: Deploy,
+) -> None:
+    other = {"object": "Customer", "name": "second", "process": "processes:second"}
+    deployment = deploy(store={"reply": True}, subscriptions=[other])
+    sent: dict[str, str] = {}
+
+    def ask(count: int) -> None:
+        for name, status in ((SERVED, "SUCCESS"), (REFUSED, "FAIL")):
+            for second in ("", "raise:of another subscriber"):
+                ids = deployment.send("in", [name] * count, second=second, reply_to="replies")
+                sent.update(dict.fromkeys(ids, status))
+
+    ask(8)
+    for place, nth, victim in STEPS:
+        run = deployment.start("--drain", fault=f"{place}:{nth}=pause")
+        run.await_pause(place)
+        _assert_replies_go_with_their_requests(deployment)
+        run.kill_while_paused(whole_group=victim == "group")
+        ask(3)
+    deployment.drain()
+    settled = deployment.ids("archive") + deployment.ids("error")
+    assert settled == Counter(list(sent))
+    assert Counter(_replies(deployment)) == Counter(sent.items())
+    assert deployment.leftovers() == []
+    assert deployment.names("replies", "working") == []
+
+
+def _replies(deployment: Deployment) -> list[tuple[str, str]]:
+    """The requests that have been answered, and how."""
+    found = []
+    for name in deployment.names("replies"):
+        reply, _ = codec.decode(name)
+        found.append((reply.correlation_id or "", str(reply.properties["ResponseResult"])))
+    return found
+
+
+def _assert_replies_go_with_their_requests(deployment: Deployment) -> None:
+    """Before a commit record is rolled forward nobody sees a part of it."""
+    answered = Counter(identity for identity, _ in _replies(deployment))
+    assert [identity for identity, times in answered.items() if times != 1] == []
+    if not os.listdir(deployment.root / "dropboxmq" / "transaction" / "committing"):
+        assert set(answered) == {*deployment.ids("archive"), *deployment.ids("error")}
+
+
+OBJECTS = """
+business_object: Customer
+verbs: {Create: , Retrieve: }
+attributes:
+  CustomerId: {type: String, key: true, required: true}
+  Name: String
+  Second: String
+---
+static_metaobject: MO_Config
+rules:
+  Customer_Create: {InputDestination: queue://in}
+  Customer_Retrieve: {OutputDestination: queue://asked, ResponseTimeout: 60000}
+"""
+
+ASKING = """
+import os
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+def ask(customer, event):
+    open(os.path.join(HERE, f"asking.{os.getpid()}"), "w").close()
+    result = event.request("Customer.Retrieve", {"CustomerId": customer["CustomerId"]})
+    with open(os.path.join(HERE, "answers"), "a") as file:
+        file.write(f"{event.id} {event.delivery_count} {result.status.name} {result.object['Name']}\\n")
+"""
+
+SERVING = """
+def serve(customer, event):
+    customer["Name"] = "Ada"
+    return customer
+"""
+
+
+def test_a_process_on_a_worker_is_killed_while_it_asks_another_adapter_and_asks_again(
+    deploy: Deploy,
+) -> None:
+    front = deploy(only=[{"object": "Customer", "name": "ask", "process": "asking:ask"}])
+    (front.directory / "asking.py").write_text(ASKING)
+    back = deploy(
+        inputs=("asked",),
+        only=[{"object": "Customer", "name": "serve", "process": "serving:serve", "reply": True}],
+        connector={"ApplicationName": "back", "ArchiveDestination": "queue://served"},
+        provider={"root": str(front.root)},
+    )
+    (back.directory / "serving.py").write_text(SERVING)
+    for deployment in (front, back):
+        (deployment.directory / "metaobjects" / "objects.yaml").write_text(OBJECTS)
+    ids = front.send("in", [""])
+    run = front.start("--drain")
+    wait_for(lambda: list(front.directory.glob("asking.*")) and front.names("asked"), 60, "a request")
+    run.kill_everything()
+    assert any(name.startswith("temporary-") for name in os.listdir(front.root))
+    ids += front.send("in", [""])
+    serving = back.start()
+    front.drain()
+    assert (front.directory / "answers").read_text().splitlines() == [
+        f"{ids[0]} 2 VALCHANGE Ada",
+        f"{ids[1]} 1 VALCHANGE Ada",
+    ]
+    wait_for(lambda: len(front.names("served")) == 3, 20, "the request of the dead served")
+    serving.signal_driver(15)
+    assert serving.wait() == 0, serving.errors
+    assert front.ids("archive") == Counter(ids)
+    assert front.leftovers() == []
+    assert [name for name in os.listdir(front.root) if "temporary" in name] == []
