@@ -3,7 +3,7 @@
 A process is a plain function. Returning means done. Any exception means that the event has failed;
 its text is kept with the message as the reason. Three answers say something else, all from ``connector``:
 ``Unsubscribed`` (not for me), ``NotActive`` (not now: the message stays) and ``TemporaryFailure``
-(try again in place).
+(try again in place). Of a subscription with ``reply: true``, what the process returns is sent back.
 
 After a crash an event may come a second time, then ``event.delivery_count`` is above 1. A process
 whose effect must not be doubled goes by ``event.id``, which stays the same.
@@ -14,6 +14,8 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+
+from connector import Reply
 
 RECEIVED = Path(os.environ.get("CONNECTOR_DATA", "./data"), "received")
 """Relative to the directory of adapter.yaml, in which processes run."""
@@ -34,6 +36,15 @@ def store_customer(customer, event):
     _append("customers", customer, event, region=customer["Meta"]["JMSProperties"]["Region"])
 
 
+def find_customer(customer, event):
+    """Answers who asks for a customer with what was stored of it last."""
+    wanted = customer["CustomerId"]
+    for record in reversed(_read("customers")):
+        if record["CustomerId"] == wanted:
+            return {name: value for name, value in record.items() if name in customer.definition.attributes}
+    return Reply("BO_DOES_NOT_EXIST", f"there is no customer {wanted}")
+
+
 def keep_note(note, event):
     """Keeps a note."""
     _append("notes", note, event)
@@ -46,3 +57,12 @@ def _append(name, bo, event, **more):
     RECEIVED.mkdir(parents=True, exist_ok=True)
     with open(RECEIVED / f"{name}.jsonl", "ab", buffering=0) as file:
         file.write(line.encode())
+
+
+def _read(name):
+    """The records in ``received/<name>.jsonl``, oldest first."""
+    try:
+        with open(RECEIVED / f"{name}.jsonl", encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+    except FileNotFoundError:
+        return []

@@ -24,7 +24,8 @@ class Clone:
         self.directory = directory
         for name in ("adapter.yaml", "processes.py"):
             shutil.copy(REPOSITORY / name, directory)
-        shutil.copytree(REPOSITORY / "metaobjects", directory / "metaobjects")
+        for name in ("metaobjects", "examples"):
+            shutil.copytree(REPOSITORY / name, directory / name)
         (directory / "script").mkdir()
         shutil.copy(REPOSITORY / "script/demo", directory / "script")
         self._script("script/bootstrap", "exit 0")
@@ -110,6 +111,41 @@ def test_what_the_processes_received_has_headers_and_text_as_they_were_sent(
     order = json.loads(sent[0].read_bytes())
     assert order["BusinessObject"] == "Order"
     assert {path.name.split(".")[6] for path in sent} == {"ORDER_V2"}
+
+
+def test_a_second_deployment_asks_and_gets_the_answers_of_the_process(clone: Clone, output: str) -> None:
+    answers = dict(re.findall(r"^  (C-\d+): (\{.*\})$", output, re.MULTILINE))
+    found = json.loads(answers["C-199"])
+    assert (found["status"], found["object"]["Name"]) == ("VALCHANGE", "Ærø & Søn 199")
+    assert found["object"]["Address"] == [{"City": "København"}]
+    missing = json.loads(answers["C-999"])
+    assert (missing["status"], missing["message"]) == ("BO_DOES_NOT_EXIST", "there is no customer C-999")
+    assert "both answers are those of find_customer" in output
+
+
+def test_the_demo_leaves_no_process_and_no_queue_for_answers_behind(clone: Clone, output: str) -> None:
+    assert "All right" in output
+    data = clone.directory / "data/demo"
+    assert list((data / "dropboxmq/clients").iterdir()) == []
+    assert [path.name for path in data.iterdir() if path.name.startswith("temporary")] == []
+
+
+def test_the_demo_fails_and_says_why_when_an_answer_is_wrong(clone: Clone) -> None:
+    processes = clone.directory / "processes.py"
+    text = processes.read_text("utf-8")
+    locked = '    raise ValueError("the cabinet is locked")\n'
+    broken = text.replace("    wanted = customer", f"{locked}    wanted = customer")
+    assert broken != text
+    processes.write_text(broken, "utf-8")
+    try:
+        result = clone.demo()
+    finally:
+        processes.write_text(text, "utf-8")
+    assert result.returncode == 1
+    assert '"status": "FAIL"' in result.stdout
+    assert "the cabinet is locked" in result.stdout
+    assert "WRONG: ended with 1, expected 0" in result.stdout
+    assert list((clone.directory / "data/demo/dropboxmq/clients").iterdir()) == []
 
 
 def test_the_demo_fails_and_says_why_when_a_count_is_wrong(clone: Clone, output: str) -> None:
