@@ -56,7 +56,10 @@ _log = logging.getLogger("connector.requests")
 _GRACE: Final = 5.0
 """Seconds beyond its time after which a request ends even though the provider does not answer."""
 _HELPERS: Final = 8
-"""Threads that send, and read replies, for requests that no thread waits for."""
+"""Threads that send, and as many that read replies, for requests that no thread waits for."""
+_SENDING: Final = "send"
+_FINISHING: Final = "finish"
+"""Threads of their own for each: what a program does when a future completes keeps no request waiting."""
 _MOST_STATIC: Final = 1000
 _COMPLAINTS: Final = 10.0
 """Seconds between two warnings that requests have to wait."""
@@ -116,7 +119,7 @@ class RequestClient:
         self._clock = Clock()
         self._lock = threading.Lock()
         self._completed: Counter[str] = Counter()
-        self._helpers: ThreadPoolExecutor | None = None
+        self._helpers: dict[str, ThreadPoolExecutor] = {}
         self._handlers: list[Handlers] = []
         self._selectors: dict[tuple[str, str], ResponseSelector | None] = {}
         self._static: dict[tuple[str, str, int | None], RequestProperties] = {}
@@ -154,7 +157,7 @@ class RequestClient:
             future.set_result(self._counted(made))
             return future
         call = made
-        call.answer.add_done_callback(lambda _: self._help(self._finish, call, future))
+        call.answer.add_done_callback(lambda _: self._help(_FINISHING, self._finish, call, future))
         waiter = self._take_slot(lambda waiter: self._granted(waiter, call))
         if waiter.has_slot:
             self._begin_watched(call)
@@ -171,9 +174,9 @@ class RequestClient:
         self._exchange.stop()
         self._clock.stop()
         with self._lock:
-            helpers, self._helpers = self._helpers, None
-        if helpers is not None:
-            helpers.shutdown(wait=True)
+            helpers, self._helpers = self._helpers, {}
+        for pool in helpers.values():
+            pool.shutdown(wait=True)
 
     @property
     def stats(self) -> RequestStats:
@@ -299,11 +302,11 @@ class RequestClient:
 
     # -- for requests that no thread waits for -------------------------------------------------------
 
-    def _help(self, what: Callable[..., object], *arguments: Any) -> None:
+    def _help(self, how: str, what: Callable[..., object], *arguments: Any) -> None:
         with self._lock:
-            if self._helpers is None and not self._stopping:
-                self._helpers = ThreadPoolExecutor(_HELPERS, "connector-requests")
-            helpers = self._helpers
+            if how not in self._helpers and not self._stopping:
+                self._helpers[how] = ThreadPoolExecutor(_HELPERS, f"connector-requests-{how}")
+            helpers = self._helpers.get(how)
         if helpers is not None:
             try:
                 helpers.submit(what, *arguments)
@@ -314,7 +317,7 @@ class RequestClient:
 
     def _granted(self, waiter: Waiter, call: Call) -> None:
         if waiter.has_slot:
-            self._help(self._begin_watched, call)
+            self._help(_SENDING, self._begin_watched, call)
         else:
             call.complete(_STOPPING)
 

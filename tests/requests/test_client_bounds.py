@@ -9,6 +9,7 @@ import pytest
 
 from connector.messaging.client import ReceivedMessage
 from connector.requests.pending import Call
+from connector.requests.result import RequestResult
 from connector.status import ReturnCode
 from tests.requests.world import (
     REPLIES,
@@ -48,6 +49,23 @@ def test_requests_beyond_the_pool_are_sent_first_come_first_served(world: World)
     done(futures)
     asked = [body_of(request)["CustomerId"] for request in application.requests]
     assert asked == [str(number) for number in range(10)]
+
+
+def test_who_asks_again_when_a_future_completes_keeps_no_other_from_its_turn(world: World) -> None:
+    """More than there are threads that complete futures, while all of the pool is in use."""
+    world.application()
+    client = world.client(pool_size=2)
+    asked_again: list[RequestResult] = []
+    futures = []
+    for number in range(40):
+        future = client.request_async("Customer.Retrieve", customer(number))
+        future.add_done_callback(
+            lambda _: asked_again.append(client.request("Customer.Retrieve", customer("again")))
+        )
+        futures.append(future)
+    assert all(is_greeted(result, number) for number, result in enumerate(done(futures)))
+    soon(lambda: len(asked_again) == 40, "each has asked again")
+    assert all(is_greeted(result, "again") for result in asked_again)
 
 
 def test_a_request_that_may_not_be_sent_in_time_is_not_sent(world: World) -> None:
