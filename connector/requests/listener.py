@@ -337,19 +337,18 @@ class Listener:
             return claim.headers(), Failure(ReturnCode.FAIL, text)
 
     def _settle(self, connection: Connection, awaited: list[Settlement], stray: list[Settlement]) -> None:
-        if not awaited and not stray:
-            return
-        try:
-            connection.settle(awaited + stray)
-        except ClaimLost as error:  # moved away by hand; or this client is taken for dead ...
-            _log.warning("a reply was taken away while it was read: %s", error)
-            connection.check()  # ... and then it is to begin anew
-        except SettlementError as error:
-            if not stray:
-                raise
-            self._late.put_off(stray, error)
-            if awaited:
-                connection.settle(awaited)
+        """Each awaited reply by itself: they need not stand or fall together, and alone each costs least."""
+        for settlement in awaited:
+            try:
+                connection.settle([settlement])
+            except ClaimLost as error:  # moved away by hand; or this client is taken for dead ...
+                _log.warning("a reply was taken away while it was read: %s", error)
+                connection.check()  # ... and then it is to begin anew
+        if stray:
+            try:
+                connection.settle(stray)
+            except SettlementError as error:
+                self._late.put_off(stray, error)
 
     def _time_out(self, connection: Connection, began: float) -> None:
         """Completes the calls whose time was up before what there is was looked at."""
