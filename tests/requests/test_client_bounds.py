@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import time
 
 import pytest
@@ -204,6 +205,53 @@ def test_nothing_is_sent_after_a_stop(world: World) -> None:
         (result,) = done([client.request_async(f"Customer.{verb}", customer(2))])
         assert (result.status, result.not_sent) == (ReturnCode.FAIL, True)
     assert world.browse(REQUESTS) == []
+
+
+def test_callers_in_threads_of_their_own_all_return_when_the_client_stops(world: World) -> None:
+    world.application()
+    client = world.client(pool_size=4)
+    results: list[tuple[int, RequestResult]] = []
+    lock = threading.Lock()
+
+    def call(first: int) -> None:
+        number = first
+        while True:
+            result = client.request("Customer.Retrieve", customer(number), timeout=60_000)
+            with lock:
+                results.append((number, result))
+            if not result.good:
+                return
+            number += 100
+
+    threads = [threading.Thread(target=call, args=(number,)) for number in range(30)]
+    for thread in threads:
+        thread.start()
+    soon(lambda: len(results) > 60, "requests go on")
+    begun = time.monotonic()
+    client.stop(0.1)
+    for thread in threads:
+        thread.join(5.0)
+        assert not thread.is_alive()
+    assert time.monotonic() - begun < 5.0
+    for number, result in results:
+        if not result.good:
+            ended = (result.status, result.not_sent)
+            assert ended in ((ReturnCode.FAIL, True), (ReturnCode.APPRESPONSETIMEOUT, False))
+        else:
+            assert is_greeted(result, number)
+
+
+def test_many_requests_that_wait_cost_the_processor_next_to_nothing(world: World) -> None:
+    client = world.client(pool_size=300)
+    futures = [
+        client.request_async("Customer.Retrieve", customer(number), timeout=60_000) for number in range(300)
+    ]
+    world.requests_on_queue(300)
+    time.sleep(0.1)
+    used = time.process_time()
+    time.sleep(1.0)
+    assert time.process_time() - used < 0.2
+    assert not any(future.done() for future in futures)
 
 
 def test_a_client_that_was_never_used_stops(world: World) -> None:

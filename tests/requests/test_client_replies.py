@@ -12,6 +12,7 @@ import pytest
 from connector.messaging.client import ReceivedMessage
 from connector.messaging.message import Message, PropertyValue
 from connector.messaging.provider import Connection
+from connector.providers.memory.provider import MemoryProvider
 from connector.status import ReturnCode
 from tests.requests.world import (
     LATE,
@@ -128,6 +129,24 @@ def test_late_replies_may_be_discarded(world: World) -> None:
     world.replying().reply(world.request_on_queue(), {"CustomerId": "1"})
     soon(lambda: world.bodies(REPLIES) == [], "the late reply is gone")
     assert world.bodies(LATE) == []
+
+
+def test_a_late_reply_that_cannot_be_put_aside_is_kept_and_is_in_nobody_s_way(world: World) -> None:
+    if isinstance(world.provider, MemoryProvider):
+        world.provider.refuse(LATE)
+    else:
+        world.looking.check()
+        world.root.joinpath(LATE.name).write_text("a file where the queue should be")
+    client = world.client()
+    client.request("Customer.Retrieve", customer(1), timeout=0)
+    request = world.request_on_queue()
+    world.application()
+    for number in range(2, 5):
+        assert is_greeted(client.request("Customer.Retrieve", customer(number)), number)
+    soon(lambda: client.stats.late_replies == 1, "the late reply has been seen")
+    client.stop()
+    (kept,) = world.browse(REPLIES)
+    assert kept.correlation_id == request.message_id
 
 
 @pytest.mark.parametrize("result", [None, "SUCCEED", "valchange", "", "VALCHANGE ", 1, True, 0.5])
