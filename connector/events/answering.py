@@ -56,19 +56,16 @@ class Answer:
     failure: BaseException | None
 
 
-class Answering:
-    """Prepares replies.
+class Refusals:
+    """Prepares replies to messages that no process will see.
 
     Args:
-        plan: of the adapter.
-        converter: for the formats of replies.
-        access: where they are made.
+        plan: of the adapter; where no process of it answers requests, nobody is refused.
+        access: where replies are made.
     """
 
-    def __init__(self, plan: EventPlan, converter: Converter, access: MessageAccess) -> None:
-        self._rules = plan.rules
+    def __init__(self, plan: EventPlan, access: MessageAccess) -> None:
         self._serves = plan.serves
-        self._converter = converter
         self._access = access
         self._replies = Replies(
             plan.definitions,
@@ -76,6 +73,51 @@ class Answering:
             matching=plan.matching,
             use_defaults=plan.use_defaults,
         )
+
+    def refuse(self, request: Message, reason: str, key: str) -> Prepared | None:
+        """The reply that says why a message has failed, or is unsubscribed; None where nobody awaits one.
+
+        Args:
+            request: its headers.
+            reason: the text of the reply.
+            key: of the claim.
+
+        Raises:
+            ProviderError: it cannot be made now.
+        """
+        envelope = self._replies.envelope(request) if self._serves else None
+        if envelope is None:
+            return None
+        message = self._replies.failure(envelope, reason)
+        return self._prepare(envelope, message, f"{key}\nreply", request.message_id or "")
+
+    def refuse_durably(self, request: Message, reason: str, key: str) -> Prepared | None:
+        """As :meth:`refuse`, ready for a commit at once."""
+        prepared = self.refuse(request, reason, key)
+        self._access.sync()
+        return prepared
+
+    def _prepare(self, envelope: Envelope, message: Message, key: str, request_id: str) -> Prepared | None:
+        try:
+            return self._access.prepare(envelope.destination, message, key)
+        except (UnknownDestination, ValueError) as error:
+            # a temporary queue that has ended, a view of a queue, a header that no message can carry
+            _log.warning("%s gets no reply: %s", request_id, error)
+            return None
+
+
+class Answering(Refusals):
+    """Prepares the replies of business processes, too.
+
+    Args:
+        plan, access: as above.
+        converter: for the formats of replies.
+    """
+
+    def __init__(self, plan: EventPlan, converter: Converter, access: MessageAccess) -> None:
+        super().__init__(plan, access)
+        self._rules = plan.rules
+        self._converter = converter
 
     def asked(self, subscription: Subscription, event: Event, key: str) -> Asked | None:
         """Who awaits an answer of a process, if anybody; before it is called, for it may change the event."""
@@ -108,25 +150,3 @@ class Answering:
             message_type = asked.format_of(bo.type, bo.verb or "")
             message = self._replies.failure(asked.envelope, error_text(failure), message_type)
         return Answer(self._prepare(asked.envelope, message, asked.key, asked.request_id), failure)
-
-    def refuse(self, request: Message, reason: str, key: str) -> Prepared | None:
-        """The reply to a message that no process will see, because it cannot be converted.
-
-        None where nobody awaits one, or where this adapter answers no requests.
-
-        Raises:
-            ProviderError: it cannot be made now.
-        """
-        envelope = self._replies.envelope(request) if self._serves else None
-        if envelope is None:
-            return None
-        message = self._replies.failure(envelope, reason)
-        return self._prepare(envelope, message, f"{key}\nreply", request.message_id or "")
-
-    def _prepare(self, envelope: Envelope, message: Message, key: str, request_id: str) -> Prepared | None:
-        try:
-            return self._access.prepare(envelope.destination, message, key)
-        except (UnknownDestination, ValueError) as error:
-            # a temporary queue that has ended, a view of a queue, a header that no message can carry
-            _log.warning("%s gets no reply: %s", request_id, error)
-            return None

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from connector.errors import ProviderError
+from connector.events.answering import Refusals
 from connector.events.cycle import CycleReport, EventCycles, PollSettings
 from connector.events.drain import Drain
 from connector.events.job import CycleJob, Pipeline
@@ -124,7 +125,8 @@ class Polling:
             if settings.duplicate_window
             else None
         )
-        settling = Settling(settings.copies, remember=self._window is not None)
+        refusals = Refusals(plan, connection.access().open()) if plan.serves else None
+        settling = Settling(settings.copies, remember=self._window is not None, refusals=refusals)
         self.job = CycleJob(pipeline, plan, self.journals, settings.poll.order, settings.stop_timeout + 5.0)
         self._pollers = [one.poller(connection, settings.in_progress) for one in settings.inputs]
         self.cycles = EventCycles(

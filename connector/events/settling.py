@@ -6,10 +6,11 @@ import datetime
 from dataclasses import dataclass
 from typing import Final
 
+from connector.events.answering import Refusals
 from connector.events.outcome import Outcome, history, join_names, unpack_prepared
 from connector.messaging.destination import Destination
 from connector.messaging.message import PropertyValue
-from connector.messaging.provider import Claim, Settlement
+from connector.messaging.provider import Claim, Prepared, Settlement
 from connector.status import OutcomeKind
 
 
@@ -33,6 +34,7 @@ _COPIES: Final = {
 }
 
 
+_FAILED: Final = OutcomeKind.FAILED.value
 _PUBLISHED: Final = OutcomeKind.PUBLISHED.value
 _ROLLED_BACK: Final = OutcomeKind.ROLLED_BACK.value
 _IN_DOUBT: Final = OutcomeKind.IN_DOUBT.value
@@ -44,9 +46,12 @@ class Settling:
     Args:
         copies: the destinations.
         remember: whether published events get into the duplicate window.
+        refusals: answers whoever awaits a reply to a message that has failed without being read; None =
+            nobody does.
     """
 
-    def __init__(self, copies: CopyDestinations, *, remember: bool) -> None:
+    def __init__(self, copies: CopyDestinations, *, remember: bool, refusals: Refusals | None = None) -> None:
+        self._refusals = refusals
         self._copies = {kind: copies.of(kind) for kind in _COPIES}
         self._remember = remember
         self._properties: dict[tuple[object, ...], dict[str, PropertyValue]] = {}
@@ -58,6 +63,9 @@ class Settling:
             claim, outcome: of one event.
             key: its duplicate key, where it has been made already.
             now: :func:`timestamp` of the cycle.
+
+        Raises:
+            ProviderError: a reply that goes with it cannot be made.
         """
         kind = outcome.kind
         if kind == _IN_DOUBT:
@@ -71,10 +79,19 @@ class Settling:
             claim,
             self._copies[kind],
             self._copy_properties(claim, outcome, now),
-            sends=[unpack_prepared(packed) for packed in outcome.sends] if outcome.sends else (),
+            sends=self._sends(claim, outcome) if outcome.sends or outcome.unread else (),
             discards=[unpack_prepared(packed) for packed in outcome.discards] if outcome.discards else (),
             published=published,
         )
+
+    def _sends(self, claim: Claim, outcome: Outcome) -> list[Prepared]:
+        sends = [unpack_prepared(packed) for packed in outcome.sends]
+        if outcome.unread and outcome.kind == _FAILED and self._refusals is not None:
+            headers = claim.headers()
+            if not history(headers)[1]:  # who has confirmed has replied
+                reply = self._refusals.refuse_durably(headers, outcome.reason or "", str(claim.reference))
+                sends += [reply] if reply is not None else []
+        return sends
 
     @staticmethod
     def _given_back(claim: Claim, outcome: Outcome) -> Settlement:
@@ -97,7 +114,7 @@ class Settling:
         if outcome.unread:
             earlier, confirmed = history(claim.headers())
             attempts += earlier
-            if outcome.kind == OutcomeKind.FAILED.value:
+            if outcome.kind == _FAILED:
                 delivered = (*confirmed, *(name for name in delivered if name not in confirmed))
         key = (claim.destination, outcome.kind, now, attempts, outcome.reason, delivered)
         properties = self._properties.get(key)

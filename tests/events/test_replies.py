@@ -594,3 +594,46 @@ def test_many_requests_are_answered_each_with_its_own_reply(
             "raises": ("FAIL", "ValueError: no stock"),
         }
         assert (status(found[identity]), found[identity].body.decode()) == expected[name]
+
+
+@pytest.mark.parametrize("confirmed", [False, True])
+def test_a_request_that_ends_its_worker_too_often_is_answered_fail(
+    serving: Callable[..., Any], outcomes: Outcomes, copy_of: CopyOf, confirmed: bool
+) -> None:
+    deployment = serving({**SERVE, "process": "deadly:end"}, max_attempts=2)
+    deployment.write("deadly.py", "import os\ndef end(customer, event):\n    os._exit(3)\n")
+    earlier = {"connector_outcome": "failed", "connector_delivered": "another"} if confirmed else {}
+    identity = ask(deployment, properties=earlier)
+    kind, reason = outcomes(deployment, isolated=True)[identity]
+    assert (kind, reason) == (
+        "failed",
+        "its worker ended with status 3; it was tried 2 times (max_attempts)",
+    )
+    copy_of(deployment, "error", identity)
+    if confirmed:  # whoever asked has been answered before
+        assert replies(deployment) == []
+        return
+    reply = the_reply(deployment)
+    assert (status(reply), reply.body.decode(), reply.correlation_id) == ("FAIL", reason, identity)
+
+
+@pytest.mark.parametrize("reply", [True, False])
+def test_a_request_that_is_too_large_is_answered_fail(
+    serving: Callable[..., Any], outcomes: Outcomes, reply: bool
+) -> None:
+    deployment = serving({**SERVE, "reply": reply}, max_body="1KiB", provider={"durability": "batch"})
+    identity = ask(deployment, customer("x" * 2000), correlation_id="c-1", priority=8)
+    kind, reason = outcomes(deployment)[identity]
+    assert kind == "failed"
+    assert [(status(r), r.body.decode(), r.correlation_id, r.priority) for r in replies(deployment)] == (
+        [("FAIL", reason, identity, 8)] if reply else []
+    )
+
+
+def test_a_request_whose_delivery_never_came_to_an_end_is_answered_fail(
+    serving: Callable[..., Any], outcomes: Outcomes
+) -> None:
+    deployment = serving(max_attempts=3)
+    deployment.drop("customers", customer(), "4.1.T...replies..JMSXDeliveryCountI=4")
+    assert outcomes(deployment)["ID:1"][0] == "failed"
+    assert (status(the_reply(deployment)), the_reply(deployment).correlation_id) == ("FAIL", "ID:1")
