@@ -100,11 +100,11 @@ class Exchange:
     def _ask(self, call: Call, attended: bool) -> None:
         properties, message = call.properties, call.message
         timeout = properties.response_timeout or 0
-        call.reply_to = reply_to = properties.reply_to or self._temporary()
+        selector = call.selector or self._own_selector(message)
+        call.reply_to = reply_to = properties.reply_to or self._temporary(shared=selector is not None)
         message.reply_to = str(reply_to)
         if timeout > 0:  # nobody is to answer what nobody awaits; one that looks once awaits nothing
             message.expiration = time.time_ns() // 1_000_000 + timeout
-        selector = call.selector or self._own_selector(message)
         if selector is not None:
             self._others.send(Outgoing(properties.output_destination, message, lambda *_: None))
             call.sent_as = message.message_id or ""
@@ -154,13 +154,13 @@ class Exchange:
         key = key_of(str(value)).replace("'", "''")
         return compile_selector(f"{self._plan.matching.reply} IN ('{key}', 'ID:{key}')")
 
-    def _temporary(self) -> Destination:
+    def _temporary(self, *, shared: bool) -> Destination:
         if not self._capabilities.temporary_destinations:
             raise CapabilityError(
                 "a synchronous request needs a reply destination, and this provider has no temporary queues: "
                 "set ReplyToDestination, in a meta-object or in connector:"
             )
-        return self._listener.temporary()
+        return self._listener.temporary(shared=shared)
 
 
 def _failure(error: Exception) -> Failure:

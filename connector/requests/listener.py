@@ -94,7 +94,7 @@ class Listener:
         self._connection: Connection | None = None
         self._access: MessageAccess | None = None
         self._watches: list[_Watch] = []
-        self._temporary: Destination | None = None
+        self._temporary: dict[bool, Destination] = {}
         self._cycle = 0
         self._sequence = 0
         self._schedule = Schedule()
@@ -103,15 +103,21 @@ class Listener:
 
     # -- for callers, in any thread ------------------------------------------------------------------
 
-    def temporary(self) -> Destination:
-        """The temporary queue of this client, for replies; made when first asked for.
+    def temporary(self, *, shared: bool) -> Destination:
+        """A temporary queue of this client, for replies; made when first asked for.
+
+        Args:
+            shared: the one for calls with selectors of their own; else the one of which every message is a
+                reply that repeats what it is to, so that none needs to be looked for.
 
         Raises:
             CapabilityError: the provider has none.
             ProviderError: it cannot be made.
         """
-        found = self._temporary
-        return self._ask(self._make_temporary) if found is None else found
+        found = self._temporary.get(shared)
+        if found is not None:
+            return found
+        return self._ask(lambda connection: self._make_temporary(connection, shared))
 
     def expect(self, pattern: str) -> None:
         """See :meth:`connector.requests.own_replies.OwnReplies.expect`."""
@@ -278,10 +284,14 @@ class Listener:
         except ConnectorError as error:
             order.failed(error)
 
-    def _make_temporary(self, connection: Connection) -> Destination:
-        if self._temporary is None:
-            self._temporary = connection.temporary("queue")
-        return self._temporary
+    def _make_temporary(self, connection: Connection, shared: bool) -> Destination:
+        found = self._temporary.get(shared)
+        if found is None:
+            found = connection.temporary("queue")
+            if not shared:
+                self._own.take_all_from(connection, found)
+            self._temporary[shared] = found
+        return found
 
     # -- replies -------------------------------------------------------------------------------------
 
@@ -383,8 +393,8 @@ class Listener:
             _log.error("replies cannot be taken: %s", error, exc_info=error)
         self._complete_all(f"the provider failed while the reply was awaited: {error}")
         connection, self._connection, self._access = self._connection, None, None
-        self._own.forget(self._temporary)
-        self._temporary = None
+        self._own.forget()
+        self._temporary = {}
         self._late.forget()
         if connection is not None:
             try:

@@ -39,6 +39,7 @@ class OwnReplies:
         self._stale = False
         self._selector: Selector | None = None
         self._pollers: dict[Destination, Poller] = {}
+        self._private: Poller | None = None
 
     def expect(self, pattern: str) -> None:
         """Replies that repeat something of this LIKE pattern (escape ``\\``) are this client's."""
@@ -61,7 +62,17 @@ class OwnReplies:
     @property
     def pollers(self) -> Collection[Poller]:
         """Those of the connection, of every destination."""
-        return self._pollers.values()
+        private = () if self._private is None else (self._private,)
+        return (*private, *self._pollers.values())
+
+    def take_all_from(self, connection: Connection, queue: Destination) -> None:
+        """Takes all there is from a queue of this client, which ends with the connection.
+
+        Raises:
+            ProviderError: the provider failed.
+        """
+        self._private = connection.poller(queue)
+        self._destinations[queue] = None
 
     def take_from(self, connection: Connection, destination: Destination) -> Destination:
         """Takes from there, too.
@@ -85,12 +96,15 @@ class OwnReplies:
         if not self._stale:
             return
         self._stale = False
-        self.close()
+        for poller in self._pollers.values():
+            poller.close()
+        self._pollers = {}
         alternatives = [f"{self._field} LIKE '{pattern}' ESCAPE '\\'" for pattern in tuple(self._patterns)]
         if not alternatives:
             return
         self._selector = compile_selector(" OR ".join(alternatives))
-        for destination in tuple(self._destinations):
+        private = None if self._private is None else self._private.destination
+        for destination in [found for found in self._destinations if found != private]:
             try:
                 self._pollers[destination] = connection.poller(destination, selector=self._selector)
             except ProviderError:
@@ -101,16 +115,18 @@ class OwnReplies:
 
     def close(self) -> None:
         """Ends the pollers."""
-        for poller in self._pollers.values():
+        for poller in self.pollers:
             poller.close()
         self._pollers = {}
+        self._private = None
 
-    def forget(self, ended: Destination | None) -> None:
-        """The connection has failed, and with it ``ended`` is gone: its temporary queue."""
+    def forget(self) -> None:
+        """The connection has failed, and with it the queue is gone that was this client's alone."""
+        if self._private is not None:
+            del self._destinations[self._private.destination]
+        self._private = None
         self._pollers = {}
         self._stale = True
-        if ended is not None:
-            self._destinations.pop(ended, None)
 
 
 def key_of(text: str) -> str:
