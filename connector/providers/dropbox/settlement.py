@@ -74,6 +74,9 @@ class Settler:
             if one.copy_to is None and not one.sends and not one.discards:
                 self._settle_alone(one)
                 return
+        if len(sends) == 1 and not settlements and not discards and sends[0].destination.is_queue:
+            self._send_alone(sends[0])
+            return
         copies = {(_folder(s.claim), s.copy_to) for s in settlements if s.copy_to is not None}
         for folder, destination in copies:
             self._check_writable(destination, folder)
@@ -114,6 +117,17 @@ class Settler:
         except OSError as error:
             raise unwritable(error) from error
         self._committer.commit(moves, fence=(_path(settlement.claim),), synced=False)
+
+    def _send_alone(self, prepared: Prepared) -> None:
+        """One message sent to a queue, and nothing else: what a request is."""
+        moves: list[Move] = []
+        self._send(prepared, moves, FanOut())
+        if moves:
+            try:
+                self._committer.commit(moves)
+            except SettlementError:
+                self._check_writable(prepared.destination)  # which says more clearly what is wrong
+                raise
 
     def _send(self, prepared: Prepared, moves: list[Move], fan_out: FanOut) -> None:
         """Sends a prepared message; one to a topic goes to its subscriptions of this moment."""
