@@ -54,7 +54,7 @@ def run(
         code = 0
         if not stopped.is_set():
             try:
-                with nullcontext() if once or drain else _http_server(adapter):
+                with nullcontext() if once or drain else _http_server(adapter, stopped):
                     adapter.start()
                     code = _bounded(adapter, drain=drain) if once or drain else _service(adapter, stopped)
             finally:
@@ -86,11 +86,7 @@ def _service(adapter: Adapter, stopped: threading.Event) -> int:
     if stopped.is_set():
         return 0
 
-    def stop_when_told() -> None:
-        stopped.wait()
-        service.stop()
-
-    threading.Thread(target=stop_when_told, daemon=True).start()
+    _once_set(stopped, service.stop)
     failure = service.run()
     if failure is not None:
         note(f"connector: APPRESPONSETIMEOUT: {failure}")
@@ -99,8 +95,11 @@ def _service(adapter: Adapter, stopped: threading.Event) -> int:
 
 
 @contextmanager
-def _http_server(adapter: Adapter) -> Iterator[None]:
-    """Takes requests over HTTP meanwhile, where that is configured."""
+def _http_server(adapter: Adapter, stopped: threading.Event) -> Iterator[None]:
+    """Takes requests over HTTP meanwhile, where that is configured, until it is told to stop.
+
+    It listens before Spark is started: a port that is taken shows at once, and requests need no Spark.
+    """
     settings = adapter.configuration.http
     if settings is None:
         yield
@@ -109,10 +108,21 @@ def _http_server(adapter: Adapter) -> Iterator[None]:
 
     server = Server(settings, adapter.requests, adapter.configuration.metaobjects.definitions)
     server.start()
+    _once_set(stopped, lambda: server.stop(adapter.time_to_stop))
     try:
         yield
     finally:
         server.stop(adapter.time_to_stop)
+
+
+def _once_set(event: threading.Event, what: Callable[[], None]) -> None:
+    """Calls ``what`` in a thread of its own, as a signal handler can do little more than set an event."""
+
+    def wait() -> None:
+        event.wait()
+        what()
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 @contextmanager

@@ -1,0 +1,138 @@
+"""`connector run` with a section http: it takes requests as long as the service runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from connector.messaging.client import ReceivedMessage
+from connector.providers.dropbox.connection import DropboxProvider
+from tests.requests.world import Application, Replying, greet, shared_memory
+
+ROOT = Path(__file__).resolve().parents[2]
+ADAPTER = """\
+provider: {type: dropbox, root: ./data, durability: none}
+connector:
+  ApplicationName: asking
+  ConfigurationMetaObject: MO_Config
+  DataHandlerMimeType: application/json
+  stop_timeout: 5s
+metaobjects: ./objects.yaml
+http: {listen: "127.0.0.1:PORT"}
+"""
+OBJECTS = """\
+business_object: Customer
+verbs: {Retrieve: }
+attributes: {CustomerId: {type: String, key: true}, Name: String}
+---
+static_metaobject: MO_Config
+rules:
+  Customer_Retrieve: {OutputDestination: queue://requests, ResponseTimeout: 20000}
+"""
+
+
+class Service:
+    """A deployment that polls nothing, and `connector run` on it."""
+
+    def __init__(self, directory: Path, port: int = 0) -> None:
+        (directory / "adapter.yaml").write_text(ADAPTER.replace("PORT", str(port)))
+        (directory / "objects.yaml").write_text(OBJECTS)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "connector.cli", "run"],
+            cwd=directory,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def await_url(self) -> str:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            if found := re.search(r"http://127\.0\.0\.1:\d+", line):
+                return found.group()
+        raise AssertionError("the service ended without listening")
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir=shared_memory(), prefix="http-") as path:
+        yield Path(path)
+
+
+def ask(url: str) -> tuple[int, dict[str, object]]:
+    request = urllib.request.Request(
+        f"{url}/requests/Customer/Retrieve", b'{"CustomerId": "7"}', {"Content-Type": "application/json"}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=20) as response:
+            return response.status, json.load(response)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+
+
+def test_a_service_takes_requests_over_http_and_lets_those_in_flight_complete_when_it_is_told_to_end(
+    directory: Path,
+) -> None:
+    taken, answered = threading.Event(), threading.Event()
+
+    def in_its_time(request: ReceivedMessage, replying: Replying) -> None:
+        if taken.is_set():
+            answered.wait(10)
+        greet(request, replying)
+
+    service = Service(directory)
+    application = Application(DropboxProvider(directory / "data"), in_its_time)
+    answers: list[tuple[int, dict[str, object]]] = []
+    try:
+        url = service.await_url()
+        status, document = ask(url)
+        assert (status, document["status"]) == (200, "VALCHANGE")
+        assert document["object"] == {"CustomerId": "7", "Name": "name of 7"}
+
+        taken.set()
+        caller = threading.Thread(target=lambda: answers.append(ask(url)))
+        caller.start()
+        while len(application.requests) < 2:
+            time.sleep(0.01)
+        service.process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        assert service.process.poll() is None, "it waits for what is in flight"
+        answered.set()
+        caller.join(20)
+        service.process.communicate(timeout=20)
+    finally:
+        answered.set()
+        service.process.kill()
+        service.process.communicate()
+        application.end()
+    assert service.process.returncode == 0
+    assert [(status, document["status"]) for status, document in answers] == [(200, "VALCHANGE")]
+    assert os.listdir(directory / "data/dropboxmq/clients") == []
+
+
+def test_a_port_that_is_taken_ends_the_service_with_a_text_that_says_what_to_do(directory: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        service = Service(directory, taken.getsockname()[1])
+        _, errors = service.process.communicate(timeout=20)
+    assert service.process.returncode == 1
+    assert "http.listen" in errors
+    assert "choose another port" in errors
+    assert "Traceback" not in errors
