@@ -19,6 +19,8 @@ MAX_DEPTH: Final = 200
 SECONDS: Final = 30.0
 """A body that takes longer to arrive is not waited for."""
 _BOM: Final = b"\xef\xbb\xbf"
+_DIGITS: Final = 15
+_EXACT: Final = 2.0**53
 
 
 def check_media_type(headers: Headers) -> None:
@@ -87,9 +89,11 @@ def parse(body: bytes) -> dict[str, Any]:
         raise _unreadable(f"the body is {describe(document)}, expected a JSON object")
     if _is_deeper(document, MAX_DEPTH):
         raise _unreadable(f"the body is nested deeper than {MAX_DEPTH} levels")
-    # That parser keeps the last of two equal keys without a word; this one asks.
-    json.loads(body, object_pairs_hook=_refuse_duplicates, parse_int=float)
-    return document
+    # That parser is strict, and keeps the last of two equal keys without a word; this one asks.
+    checked: dict[str, Any] = json.loads(
+        body, object_pairs_hook=_without_duplicates, parse_int=_number, parse_float=_number
+    )
+    return checked
 
 
 def _why(body: bytes, error: orjson.JSONDecodeError) -> str:
@@ -118,12 +122,21 @@ def _is_deeper(document: Any, levels: int) -> bool:
     return True
 
 
-def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> None:
-    keys = set()
-    for key, _ in pairs:
-        if key in keys:
-            raise _unreadable(f"the key {shown(key)} stands twice in one object")
-        keys.add(key)
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for number, key in enumerate(keys) if key in keys[:number])
+        raise _unreadable(f"the key {shown(twice)} stands twice in one object")
+    return made
+
+
+def _number(text: str) -> int | float:
+    """To JSON Schema, and so to those who read our description, 7 and 7.0 are one number."""
+    if len(text) <= _DIGITS and text.lstrip("-").isdecimal():
+        return int(text)
+    number = float(text)
+    return int(number) if abs(number) < _EXACT and number.is_integer() else number
 
 
 def _unreadable(detail: str) -> HttpProblem:

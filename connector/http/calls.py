@@ -169,7 +169,20 @@ class Calls:
 
 
 async def _completion(begun: asyncio.Future[Future[RequestResult]]) -> RequestResult:
-    return await asyncio.wrap_future(await begun)
+    """Waits for a result, and cancels nothing when it is itself no longer waited for."""
+    request = await begun
+    loop = asyncio.get_running_loop()
+    completed = asyncio.Event()
+
+    def tell(_: object) -> None:
+        try:
+            loop.call_soon_threadsafe(completed.set)
+        except RuntimeError:
+            pass  # the server has ended meanwhile
+
+    request.add_done_callback(tell)
+    await completed.wait()
+    return request.result()
 
 
 def _forget(done: asyncio.Future[RequestResult]) -> None:

@@ -10,6 +10,11 @@ import orjson
 from starlette.responses import Response
 
 MEDIA_TYPE: Final = "application/problem+json"
+_TITLES: Final = {
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "Content Too Large",
+    HTTPStatus.UNPROCESSABLE_ENTITY: "Unprocessable Content",
+}
+"""What RFC 9110 calls those that Python knows by older names."""
 
 
 class HttpProblem(Exception):
@@ -40,7 +45,7 @@ class HttpProblem(Exception):
         """The answer."""
         body = {
             "type": "about:blank",
-            "title": self.status.phrase,
+            "title": _TITLES.get(self.status, self.status.phrase),
             "status": self.status.value,
             "detail": self.detail,
         }

@@ -1,0 +1,49 @@
+"""A server with one client, for the tests that need no other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from connector.http.server import Server
+from tests.http.world import Script, client, serving
+from tests.requests.world import PROVIDERS, World, a_world
+
+
+@pytest.fixture(scope="session")
+def shared() -> Iterator[tuple[Server, Script]]:
+    """A server that all these tests ask: to start and stop one for each would take most of the time."""
+    script = Script()
+    with serving(script) as server:
+        yield server, script
+
+
+@pytest.fixture
+def script(shared: tuple[Server, Script]) -> Script:
+    """What answers the requests; as new."""
+    script = shared[1]
+    script.__init__()  # type: ignore[misc]
+    return script
+
+
+@pytest.fixture
+def server(shared: tuple[Server, Script], script: Script) -> Server:
+    """A server without tokens."""
+    return shared[0]
+
+
+@pytest.fixture
+def http(server: Server) -> Iterator[httpx.Client]:
+    """Its client."""
+    with client(server) as made:
+        yield made
+
+
+@pytest.fixture(params=PROVIDERS)
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+    """A real request client, and applications, on one provider, and on the other."""
+    with a_world(request.param, tmp_path) as made:
+        yield made

@@ -1,0 +1,241 @@
+"""Clients that are slow, large, many, broken, or gone: the others are served all the same."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from typing import Any
+
+import httpx
+import pytest
+
+from connector.http import bodies, connections
+from connector.http.server import Server
+from tests.http.world import Script, client, connect, in_thread, read_all, serving, settings, soon
+
+PATH = "/requests/Customer/Create"
+HEAD = b"POST /requests/Customer/Create HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+
+def is_served(server: Server) -> bool:
+    """Whether somebody else is answered at once."""
+    began = time.monotonic()
+    with client(server) as http:
+        answered = http.get("/docs").status_code == 200
+    return answered and time.monotonic() - began < 2.0
+
+
+# -- size ----------------------------------------------------------------------------------------------
+
+
+def test_a_body_of_the_limit_is_read_and_one_byte_more_is_not() -> None:
+    with serving(max_body=100) as server, client(server) as http:
+        for size, status in ((100, 200), (101, 413)):
+            body = b'{"CustomerId": "7"}'.ljust(size)
+            answer = http.post(PATH, content=body, headers={"Content-Type": "application/json"})
+            assert answer.status_code == status
+        assert "larger than 100 bytes (http.max_body)" in answer.json()["detail"]
+
+
+def test_a_body_without_a_length_is_counted() -> None:
+    with serving(max_body=100) as server, client(server) as http:
+        pieces = (b" " * 30 for _ in range(4))
+        answer = http.post(PATH, content=pieces, headers={"Content-Type": "application/json"})
+        assert answer.status_code == 413
+
+
+def test_a_body_that_says_that_it_is_too_large_is_not_waited_for(server: Server) -> None:
+    with connect(server) as connection:
+        connection.sendall(HEAD + b"Expect: 100-continue\r\nContent-Length: 99999999999\r\n\r\n")
+        answer = read_all(connection)
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert b"\r\nconnection: close\r\n" in answer.lower()
+
+
+def test_a_client_that_goes_on_writing_has_its_answer_and_is_cut_off(server: Server) -> None:
+    with connect(server) as connection:
+        connection.sendall(HEAD + b"Content-Length: 99999999999\r\n\r\n")
+        sent = 0
+        with pytest.raises(OSError, match="reset|pipe"):  # noqa: PT012
+            connection.settimeout(10)
+            while sent < 1 << 30:
+                sent += connection.send(b" " * 65536)
+        assert sent < 64 << 20
+    assert is_served(server)
+
+
+def test_a_large_body_that_is_allowed_is_read_whole() -> None:
+    with serving(max_body=4 << 20) as server, client(server) as http:
+        name = "x" * (3 << 20)
+        answer = http.post(PATH, json={"Name": name})
+        assert answer.json()["object"] == {"Name": name}
+
+
+# -- broken --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET\r\n\r\n",
+        b"POST " + PATH.encode() + b" HTTP/1.1\r\n\r\n",
+        HEAD + b"Content-Length: -1\r\n\r\n",
+        HEAD + b"Content-Length: 1e3\r\n\r\n",
+        HEAD + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+        HEAD + b"Transfer-Encoding: gzip\r\n\r\n{}",
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n",
+        HEAD + b"X: \x00\r\nContent-Length: 2\r\n\r\n{}",
+        HEAD + b"X: " + b"x" * 200_000 + b"\r\n\r\n",
+        HEAD + b"".join(b"X-%d: x\r\n" % number for number in range(20_000)) + b"\r\n",
+    ],
+    ids=lambda call: call[-30:].decode("latin-1"),
+)
+def test_what_is_no_http_is_refused_and_the_connection_ends(
+    server: Server, script: Script, call: bytes
+) -> None:
+    with connect(server) as connection:
+        try:
+            connection.sendall(call)
+            connection.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # it was refused before it was read
+        answer = read_all(connection)
+    assert answer == b"" or answer.split()[1] in (b"400", b"501"), answer[:200]
+    assert script.calls == []
+    assert is_served(server)
+
+
+def test_a_body_shorter_than_its_length_makes_no_request(server: Server, script: Script) -> None:
+    with connect(server) as connection:
+        connection.sendall(HEAD + b'Content-Length: 50\r\n\r\n{"CustomerId"')
+        connection.shutdown(socket.SHUT_WR)
+        read_all(connection)
+    assert is_served(server)
+    assert script.calls == []
+
+
+def test_what_follows_a_body_is_no_part_of_it(server: Server, script: Script) -> None:
+    body = json.dumps({"CustomerId": "7"}).encode()
+    call = HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    with connect(server) as connection:
+        connection.sendall(call + call)
+        soon(lambda: len(script.calls) == 2, "both calls are made")
+        connection.sendall(b"GARBAGE\r\n\r\n")
+        answers = read_all(connection)
+    assert answers.count(b"HTTP/1.1 200 ") == 2
+    assert b"HTTP/1.1 400 " in answers
+
+
+# -- slow ----------------------------------------------------------------------------------------------
+
+
+def test_a_head_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.3)
+    with connect(server) as silent, connect(server) as slow:
+        slow.sendall(HEAD[:40])
+        assert is_served(server)
+        began = time.monotonic()
+        assert read_all(silent) == b""
+        assert read_all(slow) == b""
+        assert time.monotonic() - began < 5
+
+
+def test_the_second_head_of_a_connection_is_not_waited_for_either(
+    monkeypatch: pytest.MonkeyPatch, server: Server
+) -> None:
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.3)
+    with connect(server) as connection:
+        connection.sendall(b"GET /favicon.svg HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+        connection.sendall(b"GET / HT")
+        assert b"HTTP/1.1" not in read_all(connection)
+
+
+def test_a_body_that_does_not_come_is_408(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
+    monkeypatch.setattr(bodies, "SECONDS", 0.3)
+    with connect(server) as connection:
+        connection.sendall(HEAD + b"Content-Length: 20\r\n\r\n{")
+        assert is_served(server)
+        assert read_all(connection).startswith(b"HTTP/1.1 408 ")
+
+
+# -- many ----------------------------------------------------------------------------------------------
+
+
+def test_pages_are_shown_while_a_thousand_requests_wait() -> None:
+    script = Script()
+    script.holds = True
+    body = json.dumps({"CustomerId": "7"}).encode()
+    call = HEAD + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    waiting = []
+    with serving(script, max_requests=1000) as server:
+        try:
+            for _ in range(1000):
+                waiting.append(connect(server))
+                waiting[-1].sendall(call)
+            soon(lambda: len(script.held) == 1000, "a thousand requests wait")
+            assert is_served(server)
+            with client(server) as http:
+                answer = http.post(PATH, json={})
+            assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+            assert "too many requests (http.max_requests)" in answer.json()["detail"]
+            script.release()
+            assert all(read_all(connection).startswith(b"HTTP/1.1 200 ") for connection in waiting)
+        finally:
+            for connection in waiting:
+                connection.close()
+    assert len(script.calls) == 1000
+
+
+def test_connections_beyond_the_limit_are_told_so_and_the_others_served() -> None:
+    with serving(max_requests=1) as server:
+        most = connections.most_connections(settings(max_requests=1).max_requests)
+        idle = [connect(server) for _ in range(most)]
+        try:
+            with connect(server) as one_more:
+                assert read_all(one_more).startswith(b"HTTP/1.1 503 ")
+            idle.pop().close()
+            soon(lambda: is_served_once(server), "there is room again")
+        finally:
+            for connection in idle:
+                connection.close()
+
+
+def is_served_once(server: Server) -> bool:
+    with client(server) as http:
+        return http.get("/favicon.svg").status_code == 200
+
+
+# -- gone ----------------------------------------------------------------------------------------------
+
+
+def test_a_client_that_hangs_up_disturbs_nobody(server: Server, script: Script) -> None:
+    script.holds = True
+    body = b'{"CustomerId": "gone"}'
+    for _ in range(20):
+        with connect(server) as connection:
+            connection.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+    soon(lambda: len(script.held) == 20, "the requests are made")
+    assert is_served(server)
+    script.release()
+    assert is_served(server)
+
+
+def test_a_thread_that_is_stuck_in_the_provider_does_not_keep_the_pages_waiting() -> None:
+    class Stuck(Script):
+        def request_async(self, *arguments: Any, **keywords: Any) -> Any:
+            self.entered = True
+            while self.holds:
+                time.sleep(0.01)
+            return super().request_async(*arguments, **keywords)
+
+    script = Stuck()
+    script.holds = True
+    with serving(script) as server, client(server) as http:
+        answer = in_thread(lambda: http.post(PATH, json={}))
+        soon(lambda: getattr(script, "entered", False), "the request is under way")
+        assert is_served(server)
+        script.holds = False
+        assert isinstance(answer(), httpx.Response)

@@ -1,0 +1,186 @@
+"""The same call twice has one effect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+from starlette.responses import Response
+
+from connector.http import idempotency
+from connector.http.idempotency import Answers
+from connector.http.problems import HttpProblem
+from connector.requests.result import RequestResult
+from connector.status import ReturnCode
+from tests.http.world import OTHER_TOKEN, TOKEN, Script, client, in_thread, serving, soon
+
+PATH = "/requests/Customer/Create"
+DATA = {"CustomerId": "7"}
+
+
+def key(text: str) -> dict[str, str]:
+    return {"Idempotency-Key": text}
+
+
+def test_a_call_repeated_with_its_key_gets_its_first_answer_and_makes_no_second_request(
+    http: httpx.Client, script: Script
+) -> None:
+    script.answer = lambda bo: RequestResult(ReturnCode.SUCCEED, bo, f"call {len(script.calls)}")
+    first = http.post(PATH, json=DATA, headers=key("repeated-1"))
+    again = http.post(PATH, json=DATA, headers=key("repeated-1"))
+    quoted = http.post(PATH, json=DATA, headers=key('"repeated-1"'))
+    assert len(script.calls) == 1
+    assert first.content == again.content == quoted.content
+    assert [answer.headers.get("idempotent-replayed") for answer in (first, again, quoted)] == [
+        None,
+        "true",
+        "true",
+    ]
+    assert http.post(PATH, json=DATA, headers=key("repeated-2")).json()["message"] == "call 2"
+    assert http.post(PATH, json=DATA).json()["message"] == "call 3"
+
+
+@pytest.mark.parametrize("code", [ReturnCode.FAIL, ReturnCode.VALDUPES, ReturnCode.APPRESPONSETIMEOUT])
+def test_an_answer_that_is_no_success_is_kept_as_well(
+    http: httpx.Client, script: Script, code: ReturnCode
+) -> None:
+    script.answer = lambda bo: RequestResult(code, bo, "no")
+    first = http.post(PATH, json=DATA, headers=key(f"kept-{code.name}"))
+    again = http.post(PATH, json=DATA, headers=key(f"kept-{code.name}"))
+    assert (again.status_code, again.content) == (first.status_code, first.content)
+    assert len(script.calls) == 1
+
+
+def test_what_was_not_sent_is_not_kept(http: httpx.Client, script: Script) -> None:
+    script.answer = lambda bo: RequestResult(ReturnCode.FAIL, bo, "full", not_sent=True)
+    assert http.post(PATH, json=DATA, headers=key("not-sent")).status_code == 503
+    script.answer = lambda bo: RequestResult(ReturnCode.SUCCEED, bo)
+    answer = http.post(PATH, json=DATA, headers=key("not-sent"))
+    assert (answer.status_code, "idempotent-replayed" in answer.headers) == (200, False)
+
+
+def test_what_was_refused_is_not_kept(http: httpx.Client) -> None:
+    assert http.post(PATH, json={"CustomerId": 7}, headers=key("refused")).status_code == 422
+    assert http.post(PATH, json=DATA, headers=key("refused")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "data"),
+    [(PATH, {"CustomerId": "8"}), ("/requests/Customer/Retrieve", DATA), (f"{PATH}?timeout=5", DATA)],
+)
+def test_a_key_belongs_to_one_call(
+    http: httpx.Client, script: Script, path: str, data: dict[str, Any]
+) -> None:
+    name = f"one-call-{path}-{data['CustomerId']}"
+    http.post(PATH, json=DATA, headers=key(name))
+    answer = http.post(path, json=data, headers=key(name))
+    assert answer.status_code == 422
+    assert "belongs to a call with another path or body" in answer.json()["detail"]
+    assert len(script.calls) == 1
+
+
+def test_a_call_repeated_while_the_first_is_in_progress_is_a_conflict_and_makes_no_request(
+    http: httpx.Client, script: Script
+) -> None:
+    script.holds = True
+    first = in_thread(lambda: http.post(PATH, json=DATA, headers=key("in-progress")))
+    soon(lambda: script.held, "the first call is made")
+    early = http.post(PATH, json=DATA, headers=key("in-progress"))
+    assert (early.status_code, early.headers["retry-after"]) == (409, "1")
+    assert early.headers["content-type"] == "application/problem+json"
+    script.release()
+    assert first().status_code == 200
+    assert http.post(PATH, json=DATA, headers=key("in-progress")).headers["idempotent-replayed"] == "true"
+    assert len(script.calls) == 1
+
+
+def test_the_answer_is_kept_for_a_client_that_hung_up(http: httpx.Client, script: Script) -> None:
+    script.holds = True
+    with pytest.raises(httpx.ReadTimeout):
+        http.post(PATH, json=DATA, headers=key("hung-up"), timeout=0.3)
+    script.release()
+    soon(
+        lambda: http.post(PATH, json=DATA, headers=key("hung-up")).headers.get("idempotent-replayed"),
+        "its answer is kept",
+    )
+    assert len(script.calls) == 1
+
+
+def test_callers_do_not_get_one_anothers_answers() -> None:
+    script = Script()
+    script.answer = lambda bo: RequestResult(ReturnCode.SUCCEED, bo, f"call {len(script.calls)}")
+    with serving(script, tokens=(TOKEN, OTHER_TOKEN)) as server:
+        messages = []
+        for token in (TOKEN, OTHER_TOKEN, TOKEN):
+            with client(server, token) as http:
+                messages.append(http.post(PATH, json=DATA, headers=key("same")).json()["message"])
+    assert messages == ["call 1", "call 2", "call 1"]
+
+
+@pytest.mark.parametrize("text", ["", "a" * 256, "two words", 'half"', '""', "back\\slash"])
+def test_what_is_no_key_is_400(http: httpx.Client, script: Script, text: str) -> None:
+    assert http.post(PATH, json=DATA, headers=key(text)).status_code == 400
+    assert script.calls == []
+
+
+# -- what is kept ------------------------------------------------------------------------------------
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def keep(answers: Answers, name: str, body: bytes = b"{}") -> None:
+    assert answers.begin((0, name), b"f") is None
+    answers.end((0, name), Response(body))
+
+
+def kept(answers: Answers, *names: str) -> list[str]:
+    """Which of the names have an answer."""
+    found = []
+    for name in names:
+        if answers.begin((0, name), b"f") is None:
+            answers.end((0, name), None)
+        else:
+            found.append(name)
+    return found
+
+
+def test_an_answer_is_kept_for_its_time() -> None:
+    clock = Clock()
+    answers = Answers(60.0, 10, clock)
+    keep(answers, "a")
+    clock.now = 30.0
+    keep(answers, "b")
+    clock.now = 59.9
+    assert kept(answers, "a", "b") == ["a", "b"]
+    clock.now = 60.0
+    assert kept(answers, "a", "b") == ["b"]
+
+
+def test_the_oldest_answers_go_when_there_are_too_many() -> None:
+    answers = Answers(60.0, 3, Clock())
+    for name in "abcde":
+        keep(answers, name)
+    assert kept(answers, *"abcde") == ["c", "d", "e"]
+
+
+def test_the_oldest_answers_go_when_they_are_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(idempotency, "MAX_BYTES", 10_000)
+    answers = Answers(60.0, 100, Clock())
+    for name in "abc":
+        keep(answers, name, b"x" * 4000)
+    assert kept(answers, *"abc") == ["b", "c"]
+
+
+def test_a_call_in_progress_is_never_forgotten() -> None:
+    answers = Answers(60.0, 1, Clock())
+    assert answers.begin((0, "slow"), b"f") is None
+    for name in "abc":
+        keep(answers, name)
+    with pytest.raises(HttpProblem, match="still in progress"):
+        answers.begin((0, "slow"), b"f")

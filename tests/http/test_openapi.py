@@ -1,0 +1,169 @@
+"""The description of the server: it is true of every call, and of every answer."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given
+from hypothesis import settings as effort
+from hypothesis import strategies as st
+from schemathesis import GenerationMode
+from schemathesis.core.parameters import ParameterLocation
+from schemathesis.specs.openapi.checks import negative_data_rejection
+
+from connector.businessobjects.instance import BusinessObject
+from connector.errors import MalformedData
+from connector.http.openapi import describe_requests
+from connector.http.schemas import object_schemas, sample
+from connector.http.server import Server
+from connector.requests.result import RequestResult
+from connector.status import ReturnCode
+from tests.http.world import DEFINITIONS, TOKEN, Script, client, serving
+
+DOCUMENT = describe_requests(DEFINITIONS, True)
+SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Any:
+    """A server with a token, whose answers take turns."""
+    script = Script()
+    codes = [ReturnCode.VALCHANGE, ReturnCode.SUCCEED, ReturnCode.MULTIPLE_HITS]
+
+    def answer(bo: BusinessObject) -> RequestResult:
+        return RequestResult(codes[len(script.calls) % len(codes)], bo)
+
+    script.answer = answer
+    with serving(script, tokens=(TOKEN,)) as server:
+        yield server
+
+
+def check_call(server: Server, case: Any) -> None:
+    """Makes one call, and every check of Schemathesis on its answer.
+
+    That a key belongs to one call is nothing that a schema can say: one that fits is made the only one.
+    """
+    if case.meta.generation.mode.is_positive and "Idempotency-Key" in (case.headers or {}):
+        case.headers["Idempotency-Key"] += f"-{uuid.uuid4()}"
+        case.headers["Idempotency-Key"] = case.headers["Idempotency-Key"][-255:]
+    excluded = []
+    body = case.meta.components.get(ParameterLocation.BODY)
+    if body is None or body.mode.is_positive:
+        excluded.append(negative_data_rejection)  # a parameter that is an empty list is not even sent
+    case.call_and_validate(
+        base_url=server.url, headers={"Authorization": f"Bearer {TOKEN}"}, excluded_checks=excluded
+    )
+
+
+COMMON = {
+    "deadline": None,
+    "max_examples": 60,
+    "suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+}
+
+
+@pytest.mark.parametrize("operation", [found.ok() for found in SCHEMA.get_all_operations()], ids=str)
+@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=str)
+def test_what_fits_the_description_is_taken_and_what_does_not_is_refused(
+    guarded: Server, operation: Any, mode: GenerationMode
+) -> None:
+    @effort(**COMMON)
+    @given(operation.as_strategy(generation_mode=mode))
+    def check(case: Any) -> None:
+        check_call(guarded, case)
+
+    check()
+
+
+def test_the_document_is_openapi() -> None:
+    SCHEMA.validate()
+    assert DOCUMENT["openapi"] == "3.1.0"
+
+
+def test_every_verb_of_every_business_object_is_described_and_nothing_else() -> None:
+    assert list(DOCUMENT["paths"]) == [
+        "/requests/Customer/Create",
+        "/requests/Customer/Retrieve",
+        "/requests/Order/Create",
+    ]
+    assert list(DOCUMENT["components"]["schemas"]) == [
+        "Customer",
+        "Address",
+        "CustomerMeta",
+        "Order",
+        "Customer.answer",
+        "Order.answer",
+        "http.Problem",
+    ]
+
+
+def test_an_attribute_is_described_as_it_is_defined() -> None:
+    customer = object_schemas(DEFINITIONS)["Customer"]["properties"]
+    assert customer["CustomerId"] == {
+        "type": ["string", "null"],
+        "maxLength": 20,
+        "description": "Key. Messages have to have it.",
+    }
+    assert customer["Address"] == {
+        "type": ["array", "null"],
+        "items": {"$ref": "#/components/schemas/Address"},
+    }
+    assert customer["Parent"]["anyOf"][0] == {"$ref": "#/components/schemas/Customer"}
+    assert customer["Limit"]["default"] == 0.0
+    assert "never part of a message's body" in customer["Meta"]["description"]
+
+
+@pytest.mark.parametrize("name", ["Customer", "Order"])
+def test_the_example_fits(name: str) -> None:
+    made = BusinessObject(DEFINITIONS, name, "Create", sample(DEFINITIONS, name))
+    assert set(made) == set(DEFINITIONS[name].attributes) - {"Meta", "Parent"}
+
+
+DATES = [
+    "2024-05-31",
+    "20240531",
+    "2024-02-29",
+    "2000-02-29",
+    "2023-02-29",
+    "1900-02-29",
+    "2024-04-31",
+    "0000-01-01",
+    "2024-0531",
+    "2024-05-31T08:00:00Z",
+    "2024-05-31T24:00",
+    "2024-05-31T24:01",
+    "2024-05-31T23:59:60,5+02:00",
+    "",
+]
+
+
+@given(st.sampled_from(DATES) | st.dates().map(str) | st.datetimes().map(lambda it: it.isoformat()))
+def test_the_pattern_of_dates_takes_what_the_type_takes(text: str) -> None:
+    pattern = object_schemas(DEFINITIONS)["Customer"]["properties"]["Since"]["pattern"]
+    try:
+        BusinessObject(DEFINITIONS, "Customer", "Create", {"Since": text})
+    except MalformedData:
+        assert re.search(pattern, text) is None
+    else:
+        assert re.search(pattern, text) is not None
+
+
+def test_it_says_which_answers_there_are_and_who_may_call() -> None:
+    operation = DOCUMENT["paths"]["/requests/Customer/Create"]["post"]
+    assert operation["security"] == [{"token": []}]
+    expected = "200 400 401 403 404 405 408 409 413 415 421 422 500 502 503 504"
+    assert list(operation["responses"]) == expected.split()
+    without = describe_requests(DEFINITIONS, False)
+    assert "securitySchemes" not in without["components"]
+    assert "401" not in without["paths"]["/requests/Customer/Create"]["post"]["responses"]
+
+
+def test_the_description_needs_no_token(guarded: Server) -> None:
+    with client(guarded) as http:
+        answer = http.get("/openapi.json")
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json() == DOCUMENT

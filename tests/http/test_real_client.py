@@ -1,0 +1,71 @@
+"""Requests over HTTP that are real messages, to an application that really answers."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+
+from connector.http.server import Server
+from tests.http.world import client, settings
+from tests.requests.world import World, definitions
+
+
+def test_a_hundred_callers_each_have_the_answer_to_their_own_request(world: World) -> None:
+    world.application()
+    requests = world.client()
+    server = Server(settings(), requests, definitions())
+    server.start()
+    try:
+        with (
+            client(server, limits=httpx.Limits(max_connections=100)) as http,
+            ThreadPoolExecutor(100) as many,
+        ):
+
+            def ask(number: int) -> tuple[int, object]:
+                answer = http.post("/requests/Customer/Retrieve", json={"CustomerId": str(number)})
+                return answer.status_code, answer.json()["object"]
+
+            answers = list(many.map(ask, range(100)))
+    finally:
+        server.stop()
+    assert answers == [
+        (200, {"CustomerId": str(number), "Name": f"name of {number}"}) for number in range(100)
+    ]
+
+
+def test_what_nobody_answers_is_504_and_what_wants_no_answer_200(world: World) -> None:
+    server = Server(settings(), world.client(), definitions())
+    server.start()
+    try:
+        with client(server) as http:
+            unanswered = http.post("/requests/Customer/Retrieve?timeout=50", json={"CustomerId": "1"})
+            sent = http.post("/requests/Customer/Retrieve?timeout=-1", json={"CustomerId": "2"})
+            refused = http.post(
+                "/requests/Customer/Create",
+                json={"CustomerId": "3", "Meta": {"OutputDestination": "queue://../x"}},
+            )
+    finally:
+        server.stop()
+    assert (unanswered.status_code, unanswered.json()["status"]) == (504, "APPRESPONSETIMEOUT")
+    assert (sent.status_code, sent.json()["status"]) == (200, "SUCCEED")
+    assert (refused.status_code, refused.json()["status"]) == (502, "FAIL")
+    assert len(world.requests_on_queue(2)) == 2
+
+
+def test_stopping_the_client_of_requests_answers_the_calls_in_flight(world: World) -> None:
+    requests = world.client()
+    server = Server(settings(), requests, definitions())
+    server.start()
+    try:
+        with client(server) as http, ThreadPoolExecutor(1) as one:
+            waiting = one.submit(http.post, "/requests/Customer/Retrieve", json={"CustomerId": "1"})
+            world.request_on_queue()
+            requests.stop()
+            answer = waiting.result()
+            after = http.post("/requests/Customer/Retrieve", json={"CustomerId": "2"})
+    finally:
+        server.stop()
+    assert answer.status_code in (502, 504)
+    assert answer.json()["message"]
+    assert (after.status_code, after.headers["retry-after"]) == (503, "1")

@@ -1,0 +1,241 @@
+"""Calls that make no request: which status, which words, and that nothing was asked for."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connector.http.bodies import MAX_DEPTH, parse
+from connector.http.problems import HttpProblem
+from connector.http.server import Server
+from tests.http.world import OTHER_TOKEN, TOKEN, Script, client, serving
+
+JSON = {"Content-Type": "application/json"}
+PATH = "/requests/Customer/Create"
+
+
+def is_problem(answer: httpx.Response, status: int, *words: str) -> bool:
+    """Whether an answer is a problem document of that status, with these words in its detail."""
+    assert answer.headers["content-type"] == "application/problem+json"
+    document = answer.json()
+    assert set(document) == {"type", "title", "status", "detail"}
+    assert (answer.status_code, document["status"], document["type"]) == (status, status, "about:blank")
+    for word in words:
+        assert word in document["detail"]
+    return True
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/requests/Custmer/Create", "no business object 'Custmer', did you mean 'Customer'?"),
+        ("/requests/Customer/Retreive", "did you mean 'Retrieve'?; it has Create, Retrieve"),
+        ("/requests/Address/Create", "Address has no verb 'Create'; it has no verbs"),
+        ("/requests/customer/Create", "no business object 'customer'"),
+        ("/requests/Customer", "requests go to /requests/OBJECT/VERB"),
+        ("/requests/Customer/Create/", "requests go to /requests/OBJECT/VERB"),
+        ("/requests/../openapi.json/x", "requests go to /requests/OBJECT/VERB"),
+        ("/nowhere", "/docs says which there are"),
+    ],
+)
+def test_what_there_is_not_is_404(http: httpx.Client, script: Script, path: str, words: str) -> None:
+    assert is_problem(http.post(path, json={}), 404, words)
+    assert script.calls == []
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "OPTIONS", "PATCH"])
+def test_only_post_makes_requests(http: httpx.Client, method: str) -> None:
+    answer = http.request(method, PATH)
+    assert is_problem(answer, 405, method)
+    assert answer.headers["allow"] == "POST"
+
+
+def test_pages_are_only_read(http: httpx.Client) -> None:
+    answer = http.post("/openapi.json", json={})
+    assert is_problem(answer, 405)
+    assert answer.headers["allow"] == "GET, HEAD"
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"", "the body is empty"),
+        (b" \n", "the body is empty"),
+        (b"{", "the body is no JSON: "),
+        (b'{"CustomerId": "7",\n "Name": }', "line 2 column 10"),
+        (b'{"CustomerId": "7"} x', "the body is no JSON: "),
+        (b'{"Limit": NaN}', "the body is no JSON: "),
+        (b'{"Limit": Infinity}', "the body is no JSON: "),
+        (b'{"Name": "\xe6"}', "the body is not UTF-8: byte 10, line 1"),
+        (b'{"Name": "\\ud800"}', "the body is no JSON: "),
+        (b"[]", "the body is a list, expected a JSON object"),
+        (b'"7"', "the body is the text '7', expected a JSON object"),
+        (b'{"Name": "a", "Name": "b"}', "the key 'Name' stands twice"),
+        (b'{"Name": "a", "Address": [{"City": "a", "\\u0043ity": "b"}]}', "the key 'City' stands twice"),
+        (b'{"Name": ' + b"[" * 200 + b"]" * 200 + b"}", "nested deeper than 200 levels"),
+        (b'{"Name": ' + b"[" * 9000 + b"]" * 9000 + b"}", "the body is"),
+    ],
+)
+def test_json_that_cannot_be_read_is_400(http: httpx.Client, script: Script, body: bytes, words: str) -> None:
+    assert is_problem(http.post(PATH, content=body, headers=JSON), 400, words)
+    assert script.calls == []
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (
+            {"CustmerId": "7"},
+            "Customer: CustmerId: no such attribute in Customer, did you mean 'CustomerId'?",
+        ),
+        ({"CustomerId": 7}, "Customer: CustomerId: found the number 7, expected a text"),
+        ({"CustomerId": "7" * 21}, "found a text of 21 characters, expected at most 20"),
+        ({"Rating": 1.5}, "Customer: Rating: "),
+        ({"Rating": 2**31}, "expected an integer of 32 bits"),
+        ({"Address": [{"City": "Kiel"}, {"City": 1}]}, "Customer: Address[1].City: found the number 1"),
+        ({"Address": {"City": "Kiel"}}, "Customer: Address: found an object, expected a list"),
+        ({"Since": "2024-02-30"}, "Customer: Since: "),
+        ({"Active": "yes"}, "Customer: Active: "),
+        ({"Meta": {"Priority": "high"}}, "Customer: Meta.Priority: "),
+    ],
+)
+def test_data_that_do_not_fit_are_422_naming_the_attribute(
+    http: httpx.Client, data: dict[str, Any], words: str
+) -> None:
+    assert is_problem(http.post(PATH, json=data), 422, words)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Content-Type": "text/plain"},
+        {"Content-Type": "application/x-www-form-urlencoded"},
+        {"Content-Type": "application/json; charset=latin-1"},
+        {"Content-Type": "application/json", "Content-Encoding": "gzip"},
+    ],
+)
+def test_only_plain_json_in_utf_8_is_read(
+    http: httpx.Client, script: Script, headers: dict[str, str]
+) -> None:
+    answer = http.post(PATH, content=b"{}", headers=headers)
+    assert is_problem(answer, 415)
+    assert script.calls == []
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("timeout=", "timeout: expected milliseconds"),
+        ("timeout=1s", "timeout: expected milliseconds"),
+        ("timeout=-2", "or -1: do not wait"),
+        ("timeout=2147483648", "from 0 to 2147483647"),
+        ("timeout=1&timeout=2", "once"),
+        ("timout=1", "unknown parameter 'timout', did you mean 'timeout'?"),
+    ],
+)
+def test_a_parameter_that_cannot_be_meant_is_400(http: httpx.Client, query: str, words: str) -> None:
+    assert is_problem(http.post(f"{PATH}?{query}", json={}), 400, words)
+
+
+# -- who calls, and from where -----------------------------------------------------------------------
+
+
+def test_any_of_the_tokens_lets_a_caller_in() -> None:
+    with serving(tokens=(TOKEN, OTHER_TOKEN)) as server:
+        for token in (TOKEN, OTHER_TOKEN):
+            with client(server, token) as http:
+                assert http.post(PATH, json={}).status_code == 200
+        with client(server) as http:
+            lower = {"Authorization": f"bearer {TOKEN}"}
+            assert http.post(PATH, json={}, headers=lower).status_code == 200
+
+
+def test_without_the_token_nobody_learns_or_does_anything() -> None:
+    script = Script()
+    with serving(script, tokens=(TOKEN,)) as server, client(server) as http:
+        none = http.post("/requests/Nothing/Create", content=b"{", headers={"Content-Type": "text/plain"})
+        assert is_problem(none, 401, "Authorization: Bearer TOKEN")
+        assert none.headers["www-authenticate"] == 'Bearer realm="connector"'
+        wrong = [f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", "Bearer", f"Basic {TOKEN}", TOKEN]
+        for text in [*wrong, f"Bearer {TOKEN.upper()}", "Bearer é"]:
+            given = {"Authorization": text.encode()}
+            answer = http.post(PATH, json={}, headers=given)  # type: ignore[arg-type]
+            assert is_problem(answer, 401)
+            assert answer.headers["www-authenticate"].startswith('Bearer realm="connector"')
+        both = [("Authorization", f"Bearer {TOKEN}"), ("Authorization", f"Bearer {TOKEN}")]
+        assert is_problem(http.post(PATH, json={}, headers=both), 401)
+        assert (
+            http.post(PATH, json={}, headers={"Authorization": f"Bearer {TOKEN}x"})
+            .headers["www-authenticate"]
+            .endswith('error="invalid_token"')
+        )
+    assert script.calls == []
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "[", "0.0.0.0", "a@b:c"]
+)
+def test_a_name_that_was_made_to_point_here_is_no_name_of_this_server(http: httpx.Client, host: str) -> None:
+    assert is_problem(http.get("/docs", headers={"Host": host}), 421, "http.hosts")
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:99", "127.0.0.1", "127.9.9.9:1", "[::1]:8080"])
+def test_names_of_loopback_are(http: httpx.Client, host: str) -> None:
+    assert http.get("/docs", headers={"Host": host}).status_code == 200
+
+
+def test_names_that_are_configured_are_too() -> None:
+    with serving(hosts=("orders.example.com",)) as server, client(server) as http:
+        assert http.get("/docs", headers={"Host": "Orders.Example.com"}).status_code == 200
+        assert http.get("/docs", headers={"Host": "other.example.com"}).status_code == 421
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://127.0.0.1", "http://["])
+def test_a_page_of_a_stranger_makes_no_requests(http: httpx.Client, script: Script, origin: str) -> None:
+    assert is_problem(http.post(PATH, json={}, headers={"Origin": origin}), 403)
+    assert script.calls == []
+
+
+def test_the_servers_own_page_does(http: httpx.Client, server: Server) -> None:
+    assert http.post(PATH, json={}, headers={"Origin": server.url}).status_code == 200
+
+
+# -- reading -----------------------------------------------------------------------------------------
+
+_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.binary(max_size=60) | st.text(alphabet='{}[]":,\\u0041e-1.tnf \n', max_size=60).map(str.encode))
+def test_whatever_the_bytes_are_they_are_read_or_refused(body: bytes) -> None:
+    try:
+        assert isinstance(parse(body), dict)
+    except HttpProblem as problem:
+        assert problem.status == 400
+
+
+@given(st.dictionaries(st.text(), _VALUES, max_size=5))
+def test_what_is_written_as_json_is_read_as_it_was(document: dict[str, Any]) -> None:
+    try:
+        body = json.dumps(document, ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # half a surrogate pair cannot be sent
+        return
+    assert parse(body) == document
+
+
+def test_nesting_up_to_the_limit_is_read() -> None:
+    deep = "[" * (MAX_DEPTH - 1) + "]" * (MAX_DEPTH - 1)
+    assert list(parse(f'{{"a": {deep}}}'.encode())) == ["a"]

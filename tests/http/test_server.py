@@ -1,0 +1,172 @@
+"""The server from start to stop, and what it says to its log."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+
+import httpx
+import pytest
+
+from connector.config.http_model import Address
+from connector.http.calls import Calls
+from connector.http.server import ListenError, Server
+from connector.http.tokens import Tokens
+from tests.http.world import (
+    DEFINITIONS,
+    OTHER_TOKEN,
+    TOKEN,
+    Script,
+    client,
+    connect,
+    in_thread,
+    read_all,
+    serving,
+    settings,
+    soon,
+)
+
+PATH = "/requests/Customer/Create"
+
+
+# -- start -------------------------------------------------------------------------------------------
+
+
+def test_an_address_that_is_taken_is_named_with_what_to_do() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = Address("127.0.0.1", taken.getsockname()[1])
+        server = Server(settings(listen=address), Script(), DEFINITIONS)
+        with pytest.raises(ListenError) as raised:
+            server.start()
+    text = str(raised.value)
+    assert text.startswith(f"http.listen: {address}: another program listens there: end it (ss -ltnp 'sport")
+    assert text.endswith("or choose another port")
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        (Address("192.0.2.1", 0), "no address of this machine"),
+        (Address("no-such-host.invalid", 80), "no-such-host.invalid:80: "),
+    ],
+)
+def test_an_address_of_somebody_else_is_refused(address: Address, words: str) -> None:
+    with pytest.raises(ListenError, match=words):
+        Server(settings(listen=address), Script(), DEFINITIONS).start()
+
+
+def test_a_port_is_free_again_once_the_server_has_stopped() -> None:
+    with serving() as first, client(first) as http:
+        assert http.post(PATH, json={}).status_code == 200
+        address = Address("127.0.0.1", int(first.url.rpartition(":")[2]))
+    with serving(listen=address) as second, client(second) as http:
+        assert http.post(PATH, json={}).status_code == 200
+
+
+# -- stop --------------------------------------------------------------------------------------------
+
+
+def test_a_stop_waits_for_the_calls_in_flight_and_makes_no_more() -> None:
+    script = Script()
+    script.holds = True
+    with serving(script) as server, client(server) as http, client(server) as other:
+        first = in_thread(lambda: http.post(PATH, json={}))
+        soon(lambda: script.held, "a call is in flight")
+        assert other.get("/docs").status_code == 200
+        stopped = in_thread(lambda: server.stop(10.0))
+        late = None
+        while late is None or late.status_code == 200:
+            late = other.post("/requests/Order/Create", json={}, headers={"X": "late"}, timeout=0.5)
+        assert (late.status_code, late.headers["retry-after"]) == (503, "1")
+        assert "the adapter is stopping; nothing was sent" in late.json()["detail"]
+        script.release()
+        assert first().status_code == 200
+        stopped()
+    assert [bo.type for bo, _ in script.calls] == ["Customer"]
+
+
+def test_what_is_in_flight_for_longer_than_the_stop_waits_is_told_that_it_may_have_been_sent() -> None:
+    script = Script()
+    script.holds = True
+    with serving(script) as server, client(server) as http:
+        first = in_thread(lambda: http.post(PATH, json={}))
+        soon(lambda: script.held, "a call is in flight")
+        began = time.monotonic()
+        server.stop(0.3)
+        assert 0.3 <= time.monotonic() - began < 3.0
+        answer = first()
+    assert answer.status_code == 503
+    assert "may have been sent" in answer.json()["detail"]
+    assert "retry-after" not in answer.headers
+    script.release()
+
+
+def test_a_stop_ends_its_threads_and_may_be_repeated() -> None:
+    before = set(threading.enumerate())
+    with serving() as server, client(server) as http:
+        assert http.post(PATH, json={}).status_code == 200
+        with connect(server) as idle:
+            server.stop()
+            assert read_all(idle) == b""
+        server.stop(5.0)
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(f"{server.url}/docs", trust_env=False)
+    soon(lambda: set(threading.enumerate()) <= before, "no thread is left")
+
+
+# -- the log -----------------------------------------------------------------------------------------
+
+
+def test_each_call_is_a_line_in_the_log_for_who_wants_to_see(
+    caplog: pytest.LogCaptureFixture, http: httpx.Client
+) -> None:
+    caplog.set_level(logging.DEBUG, "connector.http")
+    http.post(f"{PATH}?timeout=5", json={})
+    http.get("/nowhere%0aGET%20/")
+    soon(lambda: "nowhere" in caplog.text, "the calls are logged")
+    lines = [record.getMessage() for record in caplog.records if record.name == "connector.http"]
+    assert lines[0].startswith(f"POST {PATH} 200 ")
+    assert lines[1].startswith("GET /nowhere%0aGET%20/ 404 ")
+
+
+def test_no_token_is_ever_logged_shown_or_answered(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    script = Script()
+    seen = []
+    wrong = "wrong-but-somebodys-secret"
+    with serving(script, tokens=(TOKEN, OTHER_TOKEN)) as server:
+        for token in (TOKEN, OTHER_TOKEN, wrong):
+            with client(server, token) as http:
+                for path in (PATH, "/requests/Nothing/Create", "/nowhere", f"{PATH}?timeout=x"):
+                    for content in (b"{}", b"{", b'{"Nothing": 1}'):
+                        headers = {"Content-Type": "application/json"}
+                        seen.append(http.post(path, content=content, headers=headers))
+        script.answer = None  # type: ignore[assignment]
+        with client(server, TOKEN) as http:
+            seen.append(http.post(PATH, json={}))
+        assert seen[-1].status_code == 500
+        with connect(server) as connection:
+            connection.sendall(f"GET / HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n\x00\r\n\r\n".encode())
+            seen_raw = read_all(connection)
+        soon(lambda: "TypeError" in caplog.text, "the mistake is logged")
+        section = settings(tokens=(TOKEN, OTHER_TOKEN))
+        shown = [
+            repr(server),
+            repr(section),
+            str(section),
+            repr(Tokens((TOKEN, OTHER_TOKEN))),
+            str(vars(server)),
+        ]
+        calls = Calls(section, Tokens(section.tokens), script, DEFINITIONS)
+        shown.append(repr(vars(calls)) + repr(vars(calls._tokens)))
+        calls.close()
+    for secret in (TOKEN, OTHER_TOKEN, wrong):
+        ours = "".join(record.getMessage() + (record.exc_text or "") for record in caplog.records)
+        assert secret not in ours
+        assert secret.encode() not in seen_raw
+        for answer in seen:
+            assert secret not in answer.text + str(answer.headers)
+        for text in shown:
+            assert secret not in text

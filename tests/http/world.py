@@ -1,0 +1,172 @@
+"""A server on a free port of this machine, its clients, and requests that are answered as a test wants."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Any, Final
+
+import httpx
+
+from connector.broker.requesting import Requests
+from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.instance import BusinessObject
+from connector.config.http_model import Address, Http
+from connector.http.server import Server
+from connector.requests.result import RequestResult
+from connector.status import ReturnCode
+
+TOKEN: Final = "AbCd-0123456789.~token"
+OTHER_TOKEN: Final = "another_9876543210+token="
+PATIENCE: Final = 10.0
+"""Seconds after which what has not happened will not."""
+
+
+def _define(name: str, info: str, verbs: str, *attributes: Attribute) -> Definition:
+    return Definition(
+        name,
+        "1.0.0",
+        info,
+        {attribute.name: attribute for attribute in attributes},
+        {verb: Verb(verb) for verb in verbs.split()},
+    )
+
+
+DEFINITIONS: Final = Definitions(
+    {
+        "Customer": _define(
+            "Customer",
+            "cw_mo_conn=Meta",
+            "Create Retrieve",
+            Attribute("CustomerId", "String", is_key=True, is_required=True, max_length=20),
+            Attribute("Name", "String"),
+            Attribute("Limit", "Double", default=0.0),
+            Attribute("Rating", "Integer"),
+            Attribute("Weight", "Float"),
+            Attribute("Active", "Boolean"),
+            Attribute("Since", "Date"),
+            Attribute("Notes", "LongText", max_length=1000),
+            Attribute("Address", "Address", cardinality="n"),
+            Attribute("Parent", "Customer"),
+            Attribute("Meta", "CustomerMeta"),
+        ),
+        "Address": _define("Address", "", "", Attribute("City", "String"), Attribute("Zip", "String")),
+        "CustomerMeta": _define(
+            "CustomerMeta", "", "", Attribute("Priority", "Integer"), Attribute("CorrelationID", "String")
+        ),
+        "Order": _define("Order", "", "Create", Attribute("OrderId", "String", is_key=True)),
+    }
+)
+
+
+class Script:
+    """Requests (:class:`connector.broker.requesting.Requests`) whose answers a test decides about.
+
+    It checks what it is given as the real client does, and gives answers that no real application has on
+    demand: none yet, too many in flight, a mistake in the program.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[BusinessObject, int | None]] = []
+        self.held: list[tuple[BusinessObject, Future[RequestResult]]] = []
+        self.holds = False
+        self.answer: Callable[[BusinessObject], RequestResult] = lambda bo: RequestResult(
+            ReturnCode.VALCHANGE, bo
+        )
+
+    def request_async(
+        self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
+    ) -> Future[RequestResult]:
+        """Answers at once, or when the test says so."""
+        assert not isinstance(data, BusinessObject)
+        type_name, _, verb = name.partition(".")
+        bo = BusinessObject(DEFINITIONS, type_name, verb, data)
+        future: Future[RequestResult] = Future()
+        self.calls.append((bo, timeout))
+        if self.holds:
+            self.held.append((bo, future))
+        else:
+            future.set_result(self.answer(bo))
+        return future
+
+    def request(
+        self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
+    ) -> RequestResult:
+        """As :meth:`request_async`, and waits."""
+        return self.request_async(name, data, timeout=timeout).result()
+
+    def stop(self, timeout: float = 0.0) -> None:
+        """Nothing is to be stopped."""
+
+    def release(self) -> None:
+        """Answers all that are held, and holds no more."""
+        self.holds = False
+        for bo, future in self.held:
+            future.set_result(self.answer(bo))
+        self.held.clear()
+
+
+def settings(**changes: Any) -> Http:
+    """A section ``http`` on a free port."""
+    values = {name: field.default for name, field in Http.model_fields.items()}
+    return Http.model_construct(**{**values, "listen": Address("127.0.0.1", 0), **changes})
+
+
+@contextmanager
+def serving(requests: Requests | None = None, **changes: Any) -> Iterator[Server]:
+    """A server with changed settings; stopped at the end."""
+    server = Server(settings(**changes), requests or Script(), DEFINITIONS)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def client(server: Server, token: str | None = None, **options: Any) -> httpx.Client:
+    """A client of a server."""
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    return httpx.Client(base_url=server.url, headers=headers, timeout=PATIENCE, trust_env=False, **options)
+
+
+def connect(server: Server) -> socket.socket:
+    """A bare connection, for what no client would send."""
+    host, _, port = server.url.removeprefix("http://").rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=PATIENCE)
+
+
+def read_all(connection: socket.socket) -> bytes:
+    """All that comes until the other side closes."""
+    received = bytearray()
+    try:
+        while chunk := connection.recv(65536):
+            received += chunk
+    except ConnectionResetError:
+        pass
+    return bytes(received)
+
+
+def soon(condition: Callable[[], object], what: str) -> None:
+    """Waits until something is so."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, f"not so within {PATIENCE} s: {what}"
+        time.sleep(0.005)
+
+
+def in_thread(work: Callable[[], Any]) -> Callable[[], Any]:
+    """Begins some work; what is returned waits for its result."""
+    outcome: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(work())
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return lambda: outcome.result(PATIENCE)
