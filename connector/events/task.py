@@ -146,7 +146,9 @@ class Task:
             delivered = confirmed if kind == _FAILED else ()
             reason = shorten(str(error))
             outcome = Outcome(sequence, kind, None, None, reason, attempts, delivered, unread=message is None)
-            return self._refused(outcome, message, reference), False
+            if message is not None and not confirmed:  # who has confirmed has replied
+                outcome = self._refused(outcome, message, reference)
+            return outcome, False
         except LookupError as error:
             reason = (
                 f"the message vanished between claim and read: {error}; nobody else may move claimed files"
@@ -157,10 +159,8 @@ class Task:
             return Outcome(sequence, _GIVEN_BACK, None, None, reason, attempts, provider_failed=True), False
         return _outcome(sequence, bo.type, bo.verb, attempts, publication), publication.begun
 
-    def _refused(self, outcome: Outcome, message: Message | None, reference: Any) -> Outcome:
+    def _refused(self, outcome: Outcome, message: Message, reference: Any) -> Outcome:
         """The outcome of a message that cannot be converted; whoever awaits a reply to it is told why."""
-        if message is None or outcome.delivered:  # who has confirmed has replied
-            return outcome
         try:
             reply = self._publisher.refuse(message, outcome.reason or "", reference)
         except ProviderError as error:
