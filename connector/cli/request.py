@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -100,16 +101,22 @@ def _wait(request: Future[RequestResult], name: str) -> RequestResult:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """SIGTERM ends the command as Ctrl-C does: in order, so that nothing of it is left behind."""
+    """SIGINT and SIGTERM end the command in order, so that nothing of it stays behind; a second one at once."""
+    ending = False
 
     def handle(signum: int, frame: Any) -> None:
+        nonlocal ending
+        if ending:
+            os._exit(128 + signum)
+        ending = True
         raise typer.Exit(128 + signum)
 
-    before = signal.signal(signal.SIGTERM, handle)
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _show(name: str, result: RequestResult, *, as_json: bool) -> None:
