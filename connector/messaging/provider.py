@@ -348,6 +348,8 @@ class Connection(Protocol):
     ) -> None:
         """Settles all, or none: one commit record, synced once, then rolled forward.
 
+        What was prepared for a temporary destination that has ended goes with that, and keeps nobody.
+
         Args:
             settlements: of claims.
             sends, discards: prepared messages that belong to no claim. An access that still has to sync

@@ -65,7 +65,7 @@ def test_an_event_asks_whoever_it_was_given() -> None:
 
 def test_an_event_that_nobody_gave_anything_says_what_to_do() -> None:
     for call in (event().request, event().request_async):
-        with pytest.raises(CapabilityError, match="connector.testing.deployment.* requests="):
+        with pytest.raises(CapabilityError, match=r"connector\.testing\.deployment.* requests="):
             call("Order.Create", {})
 
 
