@@ -57,10 +57,11 @@ def test_a_client_that_goes_on_writing_has_its_answer_and_is_cut_off(server: Ser
     with connect(server) as connection:
         connection.sendall(HEAD + b"Content-Length: 99999999999\r\n\r\n")
         sent = 0
-        with pytest.raises(OSError, match="reset|pipe"):  # noqa: PT012
-            connection.settimeout(10)
+        try:
             while sent < 1 << 30:
                 sent += connection.send(b" " * 65536)
+        except OSError:
+            pass  # cut off
         assert sent < 64 << 20
     assert is_served(server)
 

@@ -58,7 +58,7 @@ def test_only_post_makes_requests(http: httpx.Client, method: str) -> None:
 def test_pages_are_only_read(http: httpx.Client) -> None:
     answer = http.post("/openapi.json", json={})
     assert is_problem(answer, 405)
-    assert answer.headers["allow"] == "GET, HEAD"
+    assert set(answer.headers["allow"].split(", ")) == {"GET", "HEAD"}
 
 
 @pytest.mark.parametrize(
@@ -221,10 +221,12 @@ _VALUES = st.recursive(
 
 @given(st.binary(max_size=60) | st.text(alphabet='{}[]":,\\u0041e-1.tnf \n', max_size=60).map(str.encode))
 def test_whatever_the_bytes_are_they_are_read_or_refused(body: bytes) -> None:
+    status = 200
     try:
         assert isinstance(parse(body), dict)
     except HttpProblem as problem:
-        assert problem.status == 400
+        status = problem.status
+    assert status in (200, 400)
 
 
 @given(st.dictionaries(st.text(), _VALUES, max_size=5))
