@@ -193,6 +193,23 @@ def test_a_stop_lets_replies_come_for_as_long_as_it_is_told_to(world: World) -> 
     assert [is_greeted(result, number) for number, result in enumerate(done(futures, 0.0))] == [True] * 4
 
 
+def test_what_waits_for_its_turn_is_told_of_a_stop_at_once(world: World) -> None:
+    """Though what is in flight has time to have its reply."""
+    client = world.client(pool_size=1)
+    first = client.request_async("Customer.Retrieve", customer(1))
+    request = world.request_on_queue()
+    waiting = [client.request_async("Customer.Retrieve", customer(number)) for number in range(5)]
+    stopping = threading.Thread(target=client.stop, args=(8.0,))
+    stopping.start()
+    for result in done(waiting, 3.0):
+        assert (result.status, result.not_sent) == (ReturnCode.FAIL, True)
+    assert not first.done()
+    world.replying().reply(request, {"CustomerId": "1", "Name": "name of 1"})
+    assert is_greeted(first.result(3.0), 1)
+    stopping.join(3.0)
+    assert not stopping.is_alive()
+
+
 def test_nothing_is_sent_after_a_stop(world: World) -> None:
     world.application()
     client = world.client()

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from connector.core import takeover
 from connector.errors import UnknownDestination
+from connector.messaging.destination import parse_destination
 from tests.requests.world import (
     LATE,
     REPLIES,
@@ -117,6 +119,25 @@ def test_a_client_that_dies_while_it_waits_leaves_its_replies_to_nobody(
     assert len(dropbox.browse(REPLIES)) == 20
     assert dropbox.browse(LATE) == []
     assert left_behind(dropbox.root) == []
+
+
+def test_what_a_dead_client_held_comes_free_while_a_neighbour_only_waits(
+    dropbox: World, caller: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(takeover, "INTERVAL", 0.3)  # not the 10 s that it is, for the sake of the test
+    neighbour = dropbox.client()
+    waiting = neighbour.request_async("Customer.Retrieve", customer(1, OutputDestination="queue://slow"))
+    dropbox.request_on_queue(parse_destination("queue://slow"))
+    killed = caller(1, "claim=kill")
+    with dropbox.session() as session:
+        request = session.consumer(REQUESTS).receive(20.0)
+        assert request is not None
+    dropbox.replying().reply(request, {"CustomerId": "child"})
+    assert killed.wait(20) == -signal.SIGKILL
+    soon(lambda: left_behind(dropbox.root) == [], "what the dead one held is free")
+    (reply,) = dropbox.browse(REPLIES)
+    assert (reply.correlation_id, reply.delivery_count) == (request.message_id, 2)
+    assert not waiting.done()
 
 
 def test_a_client_that_dies_in_the_middle_of_its_replies_takes_none_of_a_neighbour_s(

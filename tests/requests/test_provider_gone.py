@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from connector.errors import ProviderError
+from connector.messaging.destination import parse_destination
 from connector.messaging.provider import Connection
 from connector.status import ReturnCode
 from tests.requests.world import (
@@ -143,6 +144,21 @@ def test_who_waits_is_told_at_once_and_the_reply_that_comes_later_is_put_aside(d
     assert late.correlation_id == request.message_id
     assert late.properties["connector_outcome"] == "late_reply"
     assert dropbox.browse(REPLIES) == []
+
+
+def test_a_provider_that_is_gone_when_the_time_is_up_is_no_reply_that_did_not_come(dropbox: World) -> None:
+    """Such a request would only fail, were the provider there."""
+    client = dropbox.client()
+    for number in range(5):
+        queue = parse_destination(f"queue://requests-{number}")
+        data = customer(number, TimeoutFatal=False, OutputDestination=str(queue))
+        future = client.request_async("Customer.Retrieve", data, timeout=100)
+        dropbox.request_on_queue(queue)
+        with away(dropbox):
+            (result,) = done([future], PROMPT)
+        assert result.status is ReturnCode.APPRESPONSETIMEOUT
+        assert str(dropbox.root) in (result.message or "")
+        assert client.request("Customer.Retrieve", data, timeout=1).status is ReturnCode.FAIL
 
 
 def test_a_caller_in_its_own_thread_is_told_too(dropbox: World) -> None:
