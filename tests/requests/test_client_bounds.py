@@ -193,6 +193,16 @@ def test_a_stop_lets_replies_come_for_as_long_as_it_is_told_to(world: World) -> 
     assert [is_greeted(result, number) for number, result in enumerate(done(futures, 0.0))] == [True] * 4
 
 
+def test_a_stop_waits_for_nothing_whatever_the_listener_is_doing(world: World) -> None:
+    for number in range(60):
+        client = world.client()
+        client.request("Customer.Retrieve", customer(number), timeout=0)
+        time.sleep(number % 6 * 0.0002)
+        begun = time.monotonic()
+        client.stop()
+        assert time.monotonic() - begun < 0.8
+
+
 def test_what_waits_for_its_turn_is_told_of_a_stop_at_once(world: World) -> None:
     """Though what is in flight has time to have its reply."""
     client = world.client(pool_size=1)
