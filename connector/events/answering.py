@@ -120,9 +120,10 @@ class Answering(Refusals):
         self._converter = converter
 
     def asked(self, subscription: Subscription, event: Event, key: str) -> Asked | None:
-        """Who awaits an answer of a process, if anybody; before it is called, for it may change the event."""
-        if not subscription.reply:
-            return None
+        """Who awaits the answer of a process that replies, if anybody.
+
+        Asked before it is called, for it may change the event.
+        """
         envelope = self._replies.envelope(event.message)
         if envelope is None:
             return None

@@ -129,7 +129,7 @@ class Publisher:
                 journal.begin(sequence)
                 result.begun = True
                 faults.point("begin")
-            self._deliver(external, subscription, bo, event, f"{reference}|{name}", result)
+            self._deliver(external, subscription, bo, event, reference, result)
             if result.inactive is not None:
                 break
             faults.point("deliver")
@@ -141,12 +141,14 @@ class Publisher:
         subscription: Subscription,
         bo: BusinessObject,
         event: Event,
-        key: str,
+        reference: object,
         result: Publication,
     ) -> None:
         """Calls a process; whoever awaits its answer gets a reply, and only then it has confirmed."""
         name = subscription.name
-        asked = self._answering.asked(subscription, event, key)
+        asked = None
+        if subscription.reply:
+            asked = self._answering.asked(subscription, event, f"{reference}|{name}")
         returned, failure = self._call(external, bo, event)
         if asked is not None and not isinstance(failure, Unsubscribed | NotActive):
             try:

@@ -17,6 +17,7 @@ from connector.events.outcome import Outcome, history, pack_prepared
 from connector.events.plan import EventPlan, WorkItem
 from connector.events.publish import Publication, Publisher
 from connector.messaging.message import Message
+from connector.messaging.provider import Prepared
 from connector.state.journal import Journal
 from connector.status import OutcomeKind
 
@@ -174,10 +175,7 @@ def _outcome(
 ) -> Outcome:
     delivered = tuple(publication.delivered)
     before, attempts = attempts, attempts + publication.begun
-    prepared, replies, refusals = (
-        tuple(pack_prepared(one) for one in some)
-        for some in (publication.prepared, publication.replies, publication.refusals)
-    )
+    prepared, replies = _packed(publication.prepared), _packed(publication.replies)
     if publication.inactive is not None:
         return Outcome(
             sequence,
@@ -188,13 +186,13 @@ def _outcome(
             before,
             delivered,
             sends=replies,
-            discards=prepared + refusals,
+            discards=prepared + _packed(publication.refusals),
             provider_failed=publication.provider_failed,
             in_vain=publication.in_vain,
         )
     if publication.failures:
         reason = shorten("; ".join(publication.failures))
-        sends = replies + refusals
+        sends = replies + _packed(publication.refusals)
         return Outcome(
             sequence, _FAILED, object_name, verb, reason, attempts, delivered, sends, discards=prepared
         )
@@ -202,6 +200,10 @@ def _outcome(
         reason = shorten("; ".join(publication.unsubscribed))
         return Outcome(sequence, _UNSUBSCRIBED, object_name, verb, reason, attempts)
     return Outcome(sequence, _PUBLISHED, object_name, verb, None, attempts, delivered, prepared + replies)
+
+
+def _packed(prepared: list[Prepared]) -> tuple[Any, ...]:
+    return tuple([pack_prepared(one) for one in prepared]) if prepared else ()
 
 
 def shorten(text: str) -> str:
