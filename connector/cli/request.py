@@ -101,7 +101,7 @@ def _wait(request: Future[RequestResult], name: str) -> RequestResult:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """SIGINT and SIGTERM end the command in order, so that nothing of it stays behind; a second one at once."""
+    """SIGINT and SIGTERM end the command in order, leaving nothing of it behind; a second one at once."""
     ending = False
 
     def handle(signum: int, frame: Any) -> None:

@@ -20,7 +20,7 @@ import pytest
 import connector
 from connector.broker.requesting import RequestsSpec
 from connector.config.loading import load
-from connector.errors import MalformedData, ProviderError, UnknownBusinessObject
+from connector.errors import CapabilityError, MalformedData, ProviderError, UnknownBusinessObject
 from connector.messaging.destination import parse_destination
 from connector.parts import make_requests
 from connector.status import ReturnCode
@@ -290,12 +290,49 @@ def _ask(pickled: bytes, deployment: str) -> dict[str, object]:
         client.stop()
 
 
+def _ask_without_waiting(pickled: bytes, deployment: str) -> str:
+    client = pickle.loads(pickled).open(deployment)  # made by the test
+    try:
+        status: str = client.request("Customer.Create", {"CustomerId": "7"}).status.name
+        return status
+    finally:
+        client.stop()
+
+
 def test_the_recipe_travels_to_another_process(asking: Deployment, application: Application) -> None:
     pickled = pickle.dumps(make_requests(asking.configuration))
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         answered = pool.apply(_ask, (pickled, str(asking.directory)))
     assert answered["status"] == "VALCHANGE"
     assert len(application.requests) == 1
+
+
+def test_the_recipe_of_a_memory_is_good_in_its_own_process_only(directory: Path) -> None:
+    memory = ADAPTER.replace("{type: dropbox, root: ./data, durability: none}", "{type: memory}")
+    deployment = Deployment(directory, adapter=memory, metaobjects=OBJECTS)
+    pickled = pickle.dumps(make_requests(deployment.configuration, deployment.provider))
+    assert _ask_without_waiting(pickled, str(directory)) == "SUCCEED"
+    assert len(deployment.messages("requests")) == 1
+    with (
+        multiprocessing.get_context("spawn").Pool(1) as pool,
+        pytest.raises(CapabilityError, match="memory cannot be shared between processes"),
+    ):
+        pool.apply(_ask_without_waiting, (pickled, str(directory)))
+
+
+def test_what_an_adapter_asks_a_topic_is_local_to_it(asking: Deployment) -> None:
+    """Its requests do not come back to it as events, where an input has no_local."""
+    news = "[{destination: 'topic://requests', subscription: news, no_local: true}]"
+    text = INPUT.replace("queue://in", news)
+    asking.write("adapter.yaml", text)
+    objects = OBJECTS.replace("queue://requests", "topic://requests")
+    asking.write("metaobjects/objects.yaml", objects)
+    with asking.running() as adapter:
+        assert adapter.request("Customer.Create", {"CustomerId": "8"}).good
+        adapter.drain()
+        assert adapter.summary.total.claimed == 0
+        asking.send("topic://requests", "no object")
+        assert adapter.poll().claimed == 1, "what others send there does come"
 
 
 def test_every_key_of_requests_reaches_the_client(asking: Deployment) -> None:
