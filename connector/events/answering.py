@@ -110,14 +110,20 @@ class Answering(Refusals):
     """Prepares the replies of business processes, too.
 
     Args:
-        plan, access: as above.
+        plan, access: see :class:`Refusals`.
         converter: for the formats of replies.
+
+    Raises:
+        ConfigurationError: there is no data handler for the format of a subscription.
     """
 
     def __init__(self, plan: EventPlan, converter: Converter, access: MessageAccess) -> None:
         super().__init__(plan, access)
         self._rules = plan.rules
         self._converter = converter
+        for subscription in plan.subscriptions:
+            if subscription.reply and subscription.mime_type is not None:
+                converter.handler(subscription.mime_type)  # one that is missing shows at the start
 
     def asked(self, subscription: Subscription, event: Event, key: str) -> Asked | None:
         """Who awaits the answer of a process that replies, if anybody.

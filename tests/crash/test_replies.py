@@ -20,32 +20,48 @@ STEPS = (
 )
 """A place, which time it is reached (in the middle of a cycle), and who is killed there."""
 
+OTHER = {"object": "Customer", "name": "second", "process": "processes:second"}
 SERVED, REFUSED = "", "raise:no stock"
 
 
 def test_a_kill_at_every_step_leaves_no_request_settled_without_its_reply_and_no_reply_without_its_request(
     deploy: Deploy,
 ) -> None:
-    other = {"object": "Customer", "name": "second", "process": "processes:second"}
-    deployment = deploy(store={"reply": True}, subscriptions=[other])
-    sent: dict[str, str] = {}
-
-    def ask(count: int) -> None:
-        for name, status in ((SERVED, "SUCCESS"), (REFUSED, "FAIL")):
-            for second in ("", "raise:of another subscriber"):
-                ids = deployment.send("in", [name] * count, second=second, reply_to="replies")
-                sent.update(dict.fromkeys(ids, status))
-
-    ask(8)
+    deployment = deploy(store={"reply": True}, subscriptions=[OTHER])
+    sent = _ask(deployment, 8)
     for place, nth, victim in STEPS:
         run = deployment.start("--drain", fault=f"{place}:{nth}=pause")
         run.await_pause(place)
         _assert_replies_go_with_their_requests(deployment)
         run.kill_while_paused(whole_group=victim == "group")
-        ask(3)
+        sent |= _ask(deployment, 3)
     deployment.drain()
-    settled = deployment.ids("archive") + deployment.ids("error")
-    assert settled == Counter(list(sent))
+    _assert_answered_once(deployment, sent)
+
+
+def test_workers_that_are_killed_again_and_again_answer_each_request_once(deploy: Deploy) -> None:
+    deployment = deploy(store={"reply": True}, subscriptions=[OTHER], connector={"max_attempts": 50})
+    sent = _ask(deployment, 8)
+    assert deployment.start("--drain", fault="deliver:7=kill,done:5=kill").wait() == 0
+    _assert_answered_once(deployment, sent)
+    assert len({delivery.pid for delivery in deployment.deliveries()}) > 4
+
+
+def _ask(deployment: Deployment, count: int) -> dict[str, str]:
+    """Requests that are answered so or so, and that another subscriber takes or refuses, ``count`` of each.
+
+    Returns the status that each is to be answered with.
+    """
+    sent: dict[str, str] = {}
+    for name, status in ((SERVED, "SUCCESS"), (REFUSED, "FAIL")):
+        for second in ("", "raise:of another subscriber"):
+            ids = deployment.send("in", [name] * count, second=second, reply_to="replies")
+            sent.update(dict.fromkeys(ids, status))
+    return sent
+
+
+def _assert_answered_once(deployment: Deployment, sent: dict[str, str]) -> None:
+    assert deployment.ids("archive") + deployment.ids("error") == Counter(list(sent))
     assert Counter(_replies(deployment)) == Counter(sent.items())
     assert deployment.leftovers() == []
     assert deployment.names("replies", "working") == []
