@@ -58,6 +58,7 @@ class Lint:
         names: dict[str, int] = {}
         for index, subscription in self._subscriptions():
             self._subscription(index, subscription, names)
+        self._answered_twice()
         self._spark(self.file.spark)
         check_http(self.file.http, self.places)
         if self.file.datahandlers is not None and not self.file.datahandlers.exists():
@@ -222,6 +223,26 @@ class Lint:
         for key in foreign:
             if key in written:
                 self.places.add(("subscriptions", index, key), f"{key} of a {sink}", expected)
+
+    def _answered_twice(self) -> None:
+        """Several processes that reply to one request."""
+        first: dict[tuple[str, str], int] = {}
+        for index, subscription in self._subscriptions():
+            for name, definition in self.metaobjects.definitions.items() if subscription.reply else ():
+                if not fnmatch.fnmatchcase(name, subscription.object):
+                    continue
+                for verb in definition.verbs if subscription.verbs is None else subscription.verbs:
+                    other = first.setdefault((name, verb), index)
+                    if other != index:
+                        line = self.places.mark("subscriptions", other).line
+                        self.places.add(
+                            ("subscriptions", index, "reply"),
+                            f"{name}.{verb} is answered by the subscription in line {line} too: whoever asks "
+                            "takes the first reply",
+                            "one process that replies",
+                            warning=True,
+                        )
+                        return
 
     def _objects(self, index: int, subscription: Subscription) -> None:
         definitions = self.metaobjects.definitions

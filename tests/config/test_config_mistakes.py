@@ -319,3 +319,23 @@ def test_a_process_that_replies_may_have_a_format_of_its_own(deployment: Deploym
 def test_late_replies_in_error_need_no_error_destination(deployment: Deployment) -> None:
     deployment.replace(A, "  ErrorDestination: queue://error\n", "  late_replies: error\n")
     assert deployment.check() == []
+
+
+def test_two_processes_that_answer_the_same_request_are_a_warning(deployment: Deployment) -> None:
+    """The first answers Create and Update, the second one everything that happens to a Customer."""
+    process = "    process: processes:store_customer"
+    deployment.replace(
+        A, process, f"{process}\n    reply: true\n  - object: Cust*\n{process}\n    reply: true"
+    )
+    (problem,) = deployment.check()
+    assert problem.warning
+    assert (problem.path, problem.line) == ("subscriptions[1].reply", 26)
+    assert "Customer.Create is answered by the subscription in line 20 too" in problem.found
+
+
+def test_two_processes_that_answer_different_verbs_are_no_mistake(deployment: Deployment) -> None:
+    process = "    process: processes:store_customer"
+    second = f"  - object: Customer\n    verbs: [Update]\n    name: second\n{process}\n    reply: true"
+    deployment.replace(A, process, f"{process}\n    reply: true\n{second}")
+    deployment.replace(A, "[Create, Update]", "[Create]")
+    assert deployment.check() == []
