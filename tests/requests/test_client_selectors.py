@@ -8,7 +8,18 @@ from connector.businessobjects.definition import Verb
 from connector.messaging.client import ReceivedMessage
 from connector.messaging.message import Message
 from connector.status import ReturnCode
-from tests.requests.world import LATE, REPLIES, REQUESTS, Replying, World, body_of, done
+from tests.requests.world import (
+    LATE,
+    REPLIES,
+    REQUESTS,
+    Replying,
+    World,
+    body_of,
+    customer,
+    done,
+    greet,
+    is_greeted,
+)
 
 EQUAL = Verb("Find", "response_selector=Who = '{1}':Name")
 ALIKE = Verb("Find", "response_selector=Who LIKE '{1}':Name")
@@ -93,6 +104,22 @@ def test_many_callers_with_selectors_each_get_what_theirs_is_true_for(world: Wor
     ]
     assert [result.object["Name"] for result in done(futures)] == [f"n{n}" for n in range(40)]
     assert len(world.browse(REPLIES)) == 7
+
+
+def test_selectors_find_replies_on_a_temporary_queue_beside_those_to_other_requests(world: World) -> None:
+    def answer(request: ReceivedMessage, replying: Replying) -> None:
+        (echo if body_of(request)["Verb"] == "Find" else greet)(request, replying)
+
+    world.application(answer)
+    client = world.client(EQUAL, reply_to=None)
+    found = [
+        client.request_async("Customer.Find", {"CustomerId": str(n), "Name": f"n{n}"}, timeout=3000)
+        for n in range(100)
+    ]
+    others = [client.request_async("Customer.Retrieve", customer(n), timeout=3000) for n in range(100)]
+    assert [result.object["Name"] for result in done(found)] == [f"n{n}" for n in range(100)]
+    assert all(is_greeted(result, number) for number, result in enumerate(done(others)))
+    assert world.browse(LATE) == []
 
 
 def test_a_selector_may_ask_for_values_of_children(world: World) -> None:
