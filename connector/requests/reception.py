@@ -1,0 +1,241 @@
+"""The replies that come over one provider connection: taken, settled, and given to those who await them.
+
+A reply is settled before its caller is told, so that who has its answer finds no trace of it; one that
+nobody awaits is settled as ``late_replies`` says.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from connector.core.takeover import Schedule, try_take_over
+from connector.errors import ClaimLost, MalformedData, ProviderError, SettlementError
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+from connector.messaging.provider import Claim, Connection, Poller, Settlement
+from connector.messaging.selector import Selector
+from connector.requests.late import LateReplies
+from connector.requests.own_replies import OwnReplies
+from connector.requests.pending import Answer, Call, Failure, Pending, Stray
+from connector.status import ReturnCode
+
+_log = logging.getLogger("connector.requests")
+
+MOST: Final = 500
+"""Replies that are taken at a time."""
+_LOOK: Final = 0.1
+"""Seconds between two looks whether the provider is still there."""
+
+
+@dataclass(slots=True)
+class _Watch:
+    """A call that has a poller of its own."""
+
+    call: Call
+    poller: Poller
+
+
+class Reception:
+    """Takes replies. For one thread at a time, but for :meth:`wake`.
+
+    Args:
+        connection: its own.
+        own: what tells replies to requests of this client.
+        pending: the calls that await them.
+        late: what becomes of replies that nobody awaits.
+        max_body: bytes of a reply; a larger one is unreadable.
+
+    Raises:
+        ProviderError: the connection is of no use.
+    """
+
+    def __init__(
+        self, connection: Connection, own: OwnReplies, pending: Pending, late: LateReplies, max_body: int
+    ) -> None:
+        self._connection = connection
+        self._own = own
+        self._pending = pending
+        self._late = late
+        self._max_body = max_body
+        self._access = connection.access().open()
+        self._watches: list[_Watch] = []
+        self.temporaries: dict[bool, Destination] = {}
+        """Those that :meth:`temporary` has made."""
+        self._cycle = 0
+        self._sequence = 0
+        self._schedule = Schedule()
+        self._look_after = 0.0
+        try_take_over(connection, at_start=True)
+
+    # -- what is to be taken -------------------------------------------------------------------------
+
+    def temporary(self, shared: bool) -> Destination:
+        """A temporary queue, made when first asked for.
+
+        Args:
+            shared: the one for calls with selectors of their own; else the one of which every message is a
+                reply that repeats what it is to, so that none needs to be looked for.
+
+        Raises:
+            CapabilityError: the provider has none.
+            ProviderError: it cannot be made.
+        """
+        found = self.temporaries.get(shared)
+        if found is None:
+            found = self._connection.temporary("queue")
+            if not shared:
+                self._own.take_all_from(self._connection, found)
+            self.temporaries[shared] = found
+        return found
+
+    def take_from(self, destination: Destination) -> Destination:
+        """See :meth:`connector.requests.own_replies.OwnReplies.take_from`."""
+        return self._own.take_from(self._connection, destination)
+
+    def watch(self, call: Call, destination: Destination, selector: Selector) -> None:
+        """Takes the first message that the selector is true for as the reply of ``call``.
+
+        Raises:
+            DestinationError, CapabilityError: nobody, or not this client, can take from there.
+            ProviderError: the provider failed.
+        """
+        if not call.completed:
+            poller = self._connection.poller(destination, selector=selector)
+            self._watches.append(_Watch(call, poller))
+
+    # -- taking --------------------------------------------------------------------------------------
+
+    def take(self) -> int:
+        """Takes what there is, up to :data:`MOST`, and completes the calls; returns how many messages.
+
+        Raises:
+            ProviderError: the provider failed; what was read before is answered all the same.
+        """
+        self._cycle += 1
+        self._sequence = 0
+        self._own.refresh(self._connection)
+        answered: list[tuple[Call, Answer]] = []
+        awaited: list[Settlement] = []
+        stray: list[Settlement] = []
+        try:
+            for watch in tuple(self._watches):
+                if not watch.call.completed:
+                    claim = self._claim(watch.poller)
+                    if claim is None:
+                        continue
+                    message, failure = self._load(claim)
+                    awaited.append(Settlement(claim))
+                    answered.append((watch.call, failure or message))
+                self._watches.remove(watch)
+                watch.poller.close()
+            for poller in self._own.pollers:
+                while self._sequence < MOST and (claim := self._claim(poller)) is not None:
+                    message, failure = self._load(claim)
+                    found = self._pending.take(self._own.key(message))
+                    if isinstance(found, Stray):
+                        stray.append(self._late.settlement(claim, found))
+                    else:
+                        awaited.append(Settlement(claim))
+                        answered.append((found, failure or message))
+            self._settle(awaited, stray)
+        finally:
+            for call, answer in answered:
+                call.complete(answer)
+        return self._sequence
+
+    def _claim(self, poller: Poller) -> Claim | None:
+        claim = poller.take(self._cycle, self._sequence)
+        if claim is not None:
+            self._sequence += 1
+        return claim
+
+    def _load(self, claim: Claim) -> tuple[Message, Failure | None]:
+        """The message; one that cannot be read as its headers alone, with what the call is told then."""
+        try:
+            message = self._access.load(claim.reference, self._max_body)
+            message.destination = str(claim.destination)
+            return message, None
+        except (MalformedData, LookupError) as error:
+            if isinstance(error, LookupError):
+                self._connection.check()  # of a provider that is gone, every message is
+            text = f"the reply {claim.message_id} on {claim.destination} cannot be read: {error}"
+            return claim.headers(), Failure(ReturnCode.FAIL, text)
+
+    def _settle(self, awaited: list[Settlement], stray: list[Settlement]) -> None:
+        """Each awaited reply by itself: they need not stand or fall together, and alone each costs least."""
+        for settlement in awaited:
+            try:
+                self._connection.settle([settlement])
+            except ClaimLost as error:  # moved away by hand; or this client is taken for dead ...
+                _log.warning("a reply was taken away while it was read: %s", error)
+                self._connection.check()  # ... and then it is to begin anew
+        if stray:
+            try:
+                self._connection.settle(stray)
+            except SettlementError as error:
+                self._late.put_off(stray, error)
+
+    def watched(self) -> list[Call]:
+        """The calls that have pollers of their own, and still wait."""
+        return [watch.call for watch in self._watches if not watch.call.completed]
+
+    # -- between -------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Whether the provider is still there; one that is gone looks as if nothing had come.
+
+        Raises:
+            ProviderError: it is not.
+        """
+        self._connection.check()
+
+    def look_after(self) -> None:
+        """What is to be done from time to time while no replies come.
+
+        Raises:
+            ProviderError: the provider is gone.
+        """
+        now = time.monotonic()
+        if now < self._look_after:
+            return
+        self._look_after = now + _LOOK
+        self._connection.check()
+        if self._schedule.is_due():
+            try_take_over(self._connection, at_start=False)
+        self._late.try_again(self._connection)
+
+    def wait(self, seconds: float) -> None:
+        """Waits for a reply, or :meth:`wake`, ``seconds`` at most."""
+        self._connection.wait(seconds)
+
+    def wake(self) -> None:
+        """Ends the wait of another thread, or else the next one."""
+        self._connection.wake()
+
+    # -- the end -------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Ends it in order.
+
+        Raises:
+            ProviderError: the provider failed; whoever takes over does the rest.
+        """
+        try:
+            self._late.close(self._connection)
+            self._own.close()
+            self._connection.close()
+        except BaseException:
+            self._connection.abandon()
+            raise
+
+    def abandon(self) -> None:
+        """Ends it as the death of the process would: the connection has failed."""
+        self._own.forget()
+        self._late.forget()
+        try:
+            self._connection.abandon()
+        except (ProviderError, OSError) as error:
+            _log.debug("ending a failed connection: %s", error)
