@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -125,8 +126,7 @@ def _is_deeper(document: Any, levels: int) -> bool:
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for number, key in enumerate(keys) if key in keys[:number])
+        (twice, _), *_ = Counter(key for key, _ in pairs).most_common(1)
         raise _unreadable(f"the key {shown(twice)} stands twice in one object")
     return made
 

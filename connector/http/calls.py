@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -87,14 +87,13 @@ class Calls:
                 body = await read_body(request, self._max_body)
             except ClientDisconnect:
                 return Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody reads it
-            data = parse(body)
             if key is None:
-                return answer(await self._request(name, data, timeout))
+                return answer(await self._request(name, body, timeout))
             fingerprint = hashlib.sha256(f"{name} {timeout} ".encode() + body).digest()
-            return await self._once((caller, key), fingerprint, name, data, timeout)
+            return await self._once((caller, key), fingerprint, name, body, timeout)
 
     async def _once(
-        self, call: tuple[int, str], fingerprint: bytes, name: str, data: dict[str, Any], timeout: int | None
+        self, call: tuple[int, str], fingerprint: bytes, name: str, body: bytes, timeout: int | None
     ) -> Response:
         """Makes the request unless this call had its answer already."""
         known = self._answers.begin(call, fingerprint)
@@ -102,7 +101,7 @@ class Calls:
             return known
         kept = None
         try:
-            result = await self._request(name, data, timeout)
+            result = await self._request(name, body, timeout)
             response = answer(result)
             if not result.not_sent:
                 kept = response
@@ -110,9 +109,9 @@ class Calls:
             self._answers.end(call, kept)
         return response
 
-    async def _request(self, name: str, data: dict[str, Any], timeout: int | None) -> RequestResult:
+    async def _request(self, name: str, body: bytes, timeout: int | None) -> RequestResult:
         loop = asyncio.get_running_loop()
-        begun = loop.run_in_executor(self._threads, self._begin, name, data, timeout)
+        begun = loop.run_in_executor(self._threads, self._begin, name, body, timeout)
         done = asyncio.ensure_future(_completion(begun))
         cut = asyncio.ensure_future(self._cut.wait())
         try:
@@ -129,8 +128,9 @@ class Calls:
         except MalformedData as error:
             raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from None
 
-    def _begin(self, name: str, data: dict[str, Any], timeout: int | None) -> Future[RequestResult]:
-        return self._requests.request_async(name, data, timeout=timeout)
+    def _begin(self, name: str, body: bytes, timeout: int | None) -> Future[RequestResult]:
+        """In a thread: a large body takes a while to read, and a message to be sent."""
+        return self._requests.request_async(name, parse(body), timeout=timeout)
 
     @contextmanager
     def _place(self) -> Iterator[None]:

@@ -70,6 +70,8 @@ class Server:
         )
         self._thread.start()
         self._ready.wait()
+        if self._server is None:
+            raise ListenError(f"http.listen: {self._address}: the server has ended at once; the log says why")
         _log.info("requests over HTTP: %s (what there is: %s/docs)", self.url, self.url)
 
     def stop(self, timeout: float = 0.0) -> None:
