@@ -181,7 +181,8 @@ class Application:
                     self.requests.append(request)
                     self._answer(request, self._replying)
         except Exception as error:
-            self._error = error
+            if not self._stop.is_set():
+                self._error = error
 
     def is_alive(self) -> bool:
         """Whether it still answers."""
@@ -190,6 +191,7 @@ class Application:
     def end(self) -> None:
         """Ends it; raises what it has failed with."""
         self._stop.set()
+        self._consumer.close()  # which ends a wait for the next request
         self._thread.join()
         self._connection.close()
         if self._error is not None:
