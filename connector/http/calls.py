@@ -89,7 +89,7 @@ class Calls:
                 return Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody reads it
             if key is None:
                 return answer(await self._request(name, body, timeout))
-            fingerprint = hashlib.sha256(f"{name} {timeout} ".encode() + body).digest()
+            fingerprint = hashlib.sha256(name.encode() + b" " + body).digest()
             return await self._once((caller, key), fingerprint, name, body, timeout)
 
     async def _once(

@@ -67,7 +67,7 @@ def test_what_was_refused_is_not_kept(http: httpx.Client) -> None:
 
 @pytest.mark.parametrize(
     ("path", "data"),
-    [(PATH, {"CustomerId": "8"}), ("/requests/Customer/Retrieve", DATA), (f"{PATH}?timeout=5", DATA)],
+    [(PATH, {"CustomerId": "8"}), ("/requests/Customer/Retrieve", DATA)],
 )
 def test_a_key_belongs_to_one_call(
     http: httpx.Client, script: Script, path: str, data: dict[str, Any]
@@ -78,6 +78,13 @@ def test_a_key_belongs_to_one_call(
     assert answer.status_code == 422
     assert "belongs to a call with another path or body" in answer.json()["detail"]
     assert len(script.calls) == 1
+
+
+def test_a_call_may_be_repeated_with_more_patience(http: httpx.Client, script: Script) -> None:
+    http.post(f"{PATH}?timeout=5", json=DATA, headers=key("patience"))
+    answer = http.post(f"{PATH}?timeout=5000", json=DATA, headers=key("patience"))
+    assert answer.headers["idempotent-replayed"] == "true"
+    assert [timeout for _, timeout in script.calls] == [5]
 
 
 def test_a_call_repeated_while_the_first_is_in_progress_is_a_conflict_and_makes_no_request(

@@ -1,0 +1,34 @@
+"""The page of reference says what the server does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from connector.http import bodies, connections, idempotency
+from connector.http.answers import STATUS
+from connector.http.openapi import describe_requests
+from tests.http.world import DEFINITIONS
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/http.md").read_text("utf-8")
+
+
+def test_the_table_of_return_codes_is_that_of_the_server() -> None:
+    rows = dict(re.findall(r"^\| `([A-Z_]+)` \| (\d+) \|", PAGE, re.MULTILINE))
+    assert rows == {code.name: str(status.value) for code, status in STATUS.items()}
+
+
+def test_every_status_that_is_described_has_its_row() -> None:
+    operation = describe_requests(DEFINITIONS, True)["paths"]["/requests/Order/Create"]["post"]
+    rows = set(re.findall(r"^\| (\d{3}) \|", PAGE, re.MULTILINE)) | {
+        str(status.value) for status in STATUS.values()
+    }
+    assert rows == set(operation["responses"])
+
+
+def test_the_limits_are_those_of_the_server() -> None:
+    assert f"and {bodies.SECONDS:g} s |" in PAGE
+    assert f"and {connections.HEADER_SECONDS:g} s |" in PAGE
+    assert f"| idle connection | {connections.KEEP_ALIVE_SECONDS} s |" in PAGE
+    assert f"{idempotency.MAX_BYTES >> 20} MiB" in PAGE
+    assert f"nesting beyond {bodies.MAX_DEPTH})" in PAGE
