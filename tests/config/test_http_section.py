@@ -1,0 +1,105 @@
+"""The section ``http``: who is let in is what was meant."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from connector.config.http_model import Address, is_loopback
+from connector.config.masking import MASK
+from connector.config.resolved import as_yaml, resolved
+
+if TYPE_CHECKING:
+    from conftest import Deployment
+
+A = "adapter.yaml"
+TOKEN = "0123456789abcdefghij"
+
+
+def add(deployment: Deployment, section: str) -> None:
+    deployment.files[A] += f"\n{section}\n"
+
+
+def test_without_the_section_there_is_no_server(deployment: Deployment) -> None:
+    assert deployment.load().http is None
+
+
+def test_an_empty_section_is_a_server_of_this_machine_alone(deployment: Deployment) -> None:
+    add(deployment, "http: {}")
+    http = deployment.load().http
+    assert http is not None
+    assert (str(http.listen), http.listen.is_loopback, http.tokens) == ("127.0.0.1:8080", True, ())
+    assert (http.max_body, http.max_requests) == (1 << 20, 1000)
+    assert (http.idempotency_time, http.idempotency_keys) == (86400.0, 10_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [
+        ("0.0.0.0:80", "0.0.0.0", 80),
+        ("'[::]:8080'", "::", 8080),
+        ("localhost:0", "localhost", 0),
+        ("orders.example.com:65535", "orders.example.com", 65535),
+    ],
+)
+def test_an_address_is_a_host_and_a_port(deployment: Deployment, text: str, host: str, port: int) -> None:
+    add(deployment, f"http:\n  listen: {text}\n  tokens: {TOKEN}")
+    http = deployment.load().http
+    assert http is not None
+    assert http.listen == Address(host, port)
+    assert str(http.listen) == text.strip("'")
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [
+        ("127.0.0.1", True),
+        ("127.255.0.9", True),
+        ("::1", True),
+        ("localhost", True),
+        ("LOCALHOST.", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("10.0.0.1", False),
+        ("localhost.example.com", False),
+        ("127.0.0.1.example.com", False),
+        ("", False),
+    ],
+)
+def test_loopback_is_what_only_this_machine_reaches(host: str, loopback: bool) -> None:
+    assert is_loopback(host) is loopback
+
+
+def test_tokens_are_never_shown(deployment: Deployment) -> None:
+    other = "another-token-of-some-length"
+    add(deployment, f'http: {{tokens: ["${{TOKEN}}", {other}]}}')
+    configuration = deployment.load(TOKEN=TOKEN)
+    assert configuration.http is not None
+    assert configuration.http.tokens == (TOKEN, other)
+    shown = as_yaml(resolved(configuration))
+    assert shown.count(MASK) == 2
+    for secret in (TOKEN, other):
+        assert secret not in shown + repr(configuration) + str(configuration.http)
+
+
+@pytest.mark.parametrize("bad", ["two words", 'quo"te', "umlaut-ä", "a=b"])
+def test_a_mistake_in_a_token_does_not_show_it(deployment: Deployment, bad: str) -> None:
+    add(deployment, "http:\n  tokens: ['${TOKEN}']")
+    problems = deployment.check(TOKEN=bad)
+    assert [problem.path for problem in problems] == ["http.tokens[0]"]
+    assert bad not in str(problems[0])
+
+
+def test_a_token_that_can_be_guessed_is_a_warning(deployment: Deployment) -> None:
+    add(deployment, "http: {tokens: [secret]}")
+    (problem,) = deployment.check()
+    assert problem.warning
+    assert "a token of 6 characters can be guessed, expected 16 or more" in str(problem)
+    assert "'secret'" not in str(problem)
+
+
+def test_a_variable_that_is_not_set_is_one_mistake(deployment: Deployment) -> None:
+    add(deployment, "http:\n  tokens:\n    - ${TOKEN}")
+    (problem,) = deployment.check()
+    assert "TOKEN is not set" in str(problem)
