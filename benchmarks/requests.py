@@ -1,10 +1,10 @@
 """Requests, each beside the bare provider doing the same exchange in the same run, with one application.
 
 The application is a process of its own that sends every request back. *Ours* makes a business object a
-request and its reply a business object again, through one request client; *bare* sends the same body from a
-session, waits on a reply queue of its own and receives. Round trips of 1 and of 100 callers, requests a
-second beside a single bare loop, and what a thousand requests cost that wait. On tmpfs and on a disk, synced
-as the provider does unless told otherwise.
+request and its reply a business object again, through one request client, on a temporary queue or on one
+that it could share with others; *bare* sends the same body from a session, waits on a reply queue of its own
+and receives. Round trips of 1 and of 100 callers, requests a second beside a single bare loop, and what a
+thousand requests cost that wait. On tmpfs and on a disk, synced as the provider does unless told otherwise.
 ``python -m benchmarks.requests [--requests N] [--runs N] [--disk DIR] [--only WORD]``
 """
 
@@ -86,8 +86,8 @@ def application(root: Path) -> Iterator[None]:
 # --- who asks -----------------------------------------------------------------------------------------
 
 
-def request_client(root: Path, pool: int) -> RequestClient:
-    """A client for a Customer of about 1 KiB."""
+def request_client(root: Path, pool: int, reply_to: str | None = None) -> RequestClient:
+    """A client for a Customer of about 1 KiB; replies come to a temporary queue unless told otherwise."""
     attributes = (Attribute("CustomerId", "String", is_key=True), Attribute("Notes", "LongText"))
     customer = Definition(
         "Customer", attributes={part.name: part for part in attributes}, verbs={"Retrieve": Verb("Retrieve")}
@@ -97,7 +97,7 @@ def request_client(root: Path, pool: int) -> RequestClient:
         rules=StaticMetaObject("MO_Config", (), {"OutputDestination": REQUESTS, "ResponseTimeout": "30000"}),
         handlers=(HandlerSpec("application/json", "JsonHandler", "datahandlers.json_handler"),),
         default_handler="application/json",
-        reply_to=parse_destination("queue://replies"),
+        reply_to=parse_destination(reply_to) if reply_to else None,
         pool_size=pool,
         pool_timeout=PATIENCE,
     )
@@ -191,11 +191,13 @@ def measure(title: str, root: Path, requests: int, runs: int) -> None:
         with ExitStack() as stack:
             stack.enter_context(application(root))
             connection = stack.enter_context(connect(f"dropbox:{root}"))
-            client = request_client(root, callers)
-            stack.callback(client.stop)
+            own, shared = request_client(root, callers), request_client(root, callers, "queue://replies")
+            stack.callback(own.stop)
+            stack.callback(shared.stop)
             subjects = {
-                "ours": [ours(client)] * callers,
+                "ours": [ours(own)] * callers,
                 "bare": [bare(connection, caller) for caller in range(callers)],
+                "ours on a shared queue": [ours(shared)] * callers,
             }
             loop = [bare(connection, callers)]
             found = {name: Series() for name in (*subjects, "loop")}
@@ -207,14 +209,23 @@ def measure(title: str, root: Path, requests: int, runs: int) -> None:
                 measured = round_trips(loop, max(20, requests // 4))
                 if number:
                     found["loop"].add(measured)
-        a, b, single = found["ours"], found["bare"], found["loop"]
-        print(f"{title}, {callers} caller{'s' * (callers > 1)}, {each} round trips each, ms:")
-        print(f"    p50: ours {spread(a.p50, 2)}, bare {spread(b.p50, 2)}: {ratio(a.p50, b.p50):.2f} times")
-        print(f"    p99: ours {spread(a.p99, 2)}, bare {spread(b.p99, 2)}: {ratio(a.p99, b.p99):.2f} times")
+        print(f"{title}, {callers} caller{'s' * (callers > 1)}, {each} round trips each:")
+        report(found)
+
+
+def report(found: dict[str, Series]) -> None:
+    """Prints each beside bare, and its rate also beside that of the single loop."""
+    bare_, loop = found["bare"], found["loop"]
+    print(
+        f"    bare: p50 {spread(bare_.p50, 2)} ms, p99 {spread(bare_.p99, 2)} ms, {spread(bare_.rate)}/s; "
+        f"a single loop {spread(loop.rate)}/s"
+    )
+    for name in [name for name in found if name.startswith("ours")]:
+        one = found[name]
         print(
-            f"    requests a second: ours {spread(a.rate)}, bare {spread(b.rate)}: "
-            f"{ratio(a.rate, b.rate):.2f} times; a single bare loop {spread(single.rate)}: "
-            f"{ratio(a.rate, single.rate):.2f} times",
+            f"    {name}: p50 {spread(one.p50, 2)} ms, {ratio(one.p50, bare_.p50):.2f} times bare; "
+            f"p99 {spread(one.p99, 2)} ms, {ratio(one.p99, bare_.p99):.2f} times; {spread(one.rate)}/s, "
+            f"{ratio(one.rate, bare_.rate):.2f} times, {ratio(one.rate, loop.rate):.2f} times a single loop",
             flush=True,
         )
 
