@@ -1,9 +1,8 @@
-"""How many requests are in flight, how long they wait, and what a stop makes of them."""
+"""How many requests are in flight, how long they wait, and what that costs."""
 
 from __future__ import annotations
 
 import gc
-import threading
 import time
 
 import pytest
@@ -13,7 +12,6 @@ from connector.requests.pending import Call
 from connector.requests.result import RequestResult
 from connector.status import ReturnCode
 from tests.requests.world import (
-    REPLIES,
     REQUESTS,
     Replying,
     World,
@@ -157,117 +155,6 @@ def test_requests_that_have_ended_are_not_kept_until_their_time_is_up(world: Wor
     assert sum(isinstance(one, Call) for one in gc.get_objects()) < 1500
 
 
-def test_a_stop_completes_what_is_in_flight_and_what_waits_once_each(world: World) -> None:
-    client = world.client(pool_size=4)
-    completed: list[int] = []
-    futures = []
-    for number in range(10):
-        future = client.request_async("Customer.Retrieve", customer(number))
-        future.add_done_callback(lambda _, number=number: completed.append(number))  # type: ignore[misc]
-        futures.append(future)
-    world.requests_on_queue(4)
-    begun = time.monotonic()
-    client.stop(0.2)
-    assert time.monotonic() - begun < 3.0
-    assert sorted(completed) == list(range(10))
-    results = done(futures, 0.0)
-    assert [result.not_sent for result in results] == [False] * 4 + [True] * 6
-    assert {result.status for result in results[4:]} == {ReturnCode.FAIL}
-    assert not any(result.good for result in results)
-    assert all(result.message for result in results)
-    assert len(world.browse(REQUESTS)) == 4
-
-
-def test_a_stop_lets_replies_come_for_as_long_as_it_is_told_to(world: World) -> None:
-    def slowly(request: ReceivedMessage, replying: Replying) -> None:
-        time.sleep(0.05)
-        greet(request, replying)
-
-    client = world.client()
-    futures = [client.request_async("Customer.Retrieve", customer(number)) for number in range(4)]
-    world.requests_on_queue(4)
-    world.application(slowly)
-    begun = time.monotonic()
-    client.stop(8.0)
-    assert time.monotonic() - begun < 6.0
-    assert [is_greeted(result, number) for number, result in enumerate(done(futures, 0.0))] == [True] * 4
-
-
-def test_a_stop_waits_for_nothing_whatever_the_listener_is_doing(world: World) -> None:
-    for number in range(60):
-        client = world.client()
-        client.request("Customer.Retrieve", customer(number), timeout=0)
-        time.sleep(number % 6 * 0.0002)
-        begun = time.monotonic()
-        client.stop()
-        assert time.monotonic() - begun < 0.8
-
-
-def test_what_waits_for_its_turn_is_told_of_a_stop_at_once(world: World) -> None:
-    """Though what is in flight has time to have its reply."""
-    client = world.client(pool_size=1)
-    first = client.request_async("Customer.Retrieve", customer(1))
-    request = world.request_on_queue()
-    waiting = [client.request_async("Customer.Retrieve", customer(number)) for number in range(5)]
-    stopping = threading.Thread(target=client.stop, args=(8.0,))
-    stopping.start()
-    for result in done(waiting, 3.0):
-        assert (result.status, result.not_sent) == (ReturnCode.FAIL, True)
-    assert not first.done()
-    world.replying().reply(request, {"CustomerId": "1", "Name": "name of 1"})
-    assert is_greeted(first.result(3.0), 1)
-    stopping.join(3.0)
-    assert not stopping.is_alive()
-
-
-def test_nothing_is_sent_after_a_stop(world: World) -> None:
-    world.application()
-    client = world.client()
-    assert is_greeted(client.request("Customer.Retrieve", customer(1)), 1)
-    client.stop()
-    client.stop()
-    for verb in ("Retrieve", "Create"):
-        result = client.request(f"Customer.{verb}", customer(2))
-        assert (result.status, result.not_sent) == (ReturnCode.FAIL, True)
-        (result,) = done([client.request_async(f"Customer.{verb}", customer(2))])
-        assert (result.status, result.not_sent) == (ReturnCode.FAIL, True)
-    assert world.browse(REQUESTS) == []
-
-
-def test_callers_in_threads_of_their_own_all_return_when_the_client_stops(world: World) -> None:
-    world.application()
-    client = world.client(pool_size=4)
-    results: list[tuple[int, RequestResult]] = []
-    lock = threading.Lock()
-
-    def call(first: int) -> None:
-        number = first
-        while True:
-            result = client.request("Customer.Retrieve", customer(number), timeout=60_000)
-            with lock:
-                results.append((number, result))
-            if not result.good:
-                return
-            number += 100
-
-    threads = [threading.Thread(target=call, args=(number,)) for number in range(30)]
-    for thread in threads:
-        thread.start()
-    soon(lambda: len(results) > 60, "requests go on")
-    begun = time.monotonic()
-    client.stop(0.1)
-    for thread in threads:
-        thread.join(5.0)
-        assert not thread.is_alive()
-    assert time.monotonic() - begun < 5.0
-    for number, result in results:
-        if not result.good:
-            ended = (result.status, result.not_sent)
-            assert ended in ((ReturnCode.FAIL, True), (ReturnCode.APPRESPONSETIMEOUT, False))
-        else:
-            assert is_greeted(result, number)
-
-
 def test_many_requests_that_wait_cost_the_processor_next_to_nothing(world: World) -> None:
     client = world.client(pool_size=300)
     futures = [
@@ -279,48 +166,3 @@ def test_many_requests_that_wait_cost_the_processor_next_to_nothing(world: World
     time.sleep(1.0)
     assert time.process_time() - used < 0.2
     assert not any(future.done() for future in futures)
-
-
-def test_a_client_that_was_never_used_stops(world: World) -> None:
-    client = world.client()
-    client.stop(1.0)
-    assert world.info(REPLIES).waiting == 0
-
-
-def test_replies_are_taken_from_the_queue_that_a_request_names(world: World) -> None:
-    world.application()
-    client = world.client()
-    names = ["queue://first", "queue://second", str(REPLIES)]
-    futures = [
-        client.request_async("Customer.Retrieve", customer(number, ReplyToDestination=names[number % 3]))
-        for number in range(30)
-    ]
-    assert all(is_greeted(result, number) for number, result in enumerate(done(futures)))
-
-
-def test_without_a_reply_destination_replies_come_to_a_temporary_queue(world: World) -> None:
-    application = world.application()
-    client = world.client(reply_to=None)
-    futures = [client.request_async("Customer.Retrieve", customer(number)) for number in range(20)]
-    assert all(is_greeted(result, number) for number, result in enumerate(done(futures)))
-    (name,) = {request.reply_to for request in application.requests}
-    assert name is not None
-    assert name.startswith("queue://temporary-")
-    client.stop()
-    soon(lambda: name not in {str(info.destination) for info in world.looking.destinations()}, "it ended")
-
-
-def test_a_request_may_be_sent_to_a_topic_and_the_first_reply_is_the_answer(world: World) -> None:
-    applications = [world.application(queue="topic://ask") for _ in range(2)]
-    client = world.client()
-    for number in range(5):
-        result = client.request("Customer.Retrieve", customer(number, OutputDestination="topic://ask"))
-        assert is_greeted(result, number)
-    soon(lambda: all(len(one.requests) == 5 for one in applications), "both have answered all")
-    soon(lambda: world.bodies(REPLIES) == [], "the second replies are put aside")
-
-
-def test_a_request_to_a_topic_that_nobody_subscribes_waits_for_nobody(world: World) -> None:
-    client = world.client()
-    result = client.request("Customer.Retrieve", customer(1, OutputDestination="topic://nobody"), timeout=50)
-    assert (result.status, result.not_sent) == (ReturnCode.APPRESPONSETIMEOUT, False)

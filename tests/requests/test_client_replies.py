@@ -12,7 +12,6 @@ import pytest
 from connector.messaging.client import ReceivedMessage
 from connector.messaging.message import Message, PropertyValue
 from connector.messaging.provider import Connection
-from connector.providers.memory.provider import MemoryProvider
 from connector.status import ReturnCode
 from tests.requests.world import (
     LATE,
@@ -132,11 +131,7 @@ def test_late_replies_may_be_discarded(world: World) -> None:
 
 
 def test_a_late_reply_that_cannot_be_put_aside_is_kept_and_is_in_nobody_s_way(world: World) -> None:
-    if isinstance(world.provider, MemoryProvider):
-        world.provider.refuse(LATE)
-    else:
-        world.looking.check()
-        world.root.joinpath(LATE.name).write_text("a file where the queue should be")
+    world.block(LATE)
     client = world.client()
     client.request("Customer.Retrieve", customer(1), timeout=0)
     request = world.request_on_queue()

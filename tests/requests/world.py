@@ -21,7 +21,7 @@ from connector.errors import UnknownDestination
 from connector.messaging.client import ReceivedMessage, Session
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message, PropertyValue
-from connector.messaging.provider import Connection, DestinationInfo, Provider
+from connector.messaging.provider import Capabilities, Connection, DestinationInfo, Provider
 from connector.providers.dropbox.connection import DropboxProvider
 from connector.providers.memory.provider import MemoryProvider
 from connector.requests.client import RequestClient
@@ -221,13 +221,17 @@ class World:
         return PERSISTENT if self.reliable else NON_PERSISTENT
 
     def client(
-        self, *verbs: Verb, connect: Callable[[], Connection] | None = None, **changes: Any
+        self,
+        *verbs: Verb,
+        connect: Callable[[], Connection] | None = None,
+        capabilities: Capabilities | None = None,
+        **changes: Any,
     ) -> RequestClient:
         """A request client; of the plan above, with changes."""
         made = RequestClient(
             plan(*verbs, reliable=self.reliable, **changes),
             connect or self.provider.connect,
-            self.provider.capabilities,
+            capabilities or self.provider.capabilities,
             str(REPOSITORY),
         )
         self._ends.append(made.stop)
@@ -254,6 +258,14 @@ class World:
         for message in messages:
             message.delivery_mode = self.mode
         return self.looking.send(queue, messages)
+
+    def block(self, queue: Destination) -> None:
+        """Lets nothing be sent to a queue."""
+        if isinstance(self.provider, MemoryProvider):
+            self.provider.refuse(queue)
+        else:
+            self.looking.check()
+            self.root.joinpath(queue.name).write_text("a file where the queue should be")
 
     @property
     def looking(self) -> Connection:

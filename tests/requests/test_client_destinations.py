@@ -1,0 +1,93 @@
+"""Where requests go and replies come from: queues, topics, temporary queues, what cannot be written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from connector.messaging.destination import parse_destination
+from connector.status import ReturnCode
+from tests.requests.world import (
+    REPLIES,
+    REQUESTS,
+    World,
+    customer,
+    done,
+    is_greeted,
+    soon,
+)
+
+
+def test_replies_are_taken_from_the_queue_that_a_request_names(world: World) -> None:
+    world.application()
+    client = world.client()
+    names = ["queue://first", "queue://second", str(REPLIES)]
+    futures = [
+        client.request_async("Customer.Retrieve", customer(number, ReplyToDestination=names[number % 3]))
+        for number in range(30)
+    ]
+    assert all(is_greeted(result, number) for number, result in enumerate(done(futures)))
+
+
+def test_without_a_reply_destination_replies_come_to_a_temporary_queue(world: World) -> None:
+    application = world.application()
+    client = world.client(reply_to=None)
+    futures = [client.request_async("Customer.Retrieve", customer(number)) for number in range(20)]
+    assert all(is_greeted(result, number) for number, result in enumerate(done(futures)))
+    (name,) = {request.reply_to for request in application.requests}
+    assert name is not None
+    assert name.startswith("queue://temporary-")
+    client.stop()
+    soon(lambda: name not in {str(info.destination) for info in world.looking.destinations()}, "it ended")
+
+
+def test_without_temporary_queues_a_request_needs_a_reply_destination(world: World) -> None:
+    capabilities = replace(world.provider.capabilities, temporary_destinations=False)
+    client = world.client(reply_to=None, capabilities=capabilities)
+    result = client.request("Customer.Retrieve", customer(1))
+    assert result.status is ReturnCode.FAIL
+    assert "ReplyToDestination" in (result.message or "")
+    assert world.browse(REQUESTS) == []
+    assert client.request("Customer.Create", customer(1)).good
+    world.application()
+    assert is_greeted(client.request("Customer.Retrieve", customer(2, ReplyToDestination=str(REPLIES))), 2)
+
+
+@pytest.mark.parametrize("destination", ["queue://blocked", "topic://a/b", "orders~EXPIRED"])
+def test_a_destination_that_nothing_can_be_sent_to_fails_its_requests_only(
+    world: World, destination: str
+) -> None:
+    """Though all of them may be sent in one commit."""
+    world.block(parse_destination("queue://blocked"))
+    world.application()
+    client = world.client()
+    futures = [
+        client.request_async(
+            "Customer.Retrieve",
+            customer(number, **({} if number % 3 else {"OutputDestination": destination})),
+        )
+        for number in range(30)
+    ]
+    for number, result in enumerate(done(futures)):
+        if number % 3:
+            assert is_greeted(result, number)
+        else:
+            assert result.status in (ReturnCode.FAIL, ReturnCode.APPRESPONSETIMEOUT)
+            assert destination.rpartition("/")[2] in (result.message or "")
+
+
+def test_a_request_may_be_sent_to_a_topic_and_the_first_reply_is_the_answer(world: World) -> None:
+    applications = [world.application(queue="topic://ask") for _ in range(2)]
+    client = world.client()
+    for number in range(5):
+        result = client.request("Customer.Retrieve", customer(number, OutputDestination="topic://ask"))
+        assert is_greeted(result, number)
+    soon(lambda: all(len(one.requests) == 5 for one in applications), "both have answered all")
+    soon(lambda: world.bodies(REPLIES) == [], "the second replies are put aside")
+
+
+def test_a_request_to_a_topic_that_nobody_subscribes_waits_for_nobody(world: World) -> None:
+    client = world.client()
+    result = client.request("Customer.Retrieve", customer(1, OutputDestination="topic://nobody"), timeout=50)
+    assert (result.status, result.not_sent) == (ReturnCode.APPRESPONSETIMEOUT, False)
