@@ -231,7 +231,10 @@ def test_a_reply_that_comes_before_the_wait_begins_is_the_answer(world: World) -
     def pause() -> None:
         paused.append(answered.wait(PATIENCE))
 
-    client = world.client(connect=lambda: Pausing(world.provider.connect(), pause))  # type: ignore[arg-type, return-value]
+    def connect() -> Any:
+        return Pausing(world.provider.connect(), pause)
+
+    client = world.client(connect=connect)
     for timeout in (5000, 0):
         answered.clear()
         assert is_greeted(client.request("Customer.Retrieve", customer(1), timeout=timeout), 1)
