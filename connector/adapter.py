@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import tenacity
 
+from connector.broker.lazy_requests import LazyRequests
 from connector.broker.requesting import Requests
 from connector.businessobjects.instance import BusinessObject
 from connector.config.loading import Configuration, load
@@ -21,7 +22,6 @@ from connector.events.cycle import CycleReport
 from connector.events.job import CHECK, Workers
 from connector.events.polling import RECOVERY_INTERVAL, Polling
 from connector.events.summary import Summary
-from connector.outbound import Outbound
 from connector.parts import AdapterProvider, make_plan, make_provider, make_requests, make_settings
 from connector.requests.result import RequestResult
 from connector.spark.pipeline import SparkPipeline
@@ -51,7 +51,8 @@ class Adapter:
     def __init__(self, configuration: Configuration, *, output: Callable[[str], None] | None = None) -> None:
         self.configuration = configuration
         settings = configuration.connector
-        self.requests: Requests = Outbound(lambda: self._requests_spec, str(configuration.directory))
+        directory = str(configuration.directory)
+        self.requests: Requests = LazyRequests(lambda: self._requests_spec, directory)
         self.summary = Summary([str(entry.destination) for entry in settings.inputs])
         self._provider = self._make_provider()
         self._pipeline = self._make_pipeline(output)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -18,16 +18,17 @@ class LazyRequests:
     """:class:`~connector.broker.requesting.Requests` that costs nothing until it is used.
 
     Args:
-        spec: recipe of the client; None = no requests can be made here.
+        spec: gives the recipe of the client, when the first request is made; None = no requests can be
+            made here.
         deployment: directory that plug-in paths count from.
 
     Its methods also raise:
         CapabilityError: there is no recipe.
-        SessionStateError: it has been stopped, or this process was forked from the one that it is of.
+        SessionStateError: this process was forked from the one that it is of.
         ConfigurationError: a data handler cannot be made.
     """
 
-    def __init__(self, spec: RequestsSpec | None, deployment: str) -> None:
+    def __init__(self, spec: Callable[[], RequestsSpec] | None, deployment: str) -> None:
         self._spec = spec
         self._deployment = deployment
         self._lock = threading.Lock()
@@ -51,7 +52,7 @@ class LazyRequests:
         """See :meth:`connector.broker.requesting.Requests.stop`. Repeatable."""
         with self._lock:
             self._stopped = True
-            client, self._client = self._client, None
+            client = self._client
         if client is not None:
             client.stop(timeout)
 
@@ -66,8 +67,8 @@ class LazyRequests:
                 "a request is made by the process that was called with the event, not by one forked from it"
             )
         with self._lock:
-            if self._stopped:
-                raise SessionStateError("no more requests: the worker ends")
             if self._client is None:
-                self._client = self._spec.open(self._deployment)
+                self._client = self._spec().open(self._deployment)
+                if self._stopped:
+                    self._client.stop()  # whoever asks now is told so by the client
             return self._client

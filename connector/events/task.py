@@ -60,7 +60,8 @@ class Task:
         self._converter = Converter(plan, deployment)
         self._publisher = Publisher(plan, deployment, self._converter, self._access, progress)
         self._progress = progress
-        self._requests = LazyRequests(plan.requests, deployment)
+        spec = plan.requests
+        self._requests = LazyRequests(None if spec is None else lambda: spec, deployment)
 
     def run(self, journal_path: str, lanes: list[list[WorkItem]]) -> list[bytes]:
         """Runs all lanes; returns the outcomes as JSON, without those of events left untouched.
@@ -136,7 +137,8 @@ class Task:
             subscribers = self._publisher.subscribers(bo)
             if not subscribers:
                 reason = f"no subscription wants {bo.type}.{bo.verb}"
-                return Outcome(sequence, _UNSUBSCRIBED, bo.type, bo.verb, reason, attempts), False
+                outcome = Outcome(sequence, _UNSUBSCRIBED, bo.type, bo.verb, reason, attempts)
+                return self._refused(outcome, message, reference), False
             message.destination = destination
             event = Event(message.message_id or "", destination, attempts + 1, message, self._requests)
             publication = self._publisher.publish(
@@ -158,10 +160,13 @@ class Task:
         except ProviderError as error:
             reason = shorten(str(error))
             return Outcome(sequence, _GIVEN_BACK, None, None, reason, attempts, provider_failed=True), False
-        return _outcome(sequence, bo.type, bo.verb, attempts, publication), publication.begun
+        outcome = _outcome(sequence, bo.type, bo.verb, attempts, publication)
+        if outcome.kind == _UNSUBSCRIBED:
+            outcome = self._refused(outcome, message, reference)
+        return outcome, publication.begun
 
     def _refused(self, outcome: Outcome, message: Message, reference: Any) -> Outcome:
-        """The outcome of a message that cannot be converted; whoever awaits a reply to it is told why."""
+        """The outcome of a message that no process has taken; whoever awaits a reply to it is told why."""
         try:
             reply = self._publisher.refuse(message, outcome.reason or "", reference)
         except ProviderError as error:

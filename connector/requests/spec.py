@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from connector.messaging.provider import Capabilities, Connection
-from connector.requests.client import RequestClient
 from connector.requests.plan import RequestPlan
+
+if TYPE_CHECKING:
+    from connector.requests.client import RequestClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,4 +29,7 @@ class RequestClientSpec:
 
     def open(self, deployment: str) -> RequestClient:
         """See :meth:`connector.broker.requesting.RequestsSpec.open`."""
+        # here, because every worker loads the recipe, and few need what it is for
+        from connector.requests.client import RequestClient
+
         return RequestClient(self.plan, self.connect, self.capabilities, deployment)

@@ -25,7 +25,6 @@ FLOORS = {
     5: (
         "connector",
         "connector.adapter",
-        "connector.outbound",
         "connector.parts",
         "connector.service",
         "connector.log",

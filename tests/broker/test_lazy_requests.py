@@ -14,7 +14,7 @@ from connector.broker.lazy_requests import LazyRequests
 from connector.broker.sinks import Event
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject
-from connector.errors import CapabilityError, SessionStateError
+from connector.errors import CapabilityError
 from connector.messaging.message import Message
 from connector.requests.result import RequestResult
 from connector.status import ReturnCode
@@ -76,7 +76,7 @@ def test_events_are_equal_and_shown_without_their_requests() -> None:
 
 def test_a_client_is_opened_once_by_whoever_asks_first() -> None:
     echo = Echo()
-    requests = LazyRequests(echo, "/deployment")
+    requests = LazyRequests(lambda: echo, "/deployment")
     assert echo.opened == []
     threads = [
         threading.Thread(target=requests.request, args=("Order.Create", {"Id": "1"})) for _ in range(8)
@@ -88,18 +88,23 @@ def test_a_client_is_opened_once_by_whoever_asks_first() -> None:
     assert echo.opened == ["/deployment"]
 
 
-def test_what_was_stopped_asks_no_more_and_is_stopped_once() -> None:
+def test_a_stop_is_passed_on_to_the_client_that_was_opened() -> None:
     echo = Echo()
-    requests = LazyRequests(echo, "")
+    requests = LazyRequests(lambda: echo, "")
     requests.request("Order.Create", {"Id": "1"})
     requests.stop(2.5)
-    requests.stop()
     assert echo.stopped == [2.5]
-    with pytest.raises(SessionStateError, match="no more requests"):
-        requests.request("Order.Create", {"Id": "1"})
+
+
+def test_a_client_that_is_opened_after_the_stop_is_stopped_before_anybody_asks() -> None:
+    echo = Echo()
+    requests = LazyRequests(lambda: echo, "")
+    requests.stop(2.5)
+    requests.request("Order.Create", {"Id": "1"})
+    assert (echo.opened, echo.stopped) == ([""], [0.0])
 
 
 def test_what_was_never_used_is_stopped_without_being_opened() -> None:
     echo = Echo()
-    LazyRequests(echo, "").stop()
+    LazyRequests(lambda: echo, "").stop()
     assert (echo.opened, echo.stopped) == ([], [])

@@ -239,13 +239,22 @@ def test_the_text_of_an_exception_is_kept_within_bounds(
     assert reply.body.decode().endswith("éé...")
 
 
-def test_a_process_that_does_not_want_the_request_answers_nothing(
-    serving: Callable[..., Any], outcomes: Outcomes
+@pytest.mark.parametrize(
+    ("entry", "name", "reason"),
+    [
+        (SERVE, "unsubscribed", "serve: Unsubscribed: too small"),
+        ({**SERVE, "verbs": ["Update"]}, "", "no subscription wants Customer.Create"),
+    ],
+    ids=["every process declines", "no subscription wants it"],
+)
+def test_who_asks_for_what_nobody_does_is_told_so(
+    serving: Callable[..., Any], outcomes: Outcomes, entry: Any, name: str, reason: str
 ) -> None:
-    deployment = serving()
-    identity = ask(deployment, customer("unsubscribed"))
-    assert outcomes(deployment)[identity] == ("unsubscribed", "serve: Unsubscribed: too small")
-    assert replies(deployment) == []
+    deployment = serving(entry)
+    identity = ask(deployment, customer(name))
+    assert outcomes(deployment)[identity] == ("unsubscribed", reason)
+    reply = the_reply(deployment)
+    assert (status(reply), reply.body.decode()) == ("FAIL", reason)
 
 
 def test_a_reply_has_the_headers_that_its_request_decides(
