@@ -98,6 +98,6 @@ class Guard:
 def _is_same(origin: str, host: str) -> bool:
     """Whether an origin is what ``Host`` names. The scheme is not compared: a proxy may end TLS."""
     try:
-        return urlsplit(origin).netloc.casefold() == host.casefold()
+        return urlsplit(origin).netloc.casefold() == host.casefold() != ""
     except ValueError:
         return False

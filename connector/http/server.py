@@ -8,6 +8,7 @@ import logging
 import socket
 import threading
 import time
+from collections.abc import Callable
 from typing import Final
 
 import uvicorn
@@ -94,10 +95,11 @@ class Server:
             thread.join(_FINISH)
         self._thread = None
 
-    def _call(self, what: object) -> None:
+    def _call(self, what: Callable[[], object]) -> None:
+        """Calls something in the thread of the server."""
         assert self._loop is not None
         try:
-            self._loop.call_soon_threadsafe(what)  # type: ignore[arg-type]
+            self._loop.call_soon_threadsafe(what)
         except RuntimeError:
             pass  # it has ended
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import resource
 import socket
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -165,6 +167,17 @@ def test_a_body_that_does_not_come_is_408(monkeypatch: pytest.MonkeyPatch, serve
 # -- many ----------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    """Both ends of all connections are in this process."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    more = 8192 if hard == resource.RLIM_INFINITY else min(hard, 8192)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, more), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("many_files")
 def test_pages_are_shown_while_a_thousand_requests_wait() -> None:
     script = Script()
     script.holds = True
