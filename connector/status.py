@@ -7,6 +7,7 @@ that what is not negative went well, and they stay as they are.
 
 from __future__ import annotations
 
+import datetime
 from enum import Enum, IntEnum
 
 
@@ -41,3 +42,8 @@ class OutcomeKind(str, Enum):
 
     def __str__(self) -> str:
         return self.value
+
+
+def timestamp() -> str:
+    """Now, as copies of messages carry it: ISO 8601, UTC, seconds."""
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

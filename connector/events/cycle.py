@@ -14,12 +14,12 @@ from connector.events.gate import Gate
 from connector.events.job import CycleJob, Result
 from connector.events.lanes import lane_key
 from connector.events.outcome import Outcome
-from connector.events.settling import Settling, rolled_back, timestamp, untouched
+from connector.events.settling import Settling, rolled_back, untouched
 from connector.events.summary import Summary
 from connector.messaging.provider import Claim, Connection, Poller, Settlement
 from connector.state.duplicates import DuplicateWindow
 from connector.state.journal import JournalDirectory
-from connector.status import OutcomeKind, ReturnCode
+from connector.status import OutcomeKind, ReturnCode, timestamp
 
 _NEIGHBOUR_SECONDS: Final = 30.0
 _NEIGHBOUR_PAUSE: Final = 0.02

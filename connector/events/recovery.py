@@ -14,12 +14,13 @@ from typing import Final
 
 from connector.errors import ConnectorError
 from connector.events.outcome import Outcome
-from connector.events.settling import Settling, rolled_back, timestamp, untouched
+from connector.events.settling import Settling, rolled_back, untouched
 from connector.events.summary import Summary
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Claim, Connection, Leftover, Settlement
 from connector.state.duplicates import DuplicateWindow
 from connector.state.journal import CycleJournal, JournalDirectory
+from connector.status import timestamp
 
 _log = logging.getLogger("connector.recovery")
 

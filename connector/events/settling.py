@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from dataclasses import dataclass
 from typing import Final
 
@@ -142,8 +141,3 @@ def untouched(claim: Claim) -> Settlement:
 def rolled_back(claim: Claim, begun: int) -> Settlement:
     """Back to its queue after ``begun`` deliveries of which nobody knows the end."""
     return Settlement(claim, give_back=True, delivery_count=claim.delivery_count + begun)
-
-
-def timestamp() -> str:
-    """Now, as copies carry it: ISO 8601, UTC, seconds."""
-    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

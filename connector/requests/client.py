@@ -55,6 +55,7 @@ _log = logging.getLogger("connector.requests")
 
 _GRACE: Final = 5.0
 """Seconds beyond its time after which a request ends even though the provider does not answer."""
+_NAME: Final = "connector-requests"
 _HELPERS: Final = 8
 """Threads that send, and as many that read replies, for requests that no thread waits for."""
 _SENDING: Final = "send"
@@ -175,8 +176,9 @@ class RequestClient:
         self._clock.stop()
         with self._lock:
             helpers, self._helpers = self._helpers, {}
+        is_helper = threading.current_thread().name.startswith(_NAME)  # a callback of a future stops us
         for pool in helpers.values():
-            pool.shutdown(wait=True)
+            pool.shutdown(wait=not is_helper)
 
     @property
     def stats(self) -> RequestStats:
@@ -305,7 +307,7 @@ class RequestClient:
     def _help(self, how: str, what: Callable[..., object], *arguments: Any) -> None:
         with self._lock:
             if how not in self._helpers and not self._stopping:
-                self._helpers[how] = ThreadPoolExecutor(_HELPERS, f"connector-requests-{how}")
+                self._helpers[how] = ThreadPoolExecutor(_HELPERS, f"{_NAME}-{how}")
             helpers = self._helpers.get(how)
         if helpers is not None:
             try:

@@ -113,6 +113,10 @@ class Exchange:
             self._ask_by_message_id(call, reply_to)
         else:
             self._ask_by_token(call, reply_to)
+        if selector is None and not self._listener.takes_from(reply_to):
+            self._listener.take_from(
+                reply_to
+            )  # others have named so many that this one was given up meanwhile
         call.deadline = time.monotonic() + timeout / 1000
         self._listener.await_reply(call, attended=attended)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import logging
 import time
 from typing import Final
@@ -11,11 +10,15 @@ from connector.errors import SettlementError
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Claim, Connection, Settlement
 from connector.requests.pending import Stray
+from connector.status import timestamp
 
 _log = logging.getLogger("connector.requests")
 
 _AGAIN: Final = 10.0
 """Seconds until a copy is tried again that could not be made."""
+
+_QUIET: Final = 10.0
+"""Seconds between two warnings."""
 
 _WHY: Final = {
     Stray.LATE: "the request that it answers had ended without it, or is not known",
@@ -33,7 +36,7 @@ class LateReplies:
     def __init__(self, copy_to: Destination | None) -> None:
         self._copy_to = copy_to
         self._put_off: list[Settlement] = []
-        self._next = 0.0
+        self._next = self._quiet_until = 0.0
         self.late = 0
         self.duplicate = 0
 
@@ -43,15 +46,7 @@ class LateReplies:
             self.duplicate += 1
         else:
             self.late += 1
-        where = "not kept" if self._copy_to is None else f"copied to {self._copy_to}"
-        _log.warning(
-            "a %s on %s (%s) is %s: %s",
-            stray.value.replace("_", " "),
-            claim.destination,
-            claim.message_id,
-            where,
-            _WHY[stray],
-        )
+        self._tell(claim, stray)
         if self._copy_to is None:
             return Settlement(claim)
         return Settlement(
@@ -61,8 +56,26 @@ class LateReplies:
                 "connector_origin_destination": str(claim.destination),
                 "connector_outcome": stray.value,
                 "connector_reason": _WHY[stray],
-                "connector_time": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "connector_time": timestamp(),
             },
+        )
+
+    def _tell(self, claim: Claim, stray: Stray) -> None:
+        """The log says of one now and then, and how many there were; of each at level debug."""
+        now = time.monotonic()
+        level = logging.WARNING if now >= self._quiet_until else logging.DEBUG
+        if level == logging.WARNING:
+            self._quiet_until = now + _QUIET
+        _log.log(
+            level,
+            "a %s on %s (%s) is %s: %s; so far %d late, %d duplicate",
+            stray.value.replace("_", " "),
+            claim.destination,
+            claim.message_id,
+            "not kept" if self._copy_to is None else f"copied to {self._copy_to}",
+            _WHY[stray],
+            self.late,
+            self.duplicate,
         )
 
     def put_off(self, settlements: list[Settlement], error: SettlementError) -> None:

@@ -153,7 +153,7 @@ class Listener:
             self._ending = True
             thread = self._thread
         self._wake()
-        if thread is not None:
+        if thread is not None and thread is not threading.current_thread():
             thread.join()
         with self._lock:
             self._ended = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Final
 
 from connector.errors import ConnectorError, ProviderError
@@ -17,6 +17,8 @@ from connector.requests.plan import CORRELATION_ID
 
 _log = logging.getLogger("connector.requests")
 
+_MOST: Final = 64
+"""Reply destinations that replies are taken from when none is awaited there: callers may name any."""
 _PATTERNS: Final = 8
 """Sending connections of which replies are still taken; more than one only after failures."""
 
@@ -74,14 +76,21 @@ class OwnReplies:
         self._private = connection.poller(queue)
         self._destinations[queue] = None
 
-    def take_from(self, connection: Connection, destination: Destination) -> Destination:
-        """Takes from there, too.
+    def take_from(
+        self, connection: Connection, destination: Destination, in_use: Callable[[], Collection[Destination]]
+    ) -> Destination:
+        """Takes from there, too; of very many destinations only from those in use.
 
         Raises:
             DestinationError, CapabilityError: nobody, or not this client, can take from there.
             ProviderError: the provider failed.
         """
         self.refresh(connection)
+        if len(self._pollers) >= _MOST:
+            kept = in_use()
+            for unused in [found for found in self._pollers if found not in kept]:
+                self._pollers.pop(unused).close()
+                del self._destinations[unused]
         if destination not in self._pollers and self._selector is not None:
             self._pollers[destination] = connection.poller(destination, selector=self._selector)
         self._destinations[destination] = None

@@ -115,9 +115,15 @@ class Pending:
 
     def add(self, key: str, call: Call) -> None:
         """From now on a reply that repeats ``key`` is this call's."""
-        call.key = key
         with self._lock:
+            self._calls.pop(call.key, None)  # it was prepared before, and could not be sent so
+            call.key = key
             self._calls[key] = call
+
+    def destinations(self) -> set[Destination]:
+        """Where replies are awaited."""
+        with self._lock:
+            return {call.reply_to for call in self._calls.values() if call.reply_to is not None}
 
     def take(self, key: str) -> Call | Stray:
         """The call that a reply is for, which waits no more; or what the reply is instead."""

@@ -93,7 +93,7 @@ class Reception:
 
     def take_from(self, destination: Destination) -> Destination:
         """See :meth:`connector.requests.own_replies.OwnReplies.take_from`."""
-        return self._own.take_from(self._connection, destination)
+        return self._own.take_from(self._connection, destination, self._pending.destinations)
 
     def watch(self, call: Call, destination: Destination, selector: Selector) -> None:
         """Takes the first message that the selector is true for as the reply of ``call``.

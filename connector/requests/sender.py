@@ -106,9 +106,7 @@ class Sender:
     def _send(self, batch: list[Outgoing]) -> None:
         """Sends what it can, and notes in each what became of it."""
         try:
-            connection, access = self._open()
-            ready = [outgoing for outgoing in batch if self._prepare(outgoing, connection, access)]
-            self._commit(ready, connection, access)
+            self._commit(self._prepare_all(batch))
         except Exception as error:
             for outgoing in batch:
                 outgoing.error = outgoing.error or error
@@ -116,6 +114,19 @@ class Sender:
         finally:
             for outgoing in batch:
                 outgoing.done = True
+
+    def _prepare_all(self, batch: list[Outgoing]) -> list[Outgoing]:
+        """Those that can be committed. A connection that has ended meanwhile costs nobody a request."""
+        was_open = self._connection is not None
+        try:
+            return [outgoing for outgoing in batch if self._prepare(outgoing, *self._open())]
+        except ProviderError:
+            if not was_open:
+                raise
+        self._abandon()
+        for outgoing in batch:
+            outgoing.error = outgoing.handle = None
+        return self._prepare_all(batch)
 
     def _prepare(self, outgoing: Outgoing, connection: Connection, access: MessageAccess) -> bool:
         try:
@@ -131,8 +142,9 @@ class Sender:
                 connection.check()  # one destination cannot be written, or nothing can be any more
         return outgoing.error is None
 
-    def _commit(self, batch: list[Outgoing], connection: Connection, access: MessageAccess) -> None:
+    def _commit(self, batch: list[Outgoing]) -> None:
         """All in one commit; where that is not possible, each in its own, so that none spoils the others'."""
+        connection, access = self._open()
         handles = [outgoing.handle for outgoing in batch if outgoing.handle is not None]
         if not handles:
             return
@@ -145,7 +157,7 @@ class Sender:
                 access.discard(handles[0])
                 return
             for outgoing in batch:
-                self._commit([outgoing], connection, access)
+                self._commit([outgoing])
 
     def _abandon(self) -> None:
         """The connection has failed: the next request makes another one."""

@@ -91,3 +91,18 @@ def test_a_request_to_a_topic_that_nobody_subscribes_waits_for_nobody(world: Wor
     client = world.client()
     result = client.request("Customer.Retrieve", customer(1, OutputDestination="topic://nobody"), timeout=50)
     assert (result.status, result.not_sent) == (ReturnCode.APPRESPONSETIMEOUT, False)
+
+
+def test_of_very_many_reply_destinations_only_those_in_use_are_taken_from(world: World) -> None:
+    world.application()
+    client = world.client(pool_size=500)
+    places = ["queue://slow", *(f"queue://replies-{number}" for number in range(1, 201))]
+    futures = [
+        client.request_async("Customer.Retrieve", customer(number, ReplyToDestination=place))
+        for number, place in enumerate(places)
+    ]
+    assert all(is_greeted(result, number) for number, result in enumerate(done(futures)))
+    again = client.request("Customer.Retrieve", customer(1, ReplyToDestination="queue://replies-1"))
+    assert is_greeted(again, 1)
+    own = client._exchange._listener._own  # nothing else shows how many pollers there are
+    assert len(own.pollers) <= 70
