@@ -209,6 +209,9 @@ class HandlerDocument(Section):
 
 MATCH_KEYS: Final = ("InputFormat", "InputDestination")
 
+HANDLER_KEYS: Final = ("DataHandlerClassName", "DataHandlerMimeType")
+"""Either names a data handler."""
+
 REFUSED: Final = {
     f"Default.{key}": (
         "a match key under Default",

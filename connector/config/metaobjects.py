@@ -12,6 +12,7 @@ from connector.businessobjects.definition import Attribute, Definition, Definiti
 from connector.businessobjects.rules import Rule, StaticMetaObject
 from connector.config.metaobject_model import (
     ALIASES,
+    HANDLER_KEYS,
     MATCH_KEYS,
     NAME_RULE,
     REFUSED,
@@ -366,6 +367,8 @@ def make_rule(name: str, pair: tuple[str, str], texts: dict[str, Leaf], defaults
     """The rule that the texts of an entry mean."""
     destination = texts.get("InputDestination")
     properties = {key: str(text) for key, text in defaults.items()}
+    if any(key in texts for key in HANDLER_KEYS):  # one that is named here stands against both of Default
+        properties = {key: text for key, text in properties.items() if key not in HANDLER_KEYS}
     properties.update({key: str(text) for key, text in texts.items() if key not in MATCH_KEYS})
     return Rule(
         name,

@@ -220,6 +220,25 @@ def test_rules_may_be_written_as_pairs_and_take_what_they_lack_from_default(depl
     assert order.input_destination == Destination("queue", "orders")
 
 
+def test_a_data_handler_that_a_rule_names_stands_against_one_of_default_however_either_is_named(
+    deployment: Deployment,
+) -> None:
+    deployment.files["handlers.py"] = "class Csv:\n    pass\n"
+    deployment.files["metaobjects/rules.yaml"] = """\
+static_metaobject: MO_Config
+Default: {DataHandlerClassName: "handlers:Csv"}
+rules:
+  Customer_Create: {InputFormat: A, DataHandlerMimeType: text/xml}
+  Customer_Update: {InputFormat: B}
+"""
+    static = deployment.load().metaobjects.static["MO_Config"]
+    named, filled = static.entry("Customer", "Create"), static.entry("Customer", "Update")
+    assert named is not None
+    assert filled is not None
+    assert named.properties == {"DataHandlerMimeType": "text/xml"}
+    assert filled.properties == {"DataHandlerClassName": "handlers:Csv"}
+
+
 def test_subscriptions_get_names_from_what_they_want_and_who(deployment: Deployment) -> None:
     names = [subscription.name for subscription in deployment.load().subscriptions]
     assert names == ["Customer processes:store_customer", "Order queue://erp-orders"]
