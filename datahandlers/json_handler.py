@@ -16,7 +16,7 @@ from connector.businessobjects.names import shown
 from connector.businessobjects.types import describe
 from connector.errors import MalformedData, UnknownBusinessObject
 
-_MAX_DEPTH: Final = 200
+MAX_DEPTH: Final = 200
 _TYPE_KEY: Final = "BusinessObject"
 _VERB_KEY: Final = "Verb"
 _BOM: Final = b"\xef\xbb\xbf"
@@ -127,8 +127,8 @@ def _not_json(body: bytes, error: orjson.JSONDecodeError) -> MalformedData:
 
 def _count_keys(value: Any, depth: int) -> int:
     """The number of keys at all levels; refuses what is nested too deeply."""
-    if depth > _MAX_DEPTH:
-        raise MalformedData(f"the body is nested deeper than {_MAX_DEPTH} levels")
+    if depth > MAX_DEPTH:
+        raise MalformedData(f"the body is nested deeper than {MAX_DEPTH} levels")
     if type(value) is dict:
         count = len(value)
         value = value.values()

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections import Counter
 from http import HTTPStatus
 from typing import Any, Final
 
-import orjson
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from connector.businessobjects.names import shown
-from connector.businessobjects.types import describe
+from connector.errors import MalformedData
 from connector.http.problems import HttpProblem
+from datahandlers.json_handler import parse_object
 
-MAX_DEPTH: Final = 200
 SECONDS: Final = 30.0
 """A body that takes longer to arrive is not waited for."""
-_BOM: Final = b"\xef\xbb\xbf"
-_DIGITS: Final = 15
 _EXACT: Final = 2.0**53
 
 
@@ -81,62 +76,20 @@ def parse(body: bytes) -> dict[str, Any]:
     Raises:
         HttpProblem: 400: no JSON, a key that stands twice, NaN, nested too deeply; says where.
     """
-    body = body.removeprefix(_BOM)
     try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise _unreadable(_why(body, error)) from None
-    if not isinstance(document, dict):
-        raise _unreadable(f"the body is {describe(document)}, expected a JSON object")
-    if _is_deeper(document, MAX_DEPTH):
-        raise _unreadable(f"the body is nested deeper than {MAX_DEPTH} levels")
-    # That parser is strict, and keeps the last of two equal keys without a word; this one asks.
-    checked: dict[str, Any] = json.loads(
-        body, object_pairs_hook=_without_duplicates, parse_int=_number, parse_float=_number
-    )
-    return checked
+        document: dict[str, Any] = _whole(parse_object(body))
+    except MalformedData as error:
+        raise _unreadable(str(error)) from None
+    return document
 
 
-def _why(body: bytes, error: orjson.JSONDecodeError) -> str:
-    if not body.strip():
-        return "the body is empty, expected a JSON object"
-    try:
-        body.decode("utf-8")
-    except UnicodeDecodeError as undecodable:
-        line = body.count(b"\n", 0, undecodable.start) + 1
-        return f"the body is not UTF-8: byte {undecodable.start}, line {line}"
-    return f"the body is no JSON: {error.msg}: line {error.lineno} column {error.colno}"
-
-
-def _is_deeper(document: Any, levels: int) -> bool:
-    """Whether objects and lists are nested deeper than ``levels``; breadth first, as it may be deep."""
-    level = [document]
-    for _ in range(levels):
-        level = [
-            inner
-            for outer in level
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(inner, dict | list)
-        ]
-        if not level:
-            return False
-    return True
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        (twice, _), *_ = Counter(key for key, _ in pairs).most_common(1)
-        raise _unreadable(f"the key {shown(twice)} stands twice in one object")
-    return made
-
-
-def _number(text: str) -> int | float:
+def _whole(value: Any) -> Any:
     """To JSON Schema, and so to those who read our description, 7 and 7.0 are one number."""
-    if len(text) <= _DIGITS and text.lstrip("-").isdecimal():
-        return int(text)
-    number = float(text)
-    return int(number) if abs(number) < _EXACT and number.is_integer() else number
+    if isinstance(value, dict):
+        return {key: _whole(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_whole(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT else value
 
 
 def _unreadable(detail: str) -> HttpProblem:

@@ -8,6 +8,7 @@ from pathlib import Path
 from connector.http import bodies, connections, idempotency
 from connector.http.answers import STATUS
 from connector.http.openapi import describe_requests
+from datahandlers.json_handler import MAX_DEPTH
 from tests.http.world import DEFINITIONS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/http.md").read_text("utf-8")
@@ -31,4 +32,4 @@ def test_the_limits_are_those_of_the_server() -> None:
     assert f"and {connections.HEADER_SECONDS:g} s |" in PAGE
     assert f"| idle connection | {connections.KEEP_ALIVE_SECONDS} s |" in PAGE
     assert f"{idempotency.MAX_BYTES >> 20} MiB" in PAGE
-    assert f"nesting beyond {bodies.MAX_DEPTH})" in PAGE
+    assert f"nesting beyond {MAX_DEPTH})" in PAGE

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connector.http.bodies import MAX_DEPTH, parse
+from connector.http.bodies import parse
 from connector.http.problems import HttpProblem
 from connector.http.server import Server
+from datahandlers.json_handler import MAX_DEPTH
 from tests.http.world import OTHER_TOKEN, TOKEN, Script, client, serving
 
 JSON = {"Content-Type": "application/json"}
