@@ -312,6 +312,20 @@ def as_text(value: PropertyValue) -> str:
     return str(value)
 
 
+def sendable_text(value: PropertyValue) -> str:
+    """As :func:`as_text`, for a header or property of a message.
+
+    Raises:
+        ValueError: it is not valid Unicode.
+    """
+    text = as_text(value)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValueError("found a text that is not valid Unicode") from None
+    return text
+
+
 def _as_property(kind: str, value: SimpleValue) -> PropertyValue:
     """What an attribute says as a property of a JMS type; the inverse of reading it.
 
@@ -319,12 +333,7 @@ def _as_property(kind: str, value: SimpleValue) -> PropertyValue:
         ValueError: it does not fit.
     """
     if kind == "string":
-        text = as_text(value)
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError:
-            raise ValueError("found a text that is not valid Unicode") from None
-        return text
+        return sendable_text(value)
     if isinstance(value, str):
         return parse_property(kind, value.strip())
     if kind in _INTEGERS and isinstance(value, float) and value.is_integer():

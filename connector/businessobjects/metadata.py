@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from connector.businessobjects.definition import Definition, Definitions
-from connector.businessobjects.dynamic import HEADER_ATTRIBUTES, PROPERTIES, as_text, property_tags
+from connector.businessobjects.dynamic import HEADER_ATTRIBUTES, PROPERTIES, property_tags, sendable_text
 from connector.businessobjects.names import did_you_mean
 from connector.businessobjects.types import SIMPLE_TYPES, SimpleValue, describe
 from connector.messaging.destination import Destination, parse_destination
@@ -50,27 +50,13 @@ def is_blank(value: SimpleValue) -> bool:
     return isinstance(value, str) and not value.strip()
 
 
-def read_text(value: SimpleValue) -> str:
-    """A value as text: that of a header.
-
-    Raises:
-        ValueError: it is not valid Unicode.
-    """
-    text = as_text(value)
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        raise ValueError("found a text that is not valid Unicode") from None
-    return text
-
-
 def read_destination(value: SimpleValue) -> Destination:
     """Where requests are sent.
 
     Raises:
         ValueError: it names no destination, or one that nothing can be sent to.
     """
-    destination = parse_destination(read_text(value))
+    destination = parse_destination(sendable_text(value))
     if destination.view:
         raise ValueError(f"'{destination}' is a view of a queue: nothing can be sent there")
     return destination
@@ -145,11 +131,11 @@ def read_delivery_mode(value: SimpleValue) -> int:
 READERS: Final[dict[str, Callable[[SimpleValue], Any]]] = {
     "OutputDestination": read_destination,
     "ReplyToDestination": read_reply_queue,
-    "OutputFormat": read_text,
-    "CorrelationID": read_text,
-    "DataHandlerMimeType": read_text,
-    "DataHandlerConfigMO": read_text,
-    "DataHandlerClassName": read_text,
+    "OutputFormat": sendable_text,
+    "CorrelationID": sendable_text,
+    "DataHandlerMimeType": sendable_text,
+    "DataHandlerConfigMO": sendable_text,
+    "DataHandlerClassName": sendable_text,
     "Priority": read_priority,
     "DeliveryMode": read_delivery_mode,
     "ResponseTimeout": read_timeout,

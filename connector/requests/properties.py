@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from connector.businessobjects.dynamic import PROPERTIES, properties_of
+from connector.businessobjects.dynamic import PROPERTIES, properties_of, sendable_text
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.metadata import (
     is_blank,
@@ -20,7 +20,6 @@ from connector.businessobjects.metadata import (
     read_destination,
     read_priority,
     read_reply_queue,
-    read_text,
     read_timeout,
 )
 from connector.businessobjects.types import SimpleValue
@@ -95,8 +94,8 @@ def resolve(bo: BusinessObject, plan: RequestPlan, *, timeout: int | None = None
     fatal = _first(levels, "TimeoutFatal", read_boolean)
     return RequestProperties(
         output_destination=destination,
-        output_format=_first(levels, "OutputFormat", read_text),
-        correlation_id=_first(levels, "CorrelationID", read_text),
+        output_format=_first(levels, "OutputFormat", sendable_text),
+        correlation_id=_first(levels, "CorrelationID", sendable_text),
         reply_to=reply_to,
         priority=_first(levels, "Priority", read_priority),
         delivery_mode=_first(levels, "DeliveryMode", read_delivery_mode),
@@ -168,15 +167,15 @@ def _handler(levels: tuple[_Level, ...], plan: RequestPlan) -> tuple[str, str]:
     """
     mime_type = plan.default_handler
     for level in levels:
-        if class_name := _first((level,), "DataHandlerClassName", read_text):
+        if class_name := _first((level,), "DataHandlerClassName", sendable_text):
             return class_name.strip(), ""
-        if named := _first((level,), "DataHandlerMimeType", read_text):
+        if named := _first((level,), "DataHandlerMimeType", sendable_text):
             mime_type = named.strip()
             break
     else:
         if ":" in mime_type:
             return mime_type, ""
-    return mime_type, (_first(levels, "DataHandlerConfigMO", read_text) or "").strip()
+    return mime_type, (_first(levels, "DataHandlerConfigMO", sendable_text) or "").strip()
 
 
 def _user_properties(bo: BusinessObject) -> tuple[tuple[str, str, PropertyValue], ...]:
