@@ -159,11 +159,11 @@ class RequestClient:
             return future
         call = made
         call.answer.add_done_callback(lambda _: self._help(_FINISHING, self._finish, call, future))
-        waiter = self._take_slot(lambda waiter: self._granted(waiter, call))
-        if waiter.has_slot:
+        if self._slots.try_take():
             self._begin_watched(call)
         else:
             end = time.monotonic() + self._plan.pool_timeout
+            waiter = self._queue(lambda waiter: self._granted(waiter, call))
             self._clock.at(end, lambda: self._withdraw(waiter, call), call.answer.done)
         return future
 
@@ -265,24 +265,22 @@ class RequestClient:
 
     def _wait_for_slot(self) -> bool:
         granted = threading.Event()
-        waiter = self._take_slot(lambda _: granted.set())
-        if not waiter.has_slot:
-            granted.wait(self._plan.pool_timeout)
-            return not self._slots.withdraw(waiter)
-        return True
+        waiter = self._queue(lambda _: granted.set())
+        granted.wait(self._plan.pool_timeout)
+        return not self._slots.withdraw(waiter)
 
-    def _take_slot(self, granted: Callable[[Waiter], object]) -> Waiter:
-        waiter = self._slots.take(granted)
+    def _queue(self, granted: Callable[[Waiter], object]) -> Waiter:
+        """Waits for a slot; ``granted`` may be called in any thread, before this has returned too."""
         now = time.monotonic()
-        if not waiter.has_slot and now - self._complained > _COMPLAINTS:
+        if now - self._complained > _COMPLAINTS:
             self._complained = now
             _log.warning(
-                "%d requests are in flight (SessionPoolSizeForRequests): %d wait, %g s at most",
+                "%d requests in flight, as many as there may be (SessionPoolSizeForRequests); others wait, "
+                "%g s at most (pool_timeout)",
                 self._plan.pool_size,
-                self._slots.waiting,
                 self._plan.pool_timeout,
             )
-        return waiter
+        return self._slots.queue(granted)
 
     def _begin(self, call: Call, *, attended: bool = False) -> None:
         """Sends a request that has a slot, which is given back when it completes."""

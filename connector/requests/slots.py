@@ -52,8 +52,8 @@ class Slots:
             self._used += free
             return free
 
-    def take(self, granted: Callable[[Waiter], object]) -> Waiter:
-        """A slot, at once (``has_slot``), or when it is this waiter's turn: then ``granted`` is called."""
+    def queue(self, granted: Callable[[Waiter], object]) -> Waiter:
+        """A slot when it is this waiter's turn, maybe at once: then, and only then, ``granted`` is called."""
         waiter = Waiter(granted)
         with self._lock:
             if self._used < self._size and not self._waiting:
@@ -61,6 +61,8 @@ class Slots:
                 waiter.has_slot = True
             else:
                 self._waiting.append(waiter)
+                return waiter
+        granted(waiter)
         return waiter
 
     def withdraw(self, waiter: Waiter) -> bool:
