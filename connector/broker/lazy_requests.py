@@ -48,6 +48,14 @@ class LazyRequests:
         """See :meth:`connector.broker.requesting.Requests.request_async`."""
         return self._opened().request_async(name, data, timeout=timeout)
 
+    def refuse(self) -> None:
+        """See :meth:`connector.broker.requesting.Requests.refuse`."""
+        with self._lock:
+            self._stopped = True
+            client = self._client
+        if client is not None:
+            client.refuse()
+
     def stop(self, timeout: float = 0.0) -> None:
         """See :meth:`connector.broker.requesting.Requests.stop`. Repeatable."""
         with self._lock:
@@ -64,11 +72,12 @@ class LazyRequests:
             )
         if os.getpid() != self._pid:
             raise SessionStateError(
-                "a request is made by the process that was called with the event, not by one forked from it"
+                "a request is made by the process that made the adapter, or was called with the event, and "
+                "not by one forked from it"
             )
         with self._lock:
             if self._client is None:
                 self._client = self._spec().open(self._deployment)
                 if self._stopped:
-                    self._client.stop()  # whoever asks now is told so by the client
+                    self._client.refuse()  # whoever asks now is told so by the client
             return self._client

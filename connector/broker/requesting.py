@@ -34,8 +34,14 @@ class Requests(Protocol):
     ) -> Future[RequestResult]:
         """As :meth:`request`, without waiting; every future completes, once, and never with an exception."""
 
+    def refuse(self) -> None:
+        """No more requests are sent: new ones, and those that wait for their turn, are told so at once.
+
+        Those in flight go on. For any thread; repeatable.
+        """
+
     def stop(self, timeout: float = 0.0) -> None:
-        """No more requests; those in flight have ``timeout`` seconds, then they complete without a reply."""
+        """As :meth:`refuse`, and those in flight have ``timeout`` seconds, then they complete without a reply."""
 
 
 class RequestsSpec(Protocol):

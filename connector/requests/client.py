@@ -167,10 +167,14 @@ class RequestClient:
             self._clock.at(end, lambda: self._withdraw(waiter, call), call.answer.done)
         return future
 
-    def stop(self, timeout: float = 0.0) -> None:
-        """See :meth:`connector.broker.requesting.Requests.stop`."""
+    def refuse(self) -> None:
+        """See :meth:`connector.broker.requesting.Requests.refuse`."""
         self._stopping = True
         self._slots.withdraw_all()
+
+    def stop(self, timeout: float = 0.0) -> None:
+        """See :meth:`connector.broker.requesting.Requests.stop`."""
+        self.refuse()
         self._slots.wait_until_unused(timeout)
         self._exchange.stop()
         self._clock.stop()
@@ -203,7 +207,7 @@ class RequestClient:
             with self._borrowed_handlers() as handlers:
                 message = build(bo, properties, self._plan, handlers)
         except (RequestRefused, SelectorError, ConfigurationError) as error:
-            return self._failed(bo, Failure(ReturnCode.FAIL, str(error)))
+            return self._failed(bo, Failure(ReturnCode.FAIL, str(error), refused=True))
         return Call(bo, properties, message, selector)
 
     def _object(self, name: str, data: Mapping[str, Any] | BusinessObject) -> BusinessObject:
@@ -351,7 +355,7 @@ class RequestClient:
 
     @staticmethod
     def _failed(bo: BusinessObject, failure: Failure) -> RequestResult:
-        return RequestResult(failure.status, bo, failure.text, failure.not_sent)
+        return RequestResult(failure.status, bo, failure.text, failure.not_sent, failure.refused)
 
     def _counted(self, result: RequestResult) -> RequestResult:
         with self._lock:

@@ -178,4 +178,4 @@ def _failure(error: Exception) -> Failure:
     if not isinstance(error, ConnectorError | ValueError):
         _log.error("a request failed in a way that it should not", exc_info=error)
         return Failure(ReturnCode.FAIL, f"{type(error).__name__}: {error}")
-    return Failure(ReturnCode.FAIL, f"the request was not sent: {error}")
+    return Failure(ReturnCode.FAIL, f"the request was not sent: {error}", refused=True)

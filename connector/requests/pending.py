@@ -33,12 +33,13 @@ class Failure:
     Args:
         status: FAIL or APPRESPONSETIMEOUT; SUCCEED for one that wants no reply.
         text: why; None where it went well.
-        not_sent: see :class:`~connector.requests.result.RequestResult`.
+        not_sent, refused: see :class:`~connector.requests.result.RequestResult`.
     """
 
     status: ReturnCode
     text: str | None = None
     not_sent: bool = False
+    refused: bool = False
 
 
 Answer = Message | Failure

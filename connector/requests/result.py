@@ -22,12 +22,15 @@ class RequestResult:
         message: why it did not go well: the application's own text, or the adapter's; None where it did.
         not_sent: nothing was sent, and the same request may well be sent in a moment: too many are in
             flight, or the adapter is stopping.
+        refused: nothing was sent, and the same request will never be: it is wrong as it is, or the adapter
+            is not configured for it.
     """
 
     status: ReturnCode
     object: BusinessObject
     message: str | None = None
     not_sent: bool = False
+    refused: bool = False
 
     @property
     def good(self) -> bool:

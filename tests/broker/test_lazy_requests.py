@@ -49,6 +49,9 @@ class Echo:
         future.set_result(self.request(name, data, timeout=timeout))
         return future
 
+    def refuse(self) -> None:
+        self.stopped.append(-1.0)
+
     def stop(self, timeout: float = 0.0) -> None:
         self.stopped.append(timeout)
 
@@ -101,7 +104,7 @@ def test_a_client_that_is_opened_after_the_stop_is_stopped_before_anybody_asks()
     requests = LazyRequests(lambda: echo, "")
     requests.stop(2.5)
     requests.request("Order.Create", {"Id": "1"})
-    assert (echo.opened, echo.stopped) == ([""], [0.0])
+    assert (echo.opened, echo.stopped) == ([""], [-1.0])
 
 
 def test_what_was_never_used_is_stopped_without_being_opened() -> None:
