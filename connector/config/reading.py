@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -61,7 +61,7 @@ def read_section(
             is unknown for a reason of its own.
         instead: texts that stand in for values that are wrong and cannot be left out.
     """
-    data = plain(node)
+    data = plain(node, model)
     reading: Reading[Model] = Reading()
     for _ in range(50):
         try:
@@ -99,17 +99,36 @@ def _to_leave_out(
     return location
 
 
-def plain(node: Node) -> Any:
-    """The tree as dictionaries and lists of leaves; keys with nothing behind them are left out."""
+def plain(node: Node, annotation: Any) -> Any:
+    """The tree as dictionaries and lists of leaves; keys with nothing behind them are left out.
+
+    Args:
+        annotation: what the node is read as. A key that it does not know is kept, whatever is behind it.
+    """
     if isinstance(node, Leaf):
         return node
     if isinstance(node, Items):
-        return [plain(item) for item in node.items]
+        return [plain(item, annotation) for item in node.items]
+    section, entries = _inside(annotation)
+    fields: Mapping[str, Any] | None = None
+    if section is not None:
+        fields = {info.alias or name: info.annotation for name, info in section.model_fields.items()}
     return {
-        key: plain(value)
+        key: plain(value, entries if fields is None else fields.get(key))
         for key, value in node.entries.items()
-        if not (isinstance(value, Leaf) and value.is_absent)
+        if not (isinstance(value, Leaf) and value.is_absent) or (fields is not None and key not in fields)
     }
+
+
+def _inside(annotation: Any) -> tuple[type[BaseModel] | None, Any]:
+    """What a mapping that is read as ``annotation`` is: a section, or else what the values of its keys are."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation, None
+    arguments = get_args(annotation)
+    if get_origin(annotation) is dict:
+        return None, arguments[1]
+    # a section that may be left out is in a union with None; a list has the sections of its entries
+    return next((found for found in map(_inside, arguments) if found != (None, None)), (None, None))
 
 
 def find(node: Node, location: Sequence[int | str]) -> tuple[Node, Mark, str]:

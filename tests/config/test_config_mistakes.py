@@ -55,6 +55,12 @@ CASES = [
     case("instance", A, "PollQuantity: 25", "instance: §a/b", "connector.instance", "name of a directory"),
     # keys and structure
     case("unknown key", A, "PollQuantity: 25", "§PollQuanity: 25", "connector.PollQuanity", "unknown key", nearest="PollQuantity"),
+    case("unknown key with nothing behind it", A, "PollQuantity: 25", "§PollQuanity:", "connector.PollQuanity", "unknown key", nearest="PollQuantity"),
+    case("unknown section with nothing behind it", A, "spark:\n", "§bar:\nspark:\n", "bar", "unknown key"),
+    case("unknown key with nothing behind it in a section that may be left out", A, "spark:\n", "http: {§listne: }\nspark:\n", "http.listne", "unknown key", nearest="listen"),
+    case("unknown key with nothing behind it in an entry of a list", A, "    process: processes:store_customer", "    process: processes:store_customer\n    §timeuot:", "subscriptions[0].timeuot", "unknown key", nearest="timeout"),
+    case("unknown key with nothing behind it in an attribute", O, "required: true, max", "required: true, §kye: , max", "Customer.attributes.CustomerId.kye", "unknown key", nearest="key"),
+    case("unknown key with nothing behind it in a rule", R, "Customer_Create: {", "Customer_Create: {§InputFormta: , ", "MO_Config.rules.Customer_Create.InputFormta", "unknown key", nearest="InputFormat"),
     case("misspelt section with all names", A, "metaobjects: ./metaobjects", "§metaobject: ./metaobjects", "metaobject", "unknown key", nearest="metaobjects"),
     case("key of several lines", A, "spark:\n", "? §'one\n\n    zzz'\n: 1\nspark:\n", "one zzz", "unknown key"),
     case("unknown section", A, "spark:\n", "§sparc:\n", "sparc", "unknown key", nearest="spark"),
