@@ -5,7 +5,13 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
-from connector.errors import MalformedData, NotActive, TemporaryFailure, Unsubscribed
+from connector.errors import (
+    MalformedData,
+    NotActive,
+    TemporaryFailure,
+    UnknownBusinessObject,
+    Unsubscribed,
+)
 
 if TYPE_CHECKING:
     from connector.adapter import Adapter
@@ -19,6 +25,7 @@ __all__ = [
     "NotActive",
     "Reply",
     "TemporaryFailure",
+    "UnknownBusinessObject",
     "Unsubscribed",
     "__version__",
 ]

@@ -26,6 +26,9 @@ class ReturnCode(IntEnum):
     CONNECTOR_NOT_ACTIVE = -6
     NO_SUBSCRIPTION_FOUND = -7
 
+    def __str__(self) -> str:
+        return self.name
+
 
 class OutcomeKind(str, Enum):
     """What became of one event. Every claimed event has exactly one, unless it comes again."""

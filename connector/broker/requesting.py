@@ -41,7 +41,7 @@ class Requests(Protocol):
         """
 
     def stop(self, timeout: float = 0.0) -> None:
-        """As :meth:`refuse`, and those in flight have ``timeout`` seconds, then they complete without a reply."""
+        """As :meth:`refuse`, and those in flight have ``timeout`` seconds, then they end without a reply."""
 
 
 class RequestsSpec(Protocol):

@@ -27,8 +27,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from connector.businessobjects.handlers import Handlers
-from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.instance import BusinessObject, finish
 from connector.businessobjects.names import did_you_mean
+from connector.businessobjects.types import describe
 from connector.errors import (
     ConfigurationError,
     MalformedData,
@@ -136,9 +137,12 @@ class RequestClient:
         made = self._make(name, data, timeout)
         if isinstance(made, RequestResult):
             return self._counted(made)
-        if not self._slots.try_take() and not self._wait_for_slot():
-            return self._counted(self._result(made, self._refusal()))
-        self._begin(made, attended=True)
+        if not made.properties.synchronous:
+            self._tell(made)
+        elif not self._slots.try_take() and not self._wait_for_slot():
+            made.complete(self._refusal())
+        else:
+            self._begin(made, attended=True)
         self._exchange.attend(made)
         try:
             answer = made.answer.result(made.deadline - time.monotonic() + _GRACE if made.reply_to else None)
@@ -159,7 +163,9 @@ class RequestClient:
             return future
         call = made
         call.answer.add_done_callback(lambda _: self._help(_FINISHING, self._finish, call, future))
-        if self._slots.try_take():
+        if not call.properties.synchronous:
+            self._help(_SENDING, self._tell, call)
+        elif self._slots.try_take():
             self._begin_watched(call)
         else:
             end = time.monotonic() + self._plan.pool_timeout
@@ -199,6 +205,8 @@ class RequestClient:
     ) -> Call | RequestResult:
         """The request, ready to be sent, or why there is none."""
         bo = self._object(name, data)
+        if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int)):
+            raise MalformedData(f"timeout: found {describe(timeout)}, expected milliseconds")
         if self._stopping:
             return self._failed(bo, _STOPPING)
         try:
@@ -207,7 +215,9 @@ class RequestClient:
             with self._borrowed_handlers() as handlers:
                 message = build(bo, properties, self._plan, handlers)
         except (RequestRefused, SelectorError, ConfigurationError) as error:
-            return self._failed(bo, Failure(ReturnCode.FAIL, str(error), refused=True))
+            what = "its response selector: " if isinstance(error, SelectorError) else ""
+            text = str(error) if str(error).startswith(f"{bo.type}.") else f"{name}: {what}{error}"
+            return self._failed(bo, Failure(ReturnCode.FAIL, text, refused=True))
         return Call(bo, properties, message, selector)
 
     def _object(self, name: str, data: Mapping[str, Any] | BusinessObject) -> BusinessObject:
@@ -229,7 +239,11 @@ class RequestClient:
             if data.type != type_name:
                 raise MalformedData(f"{name} was asked for with a {data.type}")
             data = data.as_dict()
-        return BusinessObject(definitions, type_name, verb, data)
+        elif not isinstance(data, Mapping):
+            raise MalformedData(f"{name}: found {describe(data)}, expected a mapping with the attributes")
+        bo = BusinessObject(definitions, type_name, verb, data)
+        finish(bo, use_defaults=self._plan.use_defaults)
+        return bo
 
     def _properties(self, bo: BusinessObject, timeout: int | None) -> RequestProperties:
         """What the meta-data say; the same for all requests that have no dynamic meta-object."""
@@ -293,6 +307,13 @@ class RequestClient:
             call.complete(_STOPPING)
         else:
             self._exchange.begin(call, attended=attended)
+
+    def _tell(self, call: Call) -> None:
+        """Sends a request that awaits nothing, and so needs no slot."""
+        if self._stopping:
+            call.complete(_STOPPING)
+        else:
+            self._exchange.begin(call)
 
     def _refusal(self) -> Failure:
         if self._stopping:
@@ -361,5 +382,6 @@ class RequestClient:
         with self._lock:
             self._completed[result.status.name] += 1
         if not result.good:
-            _log.info("a request ended %s: %s", result.status.name, result.message)
+            bo = result.object
+            _log.info("the request %s.%s ended %s: %s", bo.type, bo.verb, result.status.name, result.message)
         return result

@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from connector.errors import CapabilityError, ConnectorError, ProviderError, SettlementError
+from connector.businessobjects.dynamic import as_text
+from connector.errors import CapabilityError, ConnectorError, ProviderError, RequestRefused, SettlementError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Capabilities, Connection
@@ -65,7 +66,8 @@ class Exchange:
             else:
                 self._tell(call)
         except Exception as error:
-            self.give_up(call, _failure(error))
+            may_be_sent = call.outgoing is not None and call.outgoing.attempted
+            self.give_up(call, _failure(error, may_be_sent=may_be_sent))
 
     def attend(self, call: Call) -> None:
         """Sees to it that its reply is taken, in this thread where no other does; may return before."""
@@ -89,36 +91,51 @@ class Exchange:
     # -- asynchronous --------------------------------------------------------------------------------
 
     def _tell(self, call: Call) -> None:
-        properties, message = call.properties, call.message
-        if properties.reply_to is not None:
-            message.reply_to = str(properties.reply_to)
-        self._others.send(Outgoing(properties.output_destination, message, lambda *_: None))
+        if call.properties.reply_to is not None:
+            call.message.reply_to = str(call.properties.reply_to)
+        self._send(self._others, call)
         call.complete(_DONE)
+
+    def _send(
+        self, sender: Sender, call: Call, prepared: Callable[[str, str], object] = lambda *_: None
+    ) -> None:
+        properties = call.properties
+        # nobody is to answer what nobody awaits; and one that looks once awaits nothing
+        time_to_live = max(0, properties.response_timeout or 0)
+        call.outgoing = Outgoing(properties.output_destination, call.message, prepared, time_to_live)
+        sender.send(call.outgoing)
+        call.sent_as = call.message.message_id or ""
 
     # -- synchronous ---------------------------------------------------------------------------------
 
     def _ask(self, call: Call, attended: bool) -> None:
-        properties, message = call.properties, call.message
-        timeout = properties.response_timeout or 0
-        selector = call.selector or self._own_selector(message)
-        call.reply_to = reply_to = properties.reply_to or self._temporary(shared=selector is not None)
-        message.reply_to = str(reply_to)
-        if timeout > 0:  # nobody is to answer what nobody awaits; one that looks once awaits nothing
-            message.expiration = time.time_ns() // 1_000_000 + timeout
+        selector = call.selector or self._own_selector(call.message)
+        reply_to = call.properties.reply_to or self._temporary(shared=selector is not None)
+        if reply_to == self._plan.late_replies:
+            raise RequestRefused(
+                f"ReplyToDestination: {reply_to} is where replies that nobody awaits are copied to "
+                "(late_replies); take another"
+            )
+        call.reply_to = reply_to
+        call.message.reply_to = str(reply_to)
         if selector is not None:
-            self._others.send(Outgoing(properties.output_destination, message, lambda *_: None))
-            call.sent_as = message.message_id or ""
-            self._listener.watch(call, reply_to, selector)
+            self._ask_by_selector(call, reply_to, selector)
         elif self._plan.matching.request == MESSAGE_ID:
             self._ask_by_message_id(call, reply_to)
         else:
             self._ask_by_token(call, reply_to)
-        if selector is None and not self._listener.takes_from(reply_to):
-            self._listener.take_from(
-                reply_to
-            )  # others have named so many that this one was given up meanwhile
-        call.deadline = time.monotonic() + timeout / 1000
+        call.deadline = time.monotonic() + (call.properties.response_timeout or 0) / 1000
         self._listener.await_reply(call, attended=attended)
+
+    def _ask_by_selector(self, call: Call, reply_to: Destination, selector: Selector) -> None:
+        """The reply is what the selector is true for, unless it names another request of this client."""
+
+        def prepared(message_id: str, sent_ids: str) -> None:
+            self._pending.add(key_of(message_id), call)
+
+        names_request = self._plan.matching.request == MESSAGE_ID
+        self._send(self._others, call, prepared if names_request else lambda *_: None)
+        self._listener.watch(call, reply_to, selector)
 
     def _ask_by_message_id(self, call: Call, reply_to: Destination) -> None:
         """The reply repeats the message id, which carries the id of the connection that sends."""
@@ -131,7 +148,8 @@ class Exchange:
             self._listener.expect(sent_ids)
             self._pending.add(key_of(message_id), call)
 
-        self._awaited.send(Outgoing(call.properties.output_destination, call.message, prepared))
+        self._send(self._awaited, call, prepared)
+        self._take_again(reply_to)
 
     def _ask_by_token(self, call: Call, reply_to: Destination) -> None:
         """The reply repeats a correlation id or property that nobody has set: one is made."""
@@ -144,19 +162,27 @@ class Exchange:
         if not self._listener.takes_from(reply_to):
             self._listener.take_from(reply_to)
         self._pending.add(token, call)
-        self._awaited.send(Outgoing(call.properties.output_destination, call.message, lambda *_: None))
-        call.sent_as = call.message.message_id or ""
+        self._send(self._awaited, call)
+        self._take_again(reply_to)
+
+    def _take_again(self, reply_to: Destination) -> None:
+        """Where others have named so many destinations that this one was given up before it was in use."""
+        if not self._listener.takes_from(reply_to):
+            self._listener.take_from(reply_to)
 
     def _own_selector(self, message: Message) -> Selector | None:
         """What tells the reply that repeats what the meta-objects have set; None where they have not."""
-        wanted = self._plan.matching.request
+        wanted, field = self._plan.matching.request, self._plan.matching.reply
         if wanted == MESSAGE_ID:
             return None
         value = message.correlation_id if wanted == CORRELATION_ID else message.properties.get(wanted)
         if value is None:
             return None
-        key = key_of(str(value)).replace("'", "''")
-        return compile_selector(f"{self._plan.matching.reply} IN ('{key}', 'ID:{key}')")
+        key = key_of(as_text(value)).replace("'", "''")
+        text = f"{field} IN ('{key}', 'ID:{key}')"
+        if not isinstance(value, str):  # the reply may repeat it as what it is, or as text
+            text += f" OR {field} = {as_text(value).upper()}"
+        return compile_selector(text)
 
     def _temporary(self, *, shared: bool) -> Destination:
         if not self._capabilities.temporary_destinations:
@@ -167,15 +193,15 @@ class Exchange:
         return self._listener.temporary(shared=shared)
 
 
-def _failure(error: Exception) -> Failure:
+def _failure(error: Exception, *, may_be_sent: bool) -> Failure:
     """How a request ends that could not be sent, or of which that is not known."""
-    if isinstance(error, SettlementError):
-        return Failure(ReturnCode.APPRESPONSETIMEOUT, f"the request was not sent: {error}")
+    if may_be_sent and not isinstance(error, SettlementError):
+        text = f"the provider failed while the request was sent; it may have been sent: {error}"
+        return Failure(ReturnCode.APPRESPONSETIMEOUT, text)
+    text = f"the request was not sent: {error}"
     if isinstance(error, ProviderError | OSError):
-        return Failure(
-            ReturnCode.APPRESPONSETIMEOUT, f"the provider failed while the request was sent: {error}"
-        )
-    if not isinstance(error, ConnectorError | ValueError):
-        _log.error("a request failed in a way that it should not", exc_info=error)
-        return Failure(ReturnCode.FAIL, f"{type(error).__name__}: {error}")
-    return Failure(ReturnCode.FAIL, f"the request was not sent: {error}", refused=True)
+        return Failure(ReturnCode.APPRESPONSETIMEOUT, text)
+    if isinstance(error, ConnectorError | ValueError):
+        return Failure(ReturnCode.FAIL, text, refused=True)
+    _log.error("a request failed in a way that it should not", exc_info=error)
+    return Failure(ReturnCode.FAIL, f"{type(error).__name__}: {error}")

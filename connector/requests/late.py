@@ -40,27 +40,34 @@ class LateReplies:
         self.late = 0
         self.duplicate = 0
 
-    def settlement(self, claim: Claim, stray: Stray) -> Settlement:
-        """How one is settled; counts it."""
+    def settlement(self, claim: Claim, stray: Stray, why: str = "") -> Settlement:
+        """How one is settled; counts it.
+
+        Args:
+            why: what is wrong with one that cannot be read.
+        """
         if stray is Stray.DUPLICATE:
             self.duplicate += 1
-        else:
+        elif stray is Stray.LATE:
             self.late += 1
-        self._tell(claim, stray)
-        if self._copy_to is None:
+        why = why or _WHY[stray]
+        # a copy in the queue that replies are taken from would be one more of them, and so on for ever
+        copy_to = self._copy_to if self._copy_to != claim.destination else None
+        self._tell(claim, stray, why, copy_to)
+        if copy_to is None:
             return Settlement(claim)
         return Settlement(
             claim,
-            self._copy_to,
+            copy_to,
             {
                 "connector_origin_destination": str(claim.destination),
                 "connector_outcome": stray.value,
-                "connector_reason": _WHY[stray],
+                "connector_reason": why,
                 "connector_time": timestamp(),
             },
         )
 
-    def _tell(self, claim: Claim, stray: Stray) -> None:
+    def _tell(self, claim: Claim, stray: Stray, why: str, copy_to: Destination | None) -> None:
         """The log says of one now and then, and how many there were; of each at level debug."""
         now = time.monotonic()
         level = logging.WARNING if now >= self._quiet_until else logging.DEBUG
@@ -68,12 +75,13 @@ class LateReplies:
             self._quiet_until = now + _QUIET
         _log.log(
             level,
-            "a %s on %s (%s) is %s: %s; so far %d late, %d duplicate",
+            "%s %s on %s (%s) is %s: %s; so far %d late, %d duplicate",
+            "an" if stray is Stray.UNREADABLE else "a",
             stray.value.replace("_", " "),
             claim.destination,
             claim.message_id,
-            "not kept" if self._copy_to is None else f"copied to {self._copy_to}",
-            _WHY[stray],
+            "not kept" if copy_to is None else f"copied to {copy_to}",
+            why,
             self.late,
             self.duplicate,
         )

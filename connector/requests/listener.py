@@ -275,15 +275,15 @@ class Listener:
             _log.warning("replies cannot be taken: %s", error)
         else:
             _log.error("replies cannot be taken: %s", error, exc_info=error)
-        self._complete_all(f"the provider failed while the reply was awaited: {error}")
+        self._complete_all(f"the provider failed while the reply was awaited: {error}", str(error))
         reception, self._reception = self._reception, None
         if reception is not None:
             reception.abandon()
 
-    def _complete_all(self, text: str) -> None:
+    def _complete_all(self, text: str, reason: str = "") -> None:
         failure = Failure(ReturnCode.APPRESPONSETIMEOUT, text)
         while self._orders:
-            self._orders.popleft().failed(ProviderError(text))
+            self._orders.popleft().failed(ProviderError(reason or text))
         for call in (*self._deadlines.all(), *(self._reception.watched() if self._reception else ())):
             self._pending.give_up(call)
             call.complete(failure)

@@ -96,6 +96,19 @@ class OwnReplies:
         self._destinations[destination] = None
         return destination
 
+    def drop(self, destination: Destination) -> None:
+        """Takes no more from there.
+
+        Raises:
+            ProviderError: it is this client's own queue, without which the connection is of no use.
+        """
+        if self._private is not None and self._private.destination == destination:
+            raise ProviderError(f"the temporary queue {destination} is gone")
+        self._destinations.pop(destination, None)
+        poller = self._pollers.pop(destination, None)
+        if poller is not None:
+            poller.close()
+
     def refresh(self, connection: Connection) -> None:
         """Makes the pollers anew, where they are not those for what is expected now.
 

@@ -17,6 +17,7 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.selector import Selector
 from connector.requests.properties import RequestProperties
+from connector.requests.sender import Outgoing
 from connector.status import ReturnCode
 
 _REMEMBERED: Final = 10_000
@@ -61,6 +62,7 @@ class Call:
         "deadline",
         "key",
         "message",
+        "outgoing",
         "properties",
         "reply_to",
         "selector",
@@ -80,6 +82,7 @@ class Call:
         self.selector = selector
         self.key = ""
         self.sent_as = ""
+        self.outgoing: Outgoing | None = None
         self.reply_to: Destination | None = None
         self.deadline = math.inf
         self.answer: Future[Answer] = Future()
@@ -104,6 +107,7 @@ class Stray(Enum):
 
     LATE = "late_reply"
     DUPLICATE = "duplicate_reply"
+    UNREADABLE = "unreadable_reply"
 
 
 class Pending:
@@ -134,6 +138,24 @@ class Pending:
                 return self._ended.get(key, Stray.LATE)
             self._remember(key, Stray.DUPLICATE)
             return call
+
+    def named(self, key: str) -> Call | Stray | None:
+        """What a reply is that somebody's selector has found: for the request that it names; None = it
+        names none of this client's."""
+        with self._lock:
+            return self._calls.get(key) or self._ended.get(key)
+
+    def answered(self, call: Call) -> None:
+        """A call has its reply; another one that names it is a duplicate."""
+        with self._lock:
+            if self._calls.get(call.key) is call:
+                del self._calls[call.key]
+                self._remember(call.key, Stray.DUPLICATE)
+
+    def waiting_at(self, destination: Destination) -> list[Call]:
+        """The calls whose replies are awaited there."""
+        with self._lock:
+            return [call for call in self._calls.values() if call.reply_to == destination]
 
     def give_up(self, call: Call) -> None:
         """No reply is awaited any more; one that comes all the same is late."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from connector.core.takeover import Schedule, try_take_over
-from connector.errors import ClaimLost, MalformedData, ProviderError, SettlementError
+from connector.errors import ClaimLost, MalformedData, ProviderError, RequestRefused, SettlementError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Claim, Connection, Poller, Settlement
@@ -36,6 +36,20 @@ class _Watch:
 
     call: Call
     poller: Poller
+
+
+@dataclass(slots=True)
+class _Found:
+    """What one look has found: replies, how they are settled, and whom they answer."""
+
+    awaited: list[Settlement] = field(default_factory=list)
+    stray: list[Settlement] = field(default_factory=list)
+    answered: list[tuple[Call, Answer]] = field(default_factory=list)
+    calls: set[Call] = field(default_factory=set)
+
+
+class _Unreachable(Exception):
+    """One destination cannot be taken from, though the provider is there."""
 
 
 class Reception:
@@ -62,6 +76,7 @@ class Reception:
         self._max_body = max_body
         self._access = connection.access().open()
         self._watches: list[_Watch] = []
+        self._unreachable: dict[Destination, str] = {}
         self.temporaries: dict[bool, Destination] = {}
         """Those that :meth:`temporary` has made."""
         self._cycle = 0
@@ -92,8 +107,18 @@ class Reception:
         return found
 
     def take_from(self, destination: Destination) -> Destination:
-        """See :meth:`connector.requests.own_replies.OwnReplies.take_from`."""
-        return self._own.take_from(self._connection, destination, self._pending.destinations)
+        """Takes this client's replies from there, too; a first look shows whether that is possible.
+
+        Raises:
+            RequestRefused, DestinationError, CapabilityError: it is not.
+            ProviderError: the provider failed.
+        """
+        self._own.take_from(self._connection, destination, self._pending.destinations)
+        self._unreachable.pop(destination, None)
+        self.take()
+        if destination in self._unreachable:
+            raise RequestRefused(self._unreachable.pop(destination))
+        return destination
 
     def watch(self, call: Call, destination: Destination, selector: Selector) -> None:
         """Takes the first message that the selector is true for as the reply of ``call``.
@@ -117,37 +142,74 @@ class Reception:
         self._cycle += 1
         self._sequence = 0
         self._own.refresh(self._connection)
-        answered: list[tuple[Call, Answer]] = []
-        awaited: list[Settlement] = []
-        stray: list[Settlement] = []
+        found = _Found()
         try:
             for watch in tuple(self._watches):
-                if not watch.call.completed:
-                    claim = self._claim(watch.poller)
-                    if claim is None:
-                        continue
-                    message, failure = self._load(claim)
-                    awaited.append(Settlement(claim))
-                    answered.append((watch.call, failure or message))
+                if not (watch.call.completed or watch.call in found.calls or self._look(watch, found)):
+                    continue
                 self._watches.remove(watch)
                 watch.poller.close()
             for poller in self._own.pollers:
-                while self._sequence < MOST and (claim := self._claim(poller)) is not None:
-                    message, failure = self._load(claim)
-                    found = self._pending.take(self._own.key(message))
-                    if isinstance(found, Stray):
-                        stray.append(self._late.settlement(claim, found))
-                    else:
-                        awaited.append(Settlement(claim))
-                        answered.append((found, failure or message))
-            self._settle(awaited, stray)
+                self._take_own(poller, found)
+            self._settle(found.awaited, found.stray)
         finally:
-            for call, answer in answered:
+            for call, answer in found.answered:
                 call.complete(answer)
         return self._sequence
 
+    def _look(self, watch: _Watch, found: _Found) -> bool:
+        """Looks for the reply of a call that has a selector; whether the watch is over."""
+        try:
+            while self._sequence < MOST and (claim := self._claim(watch.poller)) is not None:
+                message, failure = self._load(claim)
+                named = self._pending.named(self._own.key(message))
+                if isinstance(named, Stray):  # to an earlier request, which was answered or given up
+                    found.stray.append(self._late.settlement(claim, named))
+                    continue
+                call = named or watch.call
+                self._pending.answered(call)
+                self._found(found, call, claim, message, failure)
+                if call is watch.call:
+                    return True
+        except _Unreachable as error:
+            watch.call.complete(Failure(ReturnCode.APPRESPONSETIMEOUT, str(error)))
+            return True
+        return False
+
+    def _take_own(self, poller: Poller, found: _Found) -> None:
+        """Takes the replies from one destination; where that is not possible, only its calls fail."""
+        try:
+            while self._sequence < MOST and (claim := self._claim(poller)) is not None:
+                message, failure = self._load(claim)
+                call = self._pending.take(self._own.key(message))
+                if isinstance(call, Stray):
+                    found.stray.append(self._late.settlement(claim, call))
+                else:
+                    self._found(found, call, claim, message, failure)
+        except _Unreachable as error:
+            _log.warning("%s", error)
+            self._own.drop(poller.destination)
+            self._unreachable[poller.destination] = str(error)
+            for call in self._pending.waiting_at(poller.destination):
+                self._pending.give_up(call)
+                call.complete(Failure(ReturnCode.APPRESPONSETIMEOUT, str(error)))
+
+    def _found(
+        self, found: _Found, call: Call, claim: Claim, message: Message, failure: Failure | None
+    ) -> None:
+        found.calls.add(call)
+        found.answered.append((call, failure or message))
+        if failure is None:
+            found.awaited.append(Settlement(claim))
+        else:
+            found.stray.append(self._late.settlement(claim, Stray.UNREADABLE, failure.text or ""))
+
     def _claim(self, poller: Poller) -> Claim | None:
-        claim = poller.take(self._cycle, self._sequence)
+        try:
+            claim = poller.take(self._cycle, self._sequence)
+        except ProviderError as error:
+            self._connection.check()  # is it the provider, or this destination alone?
+            raise _Unreachable(f"replies cannot be taken from {poller.destination}: {error}") from error
         if claim is not None:
             self._sequence += 1
         return claim

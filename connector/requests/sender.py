@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -30,18 +31,35 @@ class Outgoing:
     Args:
         destination: where it goes.
         message: ready but for its id.
+        time_to_live: milliseconds from the moment of sending to its expiration; 0 = it has none.
         prepared: called with the id that it will have and the ``sent_ids`` of the connection that sends it,
             before anybody can see it.
     """
 
-    __slots__ = ("destination", "done", "error", "handle", "message", "prepared")
+    __slots__ = (
+        "attempted",
+        "destination",
+        "done",
+        "error",
+        "handle",
+        "message",
+        "prepared",
+        "time_to_live",
+    )
 
     def __init__(
-        self, destination: Destination, message: Message, prepared: Callable[[str, str], object]
+        self,
+        destination: Destination,
+        message: Message,
+        prepared: Callable[[str, str], object],
+        time_to_live: int = 0,
     ) -> None:
         self.destination = destination
         self.message = message
         self.prepared = prepared
+        self.time_to_live = time_to_live
+        self.attempted = False
+        """Whether its commit was begun, so that it may have been sent whatever came of it."""
         self.done = False
         self.error: Exception | None = None
         self.handle: Prepared | None = None
@@ -129,6 +147,8 @@ class Sender:
         return self._prepare_all(batch)
 
     def _prepare(self, outgoing: Outgoing, connection: Connection, access: MessageAccess) -> bool:
+        if outgoing.time_to_live:
+            outgoing.message.expiration = time.time_ns() // 1_000_000 + outgoing.time_to_live
         try:
             outgoing.handle = access.prepare(
                 outgoing.destination, outgoing.message, f"request {next(self._keys)}"
@@ -149,6 +169,8 @@ class Sender:
         if not handles:
             return
         access.sync()
+        for outgoing in batch:
+            outgoing.attempted = True
         try:
             connection.settle((), handles)
         except SettlementError as error:

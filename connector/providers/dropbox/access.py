@@ -87,7 +87,7 @@ class DropboxAccess:
         except PermissionError:  # its sender's mistake: it must not keep what is behind it from being read
             raise MalformedData(
                 "the message may not be read: permission denied; its sender has to let this user read it "
-                "(umask, group), then move it back to its input"
+                "(umask, group); then it can be moved back to where it came from"
             ) from None
         except OSError as error:
             raise ProviderError(f"cannot read {path}: {error.strerror}") from error
@@ -111,7 +111,8 @@ class DropboxAccess:
             self._layout.write(folders, f"{folders.working}/{working}", message.body, replace=True)
         except OSError as error:
             raise ProviderError(
-                f"cannot write a message for {destination}: {error.strerror}: {error.filename!r}"
+                f"cannot write a message for {destination}: {error.strerror}"
+                + (f": {error.filename!r}" if error.filename else "")
             ) from error
         if self._durable:
             self._unsynced[f"{folders.working}/{working}"] = None
