@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from connector.businessobjects.metadata import read_timeout
+from connector.businessobjects.rules import StaticMetaObject
+from connector.config.metaobjects import Collected
 from connector.config.model import AdapterFile, InputEntry
 from connector.config.places import Places
 from connector.config.problems import Mark
 from connector.config.reading import Location, Reading
 from connector.config.subscription_model import Subscription
 from connector.config.tree import Leaf, Table
-from connector.messaging.destination import Destination
+from connector.messaging.destination import Destination, parse_destination
 
 _INPUTS = ("connector", "InputDestination")
 _OF_TOPICS = ("subscription", "shared", "no_local")
+_REPLY_TO = "ReplyToDestination"
+
+Taken = dict[Destination, tuple[str, Mark]]
+"""What a destination is used for, and where that is said."""
 
 
-def check_destinations(file: AdapterFile, reading: Reading[AdapterFile], places: Places) -> None:
-    """Notes what is wrong with the inputs, and with destinations that have two roles."""
+def check_destinations(
+    file: AdapterFile,
+    reading: Reading[AdapterFile],
+    static: StaticMetaObject | None,
+    collected: Collected,
+    places: Places,
+) -> None:
+    """Notes what is wrong with the inputs, and with destinations that have two roles.
+
+    Args:
+        static: the static meta-object of the connector.
+        collected: where that stands.
+    """
     inputs = list(zip(reading.kept(*_INPUTS), file.connector.inputs, strict=False))
     subscriptions = list(zip(reading.kept("subscriptions"), file.subscriptions, strict=False))
     if not file.connector.inputs:
@@ -30,7 +50,9 @@ def check_destinations(file: AdapterFile, reading: Reading[AdapterFile], places:
         _check_options(index, entry, places)
     # one of which a part was refused may differ from another in that part
     _check_twice([one for one in inputs if not _is_partial(reading, one[0])], places)
-    _check_roles(file, inputs, subscriptions, places)
+    taken = _check_roles(file, inputs, subscriptions, places)
+    if static is not None:
+        _check_replies(static, collected, taken, places)
     _check_in_progress(file, inputs, places)
     _check_managed(file, inputs, subscriptions, places)
 
@@ -105,9 +127,9 @@ def _check_roles(
     inputs: list[tuple[int, InputEntry]],
     subscriptions: list[tuple[int, Subscription]],
     places: Places,
-) -> None:
+) -> Taken:
     """One destination, one role: in two, the adapter would read what it has written."""
-    taken: dict[Destination, tuple[str, Mark]] = {}
+    taken: Taken = {}
     for index, entry in inputs:
         if entry.no_local:
             continue  # it leaves out what the adapter sends itself
@@ -120,7 +142,7 @@ def _check_roles(
             ("ArchiveDestination", connector.archive_destination),
             ("ErrorDestination", connector.error_destination),
             ("UnsubscribedDestination", connector.unsubscribed_destination),
-            ("ReplyToDestination", connector.reply_to_destination),
+            (_REPLY_TO, connector.reply_to_destination),
         )
     ]
     roles.extend(
@@ -130,15 +152,10 @@ def _check_roles(
     for role, location, destination in roles:
         if destination is not None:
             _take(destination, role, location, taken, places)
+    return taken
 
 
-def _take(
-    destination: Destination,
-    role: str,
-    location: Location,
-    taken: dict[Destination, tuple[str, Mark]],
-    places: Places,
-) -> None:
+def _take(destination: Destination, role: str, location: Location, taken: Taken, places: Places) -> None:
     other, place = taken.setdefault(destination, (role, places.mark(*location)))
     if other == role:
         return
@@ -150,6 +167,29 @@ def _take(
     if other == "InputDestination":
         found += ": what is sent there would be taken again, in an endless loop"
     places.add(location, found, "a destination of its own")
+
+
+def _check_replies(static: StaticMetaObject, collected: Collected, taken: Taken, places: Places) -> None:
+    """Replies are awaited where nothing else is; those to requests that do not wait may be events."""
+    document = collected.documents[static.name]
+    defaults, entries = collected.rules[static.name]
+    said: list[tuple[Location, Mapping[str, str], Mapping[str, Leaf]]] = [
+        (("Default",), static.defaults, defaults)
+    ]
+    said += [(("rules", rule.name), rule.properties, entries[rule.name]) for rule in static.rules]
+    for place, properties, own in said:
+        if _REPLY_TO not in properties:
+            continue
+        destination = parse_destination(properties[_REPLY_TO])
+        role, mark = taken.get(destination, (_REPLY_TO, places.tree.mark))
+        waits = read_timeout(properties.get("ResponseTimeout", "-1")) >= 0
+        if role == _REPLY_TO or (role == "InputDestination" and not waits):
+            continue
+        found = f"{destination} is the {role} too ({mark.file}:{mark.line})"
+        if role == "InputDestination":
+            found += ": replies would be polled as events, and not come to who awaits them"
+        where, path = document.place(*(place if _REPLY_TO in own else ("Default",)), _REPLY_TO)
+        places.problems.add(where, path, found, "a queue of its own")
 
 
 def _check_in_progress(file: AdapterFile, inputs: list[tuple[int, InputEntry]], places: Places) -> None:

@@ -52,7 +52,8 @@ class Lint:
         connector = self.file.connector
         self._provider(self.file.provider)
         self._window(connector)
-        check_destinations(self.file, self.reading, self.places)
+        static = self.metaobjects.static.get(connector.configuration_meta_object or "")
+        check_destinations(self.file, self.reading, static, self.collected, self.places)
         self._meta_objects(connector)
         self._requests(connector)
         names: dict[str, int] = {}
@@ -166,8 +167,8 @@ class Lint:
         if connector.late_replies == "archive" and connector.archive_destination is None:
             self.places.add(
                 ("connector", "late_replies"),
-                "late_replies: archive without ArchiveDestination",
-                "an ArchiveDestination, or late_replies: error | discard",
+                "archive without ArchiveDestination",
+                "an ArchiveDestination, or error | discard",
             )
         if connector.response_selector_quoting == "raw":
             self.places.add(

@@ -121,7 +121,7 @@ def plain(node: Node, annotation: Any) -> Any:
 
 
 def _inside(annotation: Any) -> tuple[type[BaseModel] | None, Any]:
-    """What a mapping that is read as ``annotation`` is: a section, or else what the values of its keys are."""
+    """What a mapping that is read as ``annotation`` is: a section, or else what its values are."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation, None
     arguments = get_args(annotation)

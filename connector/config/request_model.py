@@ -23,11 +23,20 @@ def _property_or(*headers: str) -> Kind:
         name = leaf(value, expected)
         if name in headers:
             return str(name)
+        near = nearest(name, headers)
+        if not name:
+            raise refuse(as_found(name), expected)
+        if name.startswith("JMS") and not name.startswith(("JMSX", "JMS_")):
+            raise refuse(
+                f"{as_found(name)} is no property: it begins with JMS, as headers do", expected, near
+            )
         try:
             check_property_name(name)
         except ValueError as error:
-            found = as_found(name) if name.from_environment else str(error)
-            raise refuse(found, expected, nearest(name, headers)) from None
+            found, _, allowed = str(error).partition(", expected ")
+            if name.from_environment:
+                found = as_found(name)
+            raise refuse(found, f"{expected}: {allowed}" if allowed else expected, near) from None
         return str(name)
 
     label = " | ".join([*headers, "property"])

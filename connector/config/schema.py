@@ -38,6 +38,10 @@ def json_schema() -> dict[str, Any]:
         field = properties[key]
         lists = field.pop("anyOf", None) or [{"type": field.pop("type"), "items": field.pop("items")}]
         field["anyOf"] = [*lists, {"type": "string"}]
+    for section in (schema, *schema["$defs"].values()):
+        for key, field in section["properties"].items():
+            if key not in section.get("required", ()):
+                _or_nothing(field)
     return {"$schema": DIALECT, "title": "adapter.yaml", **schema}
 
 
@@ -51,6 +55,15 @@ def _providers(definitions: dict[str, Any]) -> list[dict[str, Any]]:
         definitions[section.__name__] = section.model_json_schema(by_alias=True)
         references.append({"$ref": f"#/$defs/{section.__name__}"})
     return references
+
+
+def _or_nothing(field: dict[str, Any]) -> None:
+    """A key with nothing behind it is as if it were not there."""
+    about: dict[str, Any] = {key: field.pop(key) for key in ("description", "default") if key in field}
+    forms = field.pop("anyOf", None) or [dict(field)]
+    field.clear()
+    nothing = {"type": "null"}
+    field.update(about, anyOf=forms if nothing in forms else [*forms, nothing])
 
 
 def _tidy(node: Any) -> None:

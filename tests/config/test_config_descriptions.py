@@ -91,10 +91,11 @@ logging: {level: info, format: json}
 state: {directory: ./state}
 http:
   listen: 127.0.0.1:8080
-  tokens: ["${TOKEN:0123456789abcdef}"]
+  tokens: ["${TOKEN:0123456789abcdef}", 1234567890123456]
   hosts: orders.example.com
   max_body: 1MiB
   max_requests: 100
+  max_timeout: 5m
   idempotency_time: 1h
   idempotency_keys: 1000
 """
@@ -201,6 +202,23 @@ def test_the_schema_and_the_check_accept_every_configuration_of_the_project() ->
     for path in configurations():
         assert list(violations(yaml.safe_load(path.read_text()), schema, schema)) == []
         assert [str(problem) for problem in check(path) if not problem.warning] == []
+
+
+def test_the_schema_and_the_check_accept_a_key_with_nothing_behind_it_wherever_it_may_be_left_out(
+    deployment: Deployment,
+) -> None:
+    schema = json_schema()
+    for section in (schema, *schema["$defs"].values()):
+        for key, field in section["properties"].items():
+            refused = list(violations(None, field, schema))
+            assert bool(refused) == (key in section.get("required", ())), key
+    deployment.replace(
+        "adapter.yaml", "PollQuantity: 25", "PollQuantity:\n  reply_matching:\n  late_replies:"
+    )
+    deployment.replace("adapter.yaml", "spark:\n  master: local[*]", "spark:\nhttp:\nlogging: {level: }")
+    assert deployment.check() == []
+    document = yaml.safe_load(deployment.files["adapter.yaml"])
+    assert list(violations(document, schema, schema)) == []
 
 
 @pytest.mark.parametrize(

@@ -186,11 +186,14 @@ CASES = [
     case("header for the result", A, "PollQuantity: 25", "MessageResponseResultProperty: §JMSType", "connector.MessageResponseResultProperty", "headers"),
     case("no request in flight", A, "PollQuantity: 25", "SessionPoolSizeForRequests: §0", "connector.SessionPoolSizeForRequests", "from 1 to 10000"),
     case("late replies", A, "PollQuantity: 25", "late_replies: §arcive", "connector.late_replies", "error | archive | discard", nearest="archive"),
-    case("late replies nowhere", A, "ArchiveDestination: queue://archive", "late_replies: §archive", "connector.late_replies", "without ArchiveDestination"),
+    case("late replies nowhere", A, "ArchiveDestination: queue://archive", "late_replies: §archive", "connector.late_replies", "late_replies: archive without ArchiveDestination, expected an ArchiveDestination, or error | discard"),
     case("quoting", A, "PollQuantity: 25", "response_selector_quoting: §quotd", "connector.response_selector_quoting", nearest="quoted"),
     case("turn of a request", A, "PollQuantity: 25", "pool_timeout: §30", "connector.pool_timeout", "30s"),
     case("header of a request", A, "PollQuantity: 25", "reply_matching: {request: §JMSMesageID}", "connector.reply_matching.request", "JMSMessageID, JMSCorrelationID, or the name of a property", nearest="JMSMessageID"),
     case("message id of a reply", A, "PollQuantity: 25", "reply_matching: {reply: §JMSMessageID}", "connector.reply_matching.reply", "JMSCorrelationID, or the name of a property"),
+    case("case of a header of a request", A, "PollQuantity: 25", "reply_matching: {request: §JMSMessageId}", "connector.reply_matching.request", "'JMSMessageId' is no property: it begins with JMS, as headers do, expected JMSMessageID,", nearest="JMSMessageID"),
+    case("property that no selector can ask for", A, "PollQuantity: 25", "reply_matching: {reply: §a b}", "connector.reply_matching.reply", "'a b': it has ' ', expected JMSCorrelationID, or the name of a property: letters, digits, '_' and '$'"),
+    case("property without a name", A, "PollQuantity: 25", "MessageResponseResultProperty: §''", "connector.MessageResponseResultProperty", "Property: '', expected the name of a property"),
     case("key of the matching", A, "PollQuantity: 25", "reply_matching: {§replies: x}", "connector.reply_matching.replies", "unknown key", nearest="reply"),
     case("reply of a destination", A, "    mime_type: text/xml", "    reply: §true", "subscriptions[1].reply", "with a process only"),
     case("reply that is no boolean", A, "    process: processes:store_customer", "    process: processes:store_customer\n    reply: §yes", "subscriptions[0].reply", "true or false"),
@@ -235,6 +238,12 @@ CASES = [
     case("handler of a rule", R, "DataHandlerMimeType: text/xml", "DataHandlerMimeType: §text/xlm", "MO_Config.rules.Order_Create.DataHandlerMimeType", nearest="text/xml"),
     case("handler of Default", R, "DataHandlerMimeType: application/json", "DataHandlerMimeType: §application/jason", "MO_Config.Default.DataHandlerMimeType", nearest="application/json"),
     case("options of a rule", R, "InputFormat: CUST_IN", "DataHandlerConfigMO: §MO_Nothing", "MO_Config.rules.Customer_Create.DataHandlerConfigMO", "no data-handler meta-object"),
+    case("replies to a rule are in error", R, "{InputFormat: CUST_IN, OutputDestination: queue://crm}", "{ReplyToDestination: §queue://error}", "MO_Config.rules.Customer_Create.ReplyToDestination", "the ErrorDestination too (adapter.yaml:13)", "a queue of its own"),
+    case("replies to a rule are archived, in pairs", R, "{InputFormat: CUST_IN, OutputDestination: queue://crm}", '"OutputFormat=X;§ReplyToDestination=archive"', "MO_Config.rules.Customer_Create.ReplyToDestination", "the ArchiveDestination too (adapter.yaml:12)"),
+    case("replies to a rule are sent on", R, "{InputFormat: CUST_IN, OutputDestination: queue://crm}", "{ReplyToDestination: §queue://erp-orders}", "MO_Config.rules.Customer_Create.ReplyToDestination", "the destination of a subscription too (adapter.yaml:24)"),
+    case("awaited replies to a rule are polled", R, "{InputFormat: CUST_IN, OutputDestination: queue://crm}", "{ResponseTimeout: 0, ReplyToDestination: §queue://orders}", "MO_Config.rules.Customer_Create.ReplyToDestination", "the InputDestination too (adapter.yaml:8)", "polled as events"),
+    case("replies by Default are in error", R, "Default:\n", "Default:\n  ReplyToDestination: §queue://error\n", "MO_Config.Default.ReplyToDestination", "the ErrorDestination too"),
+    case("replies by Default are polled that one rule awaits", R, "Default:\n  DataHandlerMimeType: application/json\nrules:\n  Customer_Create: {", "Default:\n  ReplyToDestination: §queue://orders\nrules:\n  Customer_Create: {ResponseTimeout: 5000, ", "MO_Config.Default.ReplyToDestination", "polled as events"),
     case("pairs", R, "{InputFormat: CUST_IN, OutputDestination: queue://crm}", '"InputFormat=CUST_IN;§Priority"', "MO_Config.rules.Customer_Create", "name=value"),
     case("value in pairs", R, "{InputFormat: CUST_IN, OutputDestination: queue://crm}", '"InputFormat=CUST_IN;§Priority=10"', "MO_Config.rules.Customer_Create.Priority", "from 0 to 9"),
     case("priority", R, "InputFormat: CUST_IN", "Priority: §high", "MO_Config.rules.Customer_Create.Priority", "from 0 to 9"),
@@ -344,4 +353,15 @@ def test_two_processes_that_answer_different_verbs_are_no_mistake(deployment: De
     second = f"  - object: Customer\n    verbs: [Update]\n    name: second\n{process}\n    reply: true"
     deployment.replace(A, process, f"{process}\n    reply: true\n{second}")
     deployment.replace(A, "[Create, Update]", "[Create]")
+    assert deployment.check() == []
+
+
+def test_a_rule_may_name_the_reply_destination_of_the_connector(deployment: Deployment) -> None:
+    deployment.replace(A, "PollQuantity: 25", "ReplyToDestination: queue://replies")
+    deployment.replace(R, "OutputDestination: queue://crm", "ResponseTimeout: 1, ReplyToDestination: replies")
+    assert deployment.check() == []
+
+
+def test_replies_to_a_request_that_does_not_wait_may_be_events(deployment: Deployment) -> None:
+    deployment.replace(R, "OutputDestination: queue://crm", "ReplyToDestination: queue://orders")
     assert deployment.check() == []
