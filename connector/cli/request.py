@@ -66,7 +66,7 @@ def request(
     except MalformedData as error:
         raise BadArgument(f"{source}: {error}") from None
     client = make_requests(configuration).open(str(configuration.directory))
-    with _ended_by_signals(), ThreadPoolExecutor(1, "connector-request") as caller:
+    with _ended_by_signals(name), ThreadPoolExecutor(1, "connector-request") as caller:
         try:
             # not in this thread: a signal would end it wherever it is, in the middle of a commit as well
             result = _wait(caller.submit(client.request, name, attributes, timeout=timeout), name)
@@ -99,8 +99,16 @@ def _wait(request: Future[RequestResult], name: str) -> RequestResult:
     return request.result()
 
 
+class _Ended(typer.Exit):
+    """A signal has ended the command."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(128 + number)
+        self.name = signal.Signals(number).name
+
+
 @contextmanager
-def _ended_by_signals() -> Iterator[None]:
+def _ended_by_signals(name: str) -> Iterator[None]:
     """SIGINT and SIGTERM end the command in order, leaving nothing of it behind; a second one at once."""
     ending = False
 
@@ -109,11 +117,14 @@ def _ended_by_signals() -> Iterator[None]:
         if ending:
             os._exit(128 + signum)
         ending = True
-        raise typer.Exit(128 + signum)
+        raise _Ended(signum)
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
+    except _Ended as ended:
+        note(f"connector: {printable(name)}: given up by {ended.name}; it may have been sent")
+        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

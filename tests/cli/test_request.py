@@ -254,11 +254,13 @@ def test_a_wrong_configuration_ends_with_status_2_before_anything_is_read(asking
 # --- waiting --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_the_wait_promptly_and_leaves_nothing_of_the_command_behind(
-    asking: Asking, number: int, status: int
+@pytest.mark.parametrize(
+    ("number", "status", "options"), [(signal.SIGINT, 130, []), (signal.SIGTERM, 143, ["--json"])]
+)
+def test_a_signal_ends_the_wait_promptly_says_so_and_leaves_nothing_of_the_command_behind(
+    asking: Asking, number: signal.Signals, status: int, options: list[str]
 ) -> None:
-    process = asking.start("Customer.Retrieve")
+    process = asking.start("Customer.Retrieve", *options)
     assert process.stdin is not None
     process.stdin.write(ASKED)
     process.stdin.close()
@@ -269,7 +271,7 @@ def test_a_signal_ends_the_wait_promptly_and_leaves_nothing_of_the_command_behin
     output, errors = process.communicate(timeout=20)
     assert time.monotonic() - asked < 2
     assert (process.returncode, output) == (status, "")
-    assert "Traceback" not in errors
+    assert errors == f"connector: Customer.Retrieve: given up by {number.name}; it may have been sent\n"
     assert asking.clients() == []
     assert [path.name for path in (asking.directory / "data").iterdir() if "temporary" in path.name] == []
 
