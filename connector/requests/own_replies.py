@@ -129,9 +129,9 @@ class OwnReplies:
         for destination in [found for found in self._destinations if found != private]:
             try:
                 self._pollers[destination] = connection.poller(destination, selector=self._selector)
-            except ProviderError:
-                raise
             except ConnectorError as error:  # it was possible once: a temporary queue that has ended
+                if isinstance(error, ProviderError):
+                    connection.check()
                 _log.warning("no replies are taken from %s any more: %s", destination, error)
                 del self._destinations[destination]
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -46,10 +48,6 @@ class _Found:
     stray: list[Settlement] = field(default_factory=list)
     answered: list[tuple[Call, Answer]] = field(default_factory=list)
     calls: set[Call] = field(default_factory=set)
-
-
-class _Unreachable(Exception):
-    """One destination cannot be taken from, though the provider is there."""
 
 
 class Reception:
@@ -113,7 +111,8 @@ class Reception:
             RequestRefused, DestinationError, CapabilityError: it is not.
             ProviderError: the provider failed.
         """
-        self._own.take_from(self._connection, destination, self._pending.destinations)
+        with self._blaming(destination):
+            self._own.take_from(self._connection, destination, self._pending.destinations)
         self._unreachable.pop(destination, None)
         self.take()
         if destination in self._unreachable:
@@ -124,12 +123,22 @@ class Reception:
         """Takes the first message that the selector is true for as the reply of ``call``.
 
         Raises:
-            DestinationError, CapabilityError: nobody, or not this client, can take from there.
+            RequestRefused, DestinationError, CapabilityError: that is not possible.
             ProviderError: the provider failed.
         """
         if not call.completed:
-            poller = self._connection.poller(destination, selector=selector)
+            with self._blaming(destination):
+                poller = self._connection.poller(destination, selector=selector)
             self._watches.append(_Watch(call, poller))
+
+    @contextmanager
+    def _blaming(self, destination: Destination) -> Iterator[None]:
+        """Where the provider is there all the same, a failure is that of this destination alone."""
+        try:
+            yield
+        except ProviderError as error:
+            self._connection.check()
+            raise RequestRefused(f"replies cannot be taken from {destination}: {error}") from error
 
     # -- taking --------------------------------------------------------------------------------------
 
@@ -171,7 +180,7 @@ class Reception:
                 self._found(found, call, claim, message, failure)
                 if call is watch.call:
                     return True
-        except _Unreachable as error:
+        except RequestRefused as error:
             watch.call.complete(Failure(ReturnCode.APPRESPONSETIMEOUT, str(error)))
             return True
         return False
@@ -186,7 +195,7 @@ class Reception:
                     found.stray.append(self._late.settlement(claim, call))
                 else:
                     self._found(found, call, claim, message, failure)
-        except _Unreachable as error:
+        except RequestRefused as error:
             _log.warning("%s", error)
             self._own.drop(poller.destination)
             self._unreachable[poller.destination] = str(error)
@@ -205,11 +214,8 @@ class Reception:
             found.stray.append(self._late.settlement(claim, Stray.UNREADABLE, failure.text or ""))
 
     def _claim(self, poller: Poller) -> Claim | None:
-        try:
+        with self._blaming(poller.destination):
             claim = poller.take(self._cycle, self._sequence)
-        except ProviderError as error:
-            self._connection.check()  # is it the provider, or this destination alone?
-            raise _Unreachable(f"replies cannot be taken from {poller.destination}: {error}") from error
         if claim is not None:
             self._sequence += 1
         return claim

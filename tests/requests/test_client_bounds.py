@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import gc
 import time
+from typing import Any
 
 import pytest
 
+from connector.errors import MalformedData
 from connector.messaging.client import ReceivedMessage
+from connector.messaging.destination import parse_destination
+from connector.messaging.provider import Connection
 from connector.requests.pending import Call
 from connector.requests.result import RequestResult
 from connector.status import ReturnCode
@@ -166,3 +170,44 @@ def test_many_requests_that_wait_cost_the_processor_next_to_nothing(world: World
     time.sleep(1.0)
     assert time.process_time() - used < 0.2
     assert not any(future.done() for future in futures)
+
+
+def test_a_request_that_awaits_nothing_needs_no_turn(world: World) -> None:
+    client = world.client(pool_size=1, pool_timeout=60.0)
+    waiting = client.request_async("Customer.Retrieve", customer(1), timeout=60_000)
+    world.request_on_queue()
+    assert client.request("Customer.Create", customer(2)).good
+    assert done([client.request_async("Customer.Create", customer(3))])[0].good
+    assert len(world.requests_on_queue(3)) == 3
+    assert not waiting.done()
+
+
+def test_the_time_to_expire_begins_when_a_request_is_sent_not_when_it_is_made(world: World) -> None:
+    def slowly() -> Connection:
+        time.sleep(0.3)
+        return world.provider.connect()
+
+    client = world.client(connect=slowly)
+    client.request("Customer.Retrieve", customer(1), timeout=100)
+    (request,) = world.browse(REQUESTS) or world.browse(parse_destination("queue://requests~EXPIRED"))
+    assert 100 <= request.expiration - request.timestamp <= 150
+
+
+def test_what_an_object_must_have_is_not_left_out(world: World) -> None:
+    client = world.client()
+    for ask in (client.request, client.request_async):
+        with pytest.raises(MalformedData, match="CustomerId: required, but not set"):
+            ask("Customer.Create", {"Name": "nobody"})
+    assert world.browse(REQUESTS) == []
+
+
+@pytest.mark.parametrize("data", [[], None, "x", 7, [("CustomerId", "1")]], ids=repr)
+def test_only_attributes_make_an_object(world: World, data: Any) -> None:
+    with pytest.raises(MalformedData, match="expected a mapping"):
+        world.client().request("Customer.Create", data)
+
+
+@pytest.mark.parametrize("timeout", ["7", 1.5, True], ids=repr)
+def test_a_timeout_is_a_number_of_milliseconds(world: World, timeout: Any) -> None:
+    with pytest.raises(MalformedData, match="expected milliseconds"):
+        world.client().request("Customer.Retrieve", customer(1), timeout=timeout)

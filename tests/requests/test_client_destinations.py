@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -9,9 +10,11 @@ import pytest
 from connector.messaging.destination import parse_destination
 from connector.status import ReturnCode
 from tests.requests.world import (
+    LATE,
     REPLIES,
     REQUESTS,
     World,
+    body_of,
     customer,
     done,
     is_greeted,
@@ -106,3 +109,39 @@ def test_of_very_many_reply_destinations_only_those_in_use_are_taken_from(world:
     assert is_greeted(again, 1)
     own = client._exchange._listener._own  # nothing else shows how many pollers there are
     assert len(own.pollers) <= 70
+
+
+def test_a_reply_destination_that_cannot_be_taken_from_is_refused_and_harms_no_other(dropbox: World) -> None:
+    dropbox.application()
+    client = dropbox.client()
+    waiting = client.request_async("Customer.Retrieve", customer(1, OutputDestination="queue://slow"))
+    dropbox.requests_on_queue(1, parse_destination("queue://slow"))
+    dropbox.root.joinpath("odd").write_text("a file where the queue should be")
+    refused = client.request("Customer.Retrieve", customer(2, ReplyToDestination="queue://odd"))
+    assert (refused.status, refused.refused) == (ReturnCode.FAIL, True)
+    assert "odd" in (refused.message or "")
+    assert [body_of(message)["CustomerId"] for message in dropbox.browse(REQUESTS)] == []
+    assert not waiting.done()
+    assert is_greeted(client.request("Customer.Retrieve", customer(3)), 3)
+
+
+def test_a_reply_destination_that_breaks_while_replies_are_awaited_fails_these_only(dropbox: World) -> None:
+    client = dropbox.client()
+    slow = {"OutputDestination": "queue://slow"}
+    broken = client.request_async("Customer.Retrieve", customer(1, ReplyToDestination="queue://odd", **slow))
+    waiting = client.request_async("Customer.Retrieve", customer(2, **slow), timeout=60_000)
+    dropbox.requests_on_queue(2, parse_destination("queue://slow"))
+    shutil.rmtree(dropbox.root / "odd" / "incoming" / "target")
+    (dropbox.root / "odd" / "incoming" / "target").write_text("a file where the folder should be")
+    (result,) = done([broken])
+    assert result.status is ReturnCode.APPRESPONSETIMEOUT
+    assert "queue://odd" in (result.message or "")
+    assert not waiting.done()
+
+
+def test_no_reply_is_awaited_where_late_replies_are_copied_to(world: World) -> None:
+    client = world.client()
+    result = client.request("Customer.Retrieve", customer(1, ReplyToDestination=str(LATE)))
+    assert (result.status, result.refused) == (ReturnCode.FAIL, True)
+    assert "late_replies" in (result.message or "")
+    assert world.browse(REQUESTS) == []

@@ -301,3 +301,13 @@ def test_a_request_that_wants_no_reply_is_sent_and_that_is_all(world: World) -> 
         "Name": "n",
     }
     assert world.info(REQUESTS).waiting == 1
+
+
+def test_a_reply_that_cannot_be_read_is_kept_where_late_ones_are(world: World) -> None:
+    world.application(lambda request, replying: replying.reply(request, b"x" * 3000))
+    result = world.client(max_body=2000).request("Customer.Retrieve", customer(1))
+    assert result.status is ReturnCode.FAIL
+    (kept,) = world.browse(LATE)
+    assert kept.properties["connector_outcome"] == "unreadable_reply"
+    assert kept.properties["connector_reason"] == result.message
+    assert len(kept.body) == 3000

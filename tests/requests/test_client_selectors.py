@@ -168,3 +168,58 @@ def test_a_reply_that_comes_too_late_for_its_selector_stays_where_it_is(world: W
     world.application(echo)
     assert client.request("Customer.Find", {"CustomerId": "2", "Name": "other"}).good
     assert (len(world.browse(REPLIES)), world.browse(LATE)) == (1, [])
+
+
+def correlated(request: ReceivedMessage, replying: Replying) -> None:
+    """Answers as :func:`echo`, and says which request it answers."""
+    name = body_of(request)["Name"]
+    replying.reply(request, {"CustomerId": str(len(name)), "Name": name}, properties={"Who": name})
+
+
+def test_a_reply_to_an_earlier_request_is_not_the_answer_to_the_same_question_asked_again(
+    world: World,
+) -> None:
+    client = world.client(EQUAL)
+    question = {"CustomerId": "1", "Name": "n"}
+    client.request("Customer.Find", question, timeout=50)
+    earlier = world.request_on_queue()
+    replying = world.replying()
+    replying.reply(earlier, {"CustomerId": "stale"}, properties={"Who": "n"})
+    world.application(correlated)
+    results = [client.request("Customer.Find", question) for _ in range(3)]
+    assert [result.object["CustomerId"] for result in results] == ["1", "1", "1"]
+    assert [message.properties["connector_outcome"] for message in world.browse(LATE)] == ["late_reply"]
+    assert world.browse(REPLIES) == []
+    assert client.stats.late_replies == 1
+
+
+def test_of_equal_questions_each_gets_the_reply_that_names_it(world: World) -> None:
+    client = world.client(EQUAL)
+    futures = [
+        client.request_async("Customer.Find", {"CustomerId": str(number), "Name": "n"}) for number in range(5)
+    ]
+    replying = world.replying()
+    for request in reversed(world.requests_on_queue(5)):
+        number = body_of(request)["CustomerId"]
+        replying.reply(request, {"CustomerId": f"answer {number}", "Name": "n"}, properties={"Who": "n"})
+    assert [result.object["CustomerId"] for result in done(futures)] == [f"answer {n}" for n in range(5)]
+
+
+def test_a_second_reply_that_a_selector_finds_is_no_answer_to_the_next_question(world: World) -> None:
+    client = world.client(EQUAL)
+    first = client.request_async("Customer.Find", {"CustomerId": "1", "Name": "n"})
+    request = world.request_on_queue()
+    replying = world.replying()
+    for text in ("first", "second"):
+        replying.reply(request, {"CustomerId": text, "Name": "n"}, properties={"Who": "n"})
+    assert done([first])[0].object["CustomerId"] == "first"
+    assert client.request("Customer.Find", {"CustomerId": "2", "Name": "n"}, timeout=200).good is False
+    assert client.stats.duplicate_replies == 1
+
+
+def test_a_selector_that_no_provider_understands_is_refused_and_the_text_says_where(world: World) -> None:
+    client = world.client(Verb("Find", "response_selector=Who LIKE {{1}"))
+    result = client.request("Customer.Find", {"CustomerId": "1"})
+    assert (result.status, result.refused) == (ReturnCode.FAIL, True)
+    assert (result.message or "").startswith("Customer.Find: its response selector: ")
+    assert world.browse(REQUESTS) == []

@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
+import pytest
+
+from connector.businessobjects.definition import Attribute, Definitions
+from connector.messaging.client import ReceivedMessage
 from connector.messaging.message import Message
 from connector.requests.plan import Matching
-from tests.requests.world import LATE, REPLIES, World, customer, done, is_greeted, soon
+from tests.requests.world import (
+    LATE,
+    REPLIES,
+    Replying,
+    World,
+    customer,
+    definitions,
+    done,
+    is_greeted,
+    soon,
+)
 
 
 def test_two_clients_and_a_stranger_share_one_reply_queue(world: World) -> None:
@@ -90,3 +105,35 @@ def test_replies_may_name_their_request_by_a_property_on_either_side(world: Worl
     assert {result.status.name for result in results} == {"VALCHANGE"}
     assert len({result.object["Name"] for result in results}) == 40
     assert world.bodies(REPLIES) == []
+
+
+def with_call_id(kind: str) -> Definitions:
+    """The definitions of this world, with a property callId of a JMS type that requests can set."""
+    known = definitions()
+    made = {name: known[name] for name in known}
+    meta = made["CustomerMeta"]
+    call_id = Attribute("callId", "String", app_specific_info=f"name=callId;type={kind}")
+    made["CallProperties"] = replace(meta, name="CallProperties", attributes={"callId": call_id})
+    holder = Attribute("JMSProperties", "CallProperties")
+    made["CustomerMeta"] = replace(meta, attributes={**meta.attributes, "JMSProperties": holder})
+    return Definitions(made)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("Long", "-1099511627776"), ("Int", "7"), ("Double", "2.5"), ("Boolean", "true"), ("String", "O'Hara")],
+)
+@pytest.mark.parametrize("repeats_text", [False, True], ids=["as it is", "as text"])
+def test_a_property_that_the_request_sets_itself_is_found_whatever_its_type(
+    world: World, kind: str, value: str, repeats_text: bool
+) -> None:
+    def repeat(request: ReceivedMessage, replying: Replying) -> None:
+        found = value if repeats_text else request.properties["callId"]
+        replying.reply(request, {"CustomerId": "found"}, correlation_id="", properties={"answers": found})
+
+    world.send(REPLIES, Message(b"a stranger's"))
+    world.application(repeat)
+    client = world.client(matching=Matching("callId", "answers"), definitions=with_call_id(kind))
+    data = {"CustomerId": "1", "Meta": {"JMSProperties": {"callId": value}}}
+    assert client.request("Customer.Retrieve", data).object["CustomerId"] == "found"
+    assert world.bodies(REPLIES) == ["a stranger's"]

@@ -136,3 +136,17 @@ def test_a_client_that_was_never_used_stops(world: World) -> None:
     client = world.client()
     client.stop(1.0)
     assert world.info(REPLIES).waiting == 0
+
+
+def test_a_client_that_refuses_more_lets_those_in_flight_have_their_replies(world: World) -> None:
+    client = world.client(pool_size=1)
+    flying = client.request_async("Customer.Retrieve", customer(1))
+    request = world.request_on_queue()
+    waiting = client.request_async("Customer.Retrieve", customer(2))
+    client.refuse()
+    (told,) = done([waiting])
+    assert (told.status, told.not_sent) == (ReturnCode.FAIL, True)
+    assert client.request("Customer.Create", customer(3)).not_sent
+    world.replying().reply(request, {"CustomerId": "1", "Name": "name of 1"})
+    assert is_greeted(done([flying])[0], 1)
+    assert len(world.browse(REQUESTS)) == 1
