@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import sys
+from typing import TYPE_CHECKING
 
-import structlog
+if TYPE_CHECKING:
+    from structlog.typing import Processor
 
 
 def set_up_logging(level: str = "info", format: str = "console") -> None:
@@ -15,13 +17,15 @@ def set_up_logging(level: str = "info", format: str = "console") -> None:
         level: ``debug``, ``info``, ``warning`` or ``error``.
         format: ``console`` or ``json``, one object a line.
     """
-    shared: list[structlog.typing.Processor] = [
+    import structlog  # here: most workers log nothing, and it takes a while to load
+
+    shared: list[Processor] = [
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
     ]
-    renderer: structlog.typing.Processor
+    renderer: Processor
     if format == "json":
         renderer = structlog.processors.JSONRenderer(ensure_ascii=True)
     else:
@@ -33,7 +37,32 @@ def set_up_logging(level: str = "info", format: str = "console") -> None:
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
         )
     )
-    root = logging.getLogger("connector")
+    _use(handler, level)
+
+
+def set_up_logging_when_needed(level: str, format: str) -> None:
+    """As :func:`set_up_logging`, once there is something to log; for workers."""
+    _use(_FirstRecord(level, format), level)
+
+
+class _FirstRecord(logging.Handler):
+    """Sets up the log when the first record comes."""
+
+    def __init__(self, level: str, format: str) -> None:
+        super().__init__()
+        self._wanted = (level, format)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        set_up_logging(*self._wanted)
+        _root().handle(record)
+
+
+def _use(handler: logging.Handler, level: str) -> None:
+    root = _root()
     root.handlers[:] = [handler]
     root.propagate = False
     root.setLevel(level.upper())
+
+
+def _root() -> logging.Logger:
+    return logging.getLogger("connector")

@@ -118,6 +118,7 @@ def make_plan(
         result_property=settings.message_response_result_property,
         matching=(settings.reply_matching.request, settings.reply_matching.reply),
         requests=requests,
+        logging=(configuration.logging.level, configuration.logging.format),
     )
 
 

@@ -38,6 +38,7 @@ class EventPlan:
         matching: what identifies a request (JMSMessageID, JMSCorrelationID or the name of a property), and
             where its reply repeats that (JMSCorrelationID or the name of a property).
         requests: how a business process makes requests while it handles an event; None = it cannot.
+        logging: level and format of what workers log.
     """
 
     application: str
@@ -59,6 +60,7 @@ class EventPlan:
     result_property: str = "ResponseResult"
     matching: tuple[str, str] = ("JMSMessageID", "JMSCorrelationID")
     requests: RequestsSpec | None = None
+    logging: tuple[str, str] = ("info", "console")
 
     @property
     def serves(self) -> bool:

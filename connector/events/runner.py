@@ -22,6 +22,7 @@ from connector.errors import ConnectorError
 from connector.events.gate import pass_gate
 from connector.events.plan import Assignment, EventPlan
 from connector.events.task import Task
+from connector.log import set_up_logging_when_needed
 
 NOTHING: Final = -1
 """Number of the event at work where there is none."""
@@ -94,6 +95,7 @@ def follow_commands(
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != parent:
         return
+    set_up_logging_when_needed(*plan.logging)
     worker = _Work(plan, deployment, progress)
     try:
         while (data := receive(commands)) is not None and not progress.stopping:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -245,3 +246,32 @@ def test_a_runner_that_loses_its_parent_does_not_outlive_stop_timeout(bench: Ben
         ("ID:x1", 2),
         ("ID:x2", 1),
     ]
+
+
+# -- what it logs --------------------------------------------------------------------------------------
+
+
+def log_of_a_worker(bench: Bench, **logging: str) -> list[str]:
+    """The lines on the standard error stream about a request whose reply has nowhere to go."""
+    subscriptions = [{"object": "*", "process": "processes:a", "reply": True}]
+    deployment = bench.deploy(subscriptions=subscriptions, more={"logging": logging})
+    deployment.send("orders", '{"BusinessObject": "Order"}', reply_to="queue://orders~EXPIRED")
+    driver = [sys.executable, "-c", DRIVER, str(bench.directory)]
+    errors = subprocess.run(driver, capture_output=True, text=True, check=True).stderr
+    return [line for line in errors.splitlines() if "gets no reply" in line]
+
+
+def test_a_worker_logs_with_time_and_level_for_people(bench: Bench) -> None:
+    (line,) = log_of_a_worker(bench)
+    assert re.match(r"\d{4}-\d\d-\d\dT[\d:.]+Z \[warning *\] ", line)
+
+
+def test_a_worker_logs_with_time_and_level_for_programs(bench: Bench) -> None:
+    (line,) = log_of_a_worker(bench, format="json")
+    record = orjson.loads(line)
+    assert (record["level"], record["logger"]) == ("warning", "connector.events")
+    assert record["timestamp"].endswith("Z")
+
+
+def test_a_worker_logs_nothing_below_the_level_of_the_adapter(bench: Bench) -> None:
+    assert log_of_a_worker(bench, level="error") == []
