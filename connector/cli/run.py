@@ -106,7 +106,13 @@ def _http_server(adapter: Adapter, stopped: threading.Event) -> Iterator[None]:
         return
     from connector.http.server import Server
 
-    server = Server(settings, adapter.requests, adapter.configuration.metaobjects.definitions)
+    configuration = adapter.configuration
+    server = Server(
+        settings,
+        adapter.requests,
+        configuration.metaobjects.definitions,
+        configuration.connector.use_defaults,
+    )
     server.start()
     _once_set(stopped, lambda: server.stop(adapter.time_to_stop))
     try:

@@ -92,7 +92,7 @@ def _read_host(value: object) -> str:
     return written.casefold()
 
 
-_Token = Annotated[str, Kind(_read_token, str, {"type": "string"}, "token")]
+_Token = Annotated[str, Kind(_read_token, str, {"type": ["string", "number"]}, "token")]
 _HostName = Annotated[str, Kind(_read_host, str, {"type": "string"}, "name")]
 
 
@@ -113,13 +113,18 @@ class Http(Section):
     hosts: Annotated[tuple[_HostName, ...], BeforeValidator(one_or_list)] = Field(
         default=(),
         description="Names under which clients reach the server, where a proxy stands before it; a loopback "
-        "address answers to names of loopback only otherwise.",
+        "address answers to names of loopback only otherwise. Pages of these hosts may make requests.",
     )
     max_body: Size = Field(
         default=1 << 20, description="Largest body of a request; a larger one is not read."
     )
     max_requests: Annotated[int, integer(1, "requests")] = Field(
         default=1000, description="Requests that are being answered at a time; one more is refused with 503."
+    )
+    max_timeout: Annotated[float, duration()] = Field(
+        default=300.0,
+        description="Longest ResponseTimeout that a caller may ask for, by `?timeout=` or in the dynamic "
+        "meta-object; more is refused with 422. What the static meta-object says may be longer.",
     )
     idempotency_time: Annotated[float, duration()] = Field(
         default=86400.0, description="How long an answer is kept for the `Idempotency-Key` of its request."

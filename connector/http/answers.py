@@ -32,7 +32,9 @@ def answer(result: RequestResult) -> Response:
     """The answer: always the document of ``connector request --json``."""
     headers = {}
     status = STATUS.get(result.status, HTTPStatus.BAD_GATEWAY)
-    if result.not_sent:
+    if result.refused:
+        status = HTTPStatus.UNPROCESSABLE_ENTITY
+    elif result.not_sent:
         status = HTTPStatus.SERVICE_UNAVAILABLE
         headers["Retry-After"] = SECONDS_TO_RETRY
     return Response(orjson.dumps(result.as_dict()), status.value, headers, "application/json")

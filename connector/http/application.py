@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Final
+from urllib.parse import unquote
 
 import orjson
 from starlette.applications import Starlette
@@ -21,16 +23,21 @@ from connector.http.calls import Calls
 from connector.http.guard import Guard
 from connector.http.openapi import describe_requests
 from connector.http.pages import PAGES, Page
+from connector.http.patience import milliseconds
 from connector.http.problems import HttpProblem
 from connector.http.tokens import Tokens
 
 _LINGER_SECONDS: Final = 1.0
 _LINGER_BYTES: Final = 4 << 20
+_ENCODED_SLASH: Final = re.compile("%2f", re.IGNORECASE)
 
 
-def make_application(settings: Http, tokens: Tokens, calls: Calls, definitions: Definitions) -> ASGIApp:
+def make_application(
+    settings: Http, tokens: Tokens, calls: Calls, definitions: Definitions, use_defaults: bool
+) -> ASGIApp:
     """The application of a server."""
-    description = orjson.dumps(describe_requests(definitions, tokens.needed))
+    bound = milliseconds(settings.max_timeout)
+    description = orjson.dumps(describe_requests(definitions, tokens.needed, bound, use_defaults))
 
     async def openapi(_: Request) -> Response:
         return Response(description, media_type="application/json")
@@ -53,7 +60,20 @@ def make_application(settings: Http, tokens: Tokens, calls: Calls, definitions: 
         },
     )
     application.router.redirect_slashes = False
-    return Guard(application, settings)
+    return Guard(_by_segments(application), settings)
+
+
+def _by_segments(application: ASGIApp) -> ASGIApp:
+    """Routes by the segments of a path: an encoded slash is part of a name (RFC 3986, 2.2)."""
+
+    async def route(scope: Scope, receive: Receive, send: Send) -> None:
+        raw: str = scope["raw_path"].decode("ascii")
+        if "%2f" in raw.lower():
+            kept = _ENCODED_SLASH.sub(lambda found: f"%25{found[0][1:]}", raw)
+            scope = {**scope, "path": unquote(kept)}
+        await application(scope, receive, send)
+
+    return route
 
 
 def _shows(page: Page) -> Callable[[Request], Awaitable[Response]]:

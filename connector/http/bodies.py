@@ -23,8 +23,10 @@ def check_media_type(headers: Headers) -> None:
     """Only JSON in UTF-8 is read, as it stands.
 
     Raises:
-        HttpProblem: 415.
+        HttpProblem: 415; 400 where it is said twice, and not alike.
     """
+    if len(set(headers.getlist("content-type"))) > 1:
+        raise _unreadable("found two headers Content-Type that differ, expected one")
     media_type, *parameters = (part.strip().casefold() for part in headers.get("content-type", "").split(";"))
     charset = next((part[8:].strip('"') for part in parameters if part.startswith("charset=")), "utf-8")
     if media_type != "application/json" or charset not in ("utf-8", "utf8"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import re
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -22,14 +21,14 @@ from connector.errors import MalformedData
 from connector.http.answers import SECONDS_TO_RETRY, answer
 from connector.http.bodies import check_media_type, parse, read_body
 from connector.http.idempotency import Answers, key_of
+from connector.http.patience import asked_for, check_dynamic, milliseconds
 from connector.http.problems import HttpProblem
+from connector.http.tally import Tally
 from connector.http.tokens import Tokens
 from connector.requests.result import RequestResult
 
 THREADS: Final = 32
 """Threads that hand requests over, which may take a sync of the disk. None waits for a reply."""
-MAX_TIMEOUT: Final = 2**31 - 1
-_TIMEOUT: Final = re.compile(r"-1|[0-9]{1,10}")
 
 
 class Calls:
@@ -48,6 +47,10 @@ class Calls:
         self._definitions = definitions
         self._max_body = settings.max_body
         self._max_requests = settings.max_requests
+        self._max_timeout = milliseconds(settings.max_timeout)
+        self._refused = Tally(
+            f"calls refused: %d; {settings.max_requests} are being answered (http.max_requests)"
+        )
         self._answers = Answers(settings.idempotency_time, settings.idempotency_keys)
         self._threads = ThreadPoolExecutor(THREADS, "connector-http")
         self._under_way = 0
@@ -79,7 +82,7 @@ class Calls:
         """
         caller = self._tokens.check(request.headers)
         name = self._name(request.path_params["object"], request.path_params["verb"])
-        timeout = _timeout(request)
+        timeout = asked_for(request, self._max_timeout)
         key = key_of(request.headers)
         check_media_type(request.headers)
         with self._place():
@@ -103,34 +106,38 @@ class Calls:
         try:
             result = await self._request(name, body, timeout)
             response = answer(result)
-            if not result.not_sent:
+            if not (result.not_sent or result.refused):
                 kept = response
         finally:
             self._answers.end(call, kept)
         return response
 
     async def _request(self, name: str, body: bytes, timeout: int | None) -> RequestResult:
-        loop = asyncio.get_running_loop()
-        begun = loop.run_in_executor(self._threads, self._begin, name, body, timeout)
+        """The answer to a request; where the server does not wait for it any more, what is known of it.
+
+        Raises:
+            HttpProblem: there is none.
+        """
+        begun = self._threads.submit(self._begin, name, body, timeout)
         done = asyncio.ensure_future(_completion(begun))
         cut = asyncio.ensure_future(self._cut.wait())
         try:
             await asyncio.wait((done, cut), return_when=asyncio.FIRST_COMPLETED)
         finally:
             cut.cancel()
-        if not done.done():
-            done.add_done_callback(_forget)
-            # Without Retry-After: it may have been sent.
-            detail = "the adapter has stopped while the reply was awaited; the request may have been sent"
-            raise HttpProblem(HTTPStatus.SERVICE_UNAVAILABLE, detail)
         try:
+            if not done.done():
+                done.add_done_callback(_forget)
+                return _known(begun)
             return done.result()
         except MalformedData as error:
             raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from None
 
     def _begin(self, name: str, body: bytes, timeout: int | None) -> Future[RequestResult]:
         """In a thread: a large body takes a while to read, and a message to be sent."""
-        return self._requests.request_async(name, parse(body), timeout=timeout)
+        data = parse(body)
+        check_dynamic(self._definitions[name.partition(".")[0]], data, self._max_timeout)
+        return self._requests.request_async(name, data, timeout=timeout)
 
     @contextmanager
     def _place(self) -> Iterator[None]:
@@ -141,6 +148,8 @@ class Calls:
         """
         if self._stopping or self._under_way >= self._max_requests:
             found = "the adapter is stopping" if self._stopping else "too many requests (http.max_requests)"
+            if not self._stopping:
+                self._refused.add()
             raise HttpProblem(
                 HTTPStatus.SERVICE_UNAVAILABLE,
                 f"{found}; nothing was sent, so that it may be repeated",
@@ -168,9 +177,28 @@ class Calls:
         return f"{business_object}.{verb}"
 
 
-async def _completion(begun: asyncio.Future[Future[RequestResult]]) -> RequestResult:
+def _known(begun: Future[Future[RequestResult]]) -> RequestResult:
+    """What is known of a request that is not waited for any more: its answer, where there is one.
+
+    Raises:
+        HttpProblem: 503; with Retry-After where nothing was sent.
+    """
+    if begun.cancel():  # it has not even begun
+        raise HttpProblem(
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "the adapter is stopping; nothing was sent",
+            {"Retry-After": SECONDS_TO_RETRY},
+        )
+    if begun.done() and begun.result().done():
+        return begun.result().result()
+    # Without Retry-After: it may have been sent.
+    detail = "the adapter has stopped while the reply was awaited; the request may have been sent"
+    raise HttpProblem(HTTPStatus.SERVICE_UNAVAILABLE, detail)
+
+
+async def _completion(begun: Future[Future[RequestResult]]) -> RequestResult:
     """Waits for a result, and cancels nothing when it is itself no longer waited for."""
-    request = await begun
+    request = await asyncio.wrap_future(begun)
     loop = asyncio.get_running_loop()
     completed = asyncio.Event()
 
@@ -189,27 +217,3 @@ def _forget(done: asyncio.Future[RequestResult]) -> None:
     """Nobody is there for the answer any more, nor for a failure."""
     if not done.cancelled():
         done.exception()
-
-
-def _timeout(request: Request) -> int | None:
-    """ResponseTimeout of this request in ms, from ``?timeout=``; None = as the meta-objects say.
-
-    Raises:
-        HttpProblem: 400, it is none, or there is another parameter.
-    """
-    given = request.query_params.multi_items()
-    wrong = [name for name, _ in given if name != "timeout"]
-    if wrong:
-        guess = did_you_mean(wrong[0], ["timeout"])
-        raise HttpProblem(
-            HTTPStatus.BAD_REQUEST, f"unknown parameter {shown(wrong[0])}{guess}; there is timeout"
-        )
-    if not given:
-        return None
-    text = given[0][1]
-    if len(given) > 1 or not _TIMEOUT.fullmatch(text) or int(text) > MAX_TIMEOUT:
-        raise HttpProblem(
-            HTTPStatus.BAD_REQUEST,
-            f"timeout: expected milliseconds, once, from 0 to {MAX_TIMEOUT}, or -1: do not wait for a reply",
-        )
-    return int(text)

@@ -5,21 +5,33 @@ from __future__ import annotations
 import asyncio
 import logging
 import resource
+from http import HTTPStatus
 from typing import Any, Final
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from connector.http.answers import SECONDS_TO_RETRY
+from connector.http.framing import StrictConnection
+from connector.http.guard import HEADERS
+from connector.http.problems import HttpProblem
+from connector.http.tally import Tally
 
 _log = logging.getLogger("connector.http")
 
 HEADER_SECONDS: Final = 10.0
 """The head of a call that takes longer to arrive is not waited for."""
+HEAD_BYTES: Final = 64 << 10
+"""A head that is larger is not read."""
 KEEP_ALIVE_SECONDS: Final = 15
 _SPARE: Final = 100
 """Connections beside those of requests: pages, and answers that say "too many"."""
 _RESERVED: Final = 400
 """Open files that are left to everything else in this process."""
-_TOO_MANY: Final = (
-    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+_TOO_MANY: Final = HttpProblem(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "too many connections (http.max_requests); nothing was sent, so that it may be repeated",
+    {"Retry-After": SECONDS_TO_RETRY},
 )
 
 
@@ -44,16 +56,19 @@ class Connection(H11Protocol):
 
     most: int = 0
     """Connections at a time; set by :func:`limited`."""
+    refused: Tally
+    """Those that were one too many; set by :func:`limited`."""
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
+        self.conn: StrictConnection = StrictConnection(h11.SERVER, HEAD_BYTES)
         self._patience: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if len(self.connections) > self.most:
-            transport.write(_TOO_MANY)
-            transport.close()
+            self.refused.add()
+            self._answer(_TOO_MANY)
             return
         self._watch()
 
@@ -64,6 +79,29 @@ class Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_watching()
         super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """What has come is no HTTP, so that nobody knows where it ends: the connection does, at once."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            self._answer(HttpProblem(HTTPStatus.BAD_REQUEST, self.conn.mistake))
+        else:
+            self.transport.close()  # in the middle of another answer
+
+    def _answer(self, problem: HttpProblem) -> None:
+        """Answers what is not even a call, and ends the connection."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True  # what it has to say is not sent any more
+        response = problem.response()
+        headers = {**HEADERS, **response.headers, "Connection": "close"}
+        lines = [(name.encode(), value.encode()) for name, value in headers.items()]
+        reason = problem.status.phrase.encode()
+        for event in (
+            h11.Response(status_code=response.status_code, headers=lines, reason=reason),
+            h11.Data(data=bytes(response.body)),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
     def _watch(self) -> None:
         """Waits for the rest of a head, while no call is being answered."""
@@ -85,4 +123,5 @@ class Connection(H11Protocol):
 
 def limited(most: int) -> type[Connection]:
     """Connections, of which there are at most so many."""
-    return type("LimitedConnection", (Connection,), {"most": most})
+    refused = Tally(f"connections refused: %d; {most} are open, as many as there may be (http.max_requests)")
+    return type("LimitedConnection", (Connection,), {"most": most, "refused": refused})

@@ -39,7 +39,8 @@ class Guard:
 
     A page of a stranger must not make requests from the browser of somebody who can reach this server. So
     the name in ``Host`` has to be one of its own, which a name that the stranger made point here is not,
-    and an ``Origin`` has to be the server itself.
+    and an ``Origin`` has to be the server itself, or a host that is configured to be: behind a proxy ``Host``
+    may be this server's own address.
 
     Args:
         application: what it guards.
@@ -48,7 +49,8 @@ class Guard:
 
     def __init__(self, application: ASGIApp, settings: Http) -> None:
         self._application = application
-        self._names = frozenset(settings.hosts) | {settings.listen.host.casefold()}
+        self._hosts = frozenset(settings.hosts)
+        self._names = self._hosts | {settings.listen.host.casefold()}
         self._any_name = not settings.listen.is_loopback and not settings.hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -80,19 +82,24 @@ class Guard:
             detail = f"{shown(host)} is no name of this server (http.hosts)"
             return HttpProblem(HTTPStatus.MISDIRECTED_REQUEST, detail).response()
         origin = headers.get("origin")
-        if origin is not None and not _is_same(origin, host):
-            detail = f"calls from pages of {shown(origin)} are not answered"
+        if origin is not None and not _is_same(origin, host) and _name(origin) not in self._hosts:
+            detail = f"calls from pages of {shown(origin)} are not answered (http.hosts)"
             return HttpProblem(HTTPStatus.FORBIDDEN, detail).response()
         return None
 
     def _is_ours(self, host: str) -> bool:
         if self._any_name:
             return True
-        try:
-            name = urlsplit(f"//{host}").hostname or ""
-        except ValueError:
-            return False
+        name = _name(f"//{host}")
         return name in self._names or is_loopback(name)
+
+
+def _name(url: str) -> str:
+    """The name of the host, in lower case and without port; empty where there is none."""
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
 
 
 def _is_same(origin: str, host: str) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from connector.businessobjects.definition import Definitions
+from connector.businessobjects.metadata import MAX_TIMEOUT
 from connector.http import problems
 from connector.http.answers import STATUS
-from connector.http.calls import MAX_TIMEOUT
 from connector.http.idempotency import HEADER, REPLAYED
 from connector.http.schemas import Schema, object_schemas, reference, sample
 from connector.status import ReturnCode
@@ -29,7 +29,9 @@ _BAD: Final = {
     "413": "The body is too large.",
     "415": "The body is not JSON in UTF-8.",
     "421": "The call was meant for another host.",
-    "422": "The data do not fit the business object, or the Idempotency-Key belongs to another call.",
+    "422": "The data do not fit the business object, a time-out is longer than callers may wait, or the "
+    "Idempotency-Key belongs to another call. As the document of an answer: the request cannot be sent as it "
+    "is (FAIL).",
     "500": "A mistake of the connector.",
 }
 _MEANINGS: Final = {
@@ -45,14 +47,21 @@ _MEANINGS: Final = {
 }
 
 
-def describe_requests(definitions: Definitions, with_tokens: bool) -> dict[str, Any]:
+def describe_requests(
+    definitions: Definitions,
+    with_tokens: bool,
+    most_timeout: int = MAX_TIMEOUT,
+    use_defaults: bool = False,
+) -> dict[str, Any]:
     """The OpenAPI document.
 
     Args:
         definitions: the business objects.
         with_tokens: whether a caller needs a token.
+        most_timeout: the longest ResponseTimeout of a caller, in ms.
+        use_defaults: whether an attribute's default satisfies ``required``.
     """
-    schemas = object_schemas(definitions)
+    schemas = object_schemas(definitions, most_timeout, use_defaults)
     answers = {f"{name}.answer": _answer(name) for name in schemas if definitions[name].verbs}
     components: dict[str, Any] = {"schemas": {**schemas, **answers, _PROBLEM: _problem()}}
     if with_tokens:
@@ -64,7 +73,9 @@ def describe_requests(definitions: Definitions, with_tokens: bool) -> dict[str, 
         "servers": [{"url": "/"}],
         "tags": [{"name": each.name, "description": f"Version {each.version}."} for each in having],
         "paths": {
-            f"/requests/{each.name}/{verb}": {"post": _operation(definitions, each.name, verb, with_tokens)}
+            f"/requests/{each.name}/{verb}": {
+                "post": _operation(definitions, each.name, verb, with_tokens, most_timeout)
+            }
             for each in having
             for verb in each.verbs
         },
@@ -72,7 +83,9 @@ def describe_requests(definitions: Definitions, with_tokens: bool) -> dict[str, 
     }
 
 
-def _operation(definitions: Definitions, name: str, verb: str, with_tokens: bool) -> dict[str, Any]:
+def _operation(
+    definitions: Definitions, name: str, verb: str, with_tokens: bool, most_timeout: int
+) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": f"{name}.{verb}",
         "tags": [name],
@@ -83,7 +96,7 @@ def _operation(definitions: Definitions, name: str, verb: str, with_tokens: bool
                 "in": "query",
                 "description": "ResponseTimeout of this request in milliseconds; 0: look once for the reply, "
                 "-1: do not wait for one. Left out: as the meta-objects say.",
-                "schema": {"type": "integer", "minimum": -1, "maximum": MAX_TIMEOUT},
+                "schema": {"type": "integer", "minimum": -1, "maximum": most_timeout},
             },
             {
                 "name": HEADER,
@@ -136,6 +149,7 @@ def _responses(name: str, with_tokens: bool) -> dict[str, Any]:
     responses["404"]["content"] |= problem
     responses["409"]["description"] += f" Or the first call with this {HEADER} is still in progress."
     responses["409"]["content"] |= problem
+    responses["422"]["content"] |= answer
     responses["503"] = {
         "description": "Too many requests, or the adapter is stopping. With Retry-After: nothing was sent.",
         "headers": {"Retry-After": {"description": "Seconds.", "schema": {"type": "string"}}},

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
-from connector.businessobjects.definition import OBJECT_EVENT_ID, Attribute, Definition, Definitions
+from connector.businessobjects.definition import OBJECT_EVENT_ID, Attribute, Definition, Definitions, Field
+from connector.businessobjects.metadata import MAX_TIMEOUT
+from connector.http.patience import TIMEOUT
+from connector.messaging.message import NON_PERSISTENT, PERSISTENT
 
 Schema = dict[str, Any]
 
@@ -40,18 +44,49 @@ def reference(name: str) -> Schema:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def object_schemas(definitions: Definitions) -> dict[str, Schema]:
-    """The schemas of all business objects that have a verb, and of all that these hold."""
-    waiting = [name for name, definition in definitions.items() if definition.verbs]
-    made: dict[str, Schema] = {}
+def object_schemas(
+    definitions: Definitions, most_timeout: int = MAX_TIMEOUT, use_defaults: bool = False
+) -> dict[str, Schema]:
+    """The schemas of all business objects that have a verb, and of all that these hold.
+
+    Args:
+        definitions: the business objects.
+        most_timeout: the longest ResponseTimeout of a caller, in ms.
+        use_defaults: whether an attribute's default satisfies ``required``.
+    """
+    having = [name for name, definition in definitions.items() if definition.verbs]
+    in_bodies = _reached(definitions, having, in_body=True)
+    metadata = {
+        definition.attributes[holder].type
+        for name in having
+        if (holder := (definition := definitions[name]).dynamic_metaobject) in definition.attributes
+    }
+    made = {}
+    for name in _reached(definitions, having, in_body=False):
+        schema = _object(definitions[name])
+        if name in in_bodies:
+            _require(schema, definitions.schema(name).required, use_defaults)
+        if name in metadata:
+            _bound(schema, definitions[name], most_timeout)
+        made[name] = schema
+    return {name: made[name] for name in definitions if name in made}
+
+
+def _reached(definitions: Definitions, having: Sequence[str], *, in_body: bool) -> set[str]:
+    """The business objects and all that they hold; with ``in_body`` without meta-objects."""
+    waiting = list(having)
+    found = set()
     while waiting:
         name = waiting.pop()
-        if name in made:
+        if name in found:
             continue
+        found.add(name)
         definition = definitions[name]
-        made[name] = _object(definition)
-        waiting.extend(each.type for each in definition.attributes.values() if each.is_child)
-    return {name: made[name] for name in definitions if name in made}
+        hidden = definition.metaobject_attributes if in_body else ()
+        waiting.extend(
+            each.type for each in definition.attributes.values() if each.is_child and each.name not in hidden
+        )
+    return found
 
 
 def _object(definition: Definition) -> Schema:
@@ -67,6 +102,46 @@ def _object(definition: Definition) -> Schema:
     }
 
 
+def _require(schema: Schema, fields: Sequence[Field], use_defaults: bool) -> None:
+    """Says which attributes there have to be. Blank is enough; null and an empty list are not."""
+    needed = [field for field in fields if not (use_defaults and field.attribute.default is not None)]
+    for field in needed:
+        properties = schema["properties"]
+        properties[field.name] = _not_null(properties[field.name])
+        if field.many:
+            properties[field.name]["minItems"] = 1
+    if needed:
+        schema["required"] = [field.name for field in needed]
+
+
+def _not_null(schema: Schema) -> Schema:
+    """The schema of an attribute without its null."""
+    made = dict(schema)
+    if "anyOf" in made:
+        made["anyOf"] = [_not_null(each) for each in made["anyOf"] if each != {"type": "null"}]
+    if isinstance(made.get("type"), list):
+        kept = [each for each in made["type"] if each != "null"]
+        made["type"] = kept[0] if len(kept) == 1 else kept
+    if "enum" in made:
+        made["enum"] = [each for each in made["enum"] if each is not None]
+    return made
+
+
+def _bound(schema: Schema, definition: Definition, most_timeout: int) -> None:
+    """Bounds what is meta-data of a request, where it is a number."""
+    bounds = {
+        "Priority": (0, 9),
+        "DeliveryMode": (NON_PERSISTENT, PERSISTENT),
+        TIMEOUT: (-(2**31), most_timeout),
+    }
+    for name, (least, most) in bounds.items():
+        attribute = definition.attributes.get(name)
+        if attribute is not None and attribute.type in _NUMBERS:
+            number, *others = schema["properties"][name]["anyOf"]
+            number = {**number, "type": "integer", "minimum": least, "maximum": most}
+            schema["properties"][name]["anyOf"] = [number, *others]
+
+
 def _attribute(attribute: Attribute, is_metaobject: bool) -> Schema:
     schema = _value(attribute)
     said = []
@@ -74,8 +149,6 @@ def _attribute(attribute: Attribute, is_metaobject: bool) -> Schema:
         said.append("Key.")
     if attribute.is_foreign_key:
         said.append("Foreign key.")
-    if attribute.is_required and attribute.name != OBJECT_EVENT_ID:
-        said.append("Messages have to have it.")
     if is_metaobject:
         said.append("Meta-data of this one request; never part of a message's body.")
     if attribute.type == "Date":

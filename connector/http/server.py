@@ -24,6 +24,8 @@ from connector.http.tokens import Tokens
 
 _log = logging.getLogger("connector.http")
 
+_TELL: Final = 1.0
+"""Seconds that requests that are not sent any more may take to say so."""
 _FINISH: Final = 2.0
 """Seconds that answers may take to be written once nothing is waited for any more."""
 
@@ -37,14 +39,18 @@ class Server:
 
     Args:
         settings: the section ``http``.
-        requests: makes the requests; not stopped here.
+        requests: makes the requests. They are refused when this stops, and not stopped here.
         definitions: the business objects.
+        use_defaults: whether an attribute's default satisfies ``required``; for the description.
     """
 
-    def __init__(self, settings: Http, requests: Requests, definitions: Definitions) -> None:
+    def __init__(
+        self, settings: Http, requests: Requests, definitions: Definitions, use_defaults: bool = False
+    ) -> None:
         self._settings = settings
         self._requests = requests
         self._definitions = definitions
+        self._use_defaults = use_defaults
         self._address = settings.listen
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -76,14 +82,16 @@ class Server:
         _log.info("requests over HTTP: %s (what there is: %s/docs)", self.url, self.url)
 
     def stop(self, timeout: float = 0.0) -> None:
-        """Takes no more requests; those in flight have ``timeout`` seconds, then they are answered with 503.
+        """Takes no more requests, and sends none of those that wait for their turn; they are told so.
 
-        Repeatable, and from any thread.
+        Those in flight have ``timeout`` seconds, then they are answered with 503. Repeatable, and from any
+        thread.
         """
         thread, loop, calls, server = self._thread, self._loop, self._calls, self._server
         if thread is None or loop is None or calls is None or server is None:
             return
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + max(timeout, _TELL)
+        self._requests.refuse()
         self._call(calls.refuse)
         while calls.under_way and time.monotonic() < deadline and thread.is_alive():
             time.sleep(0.01)
@@ -117,7 +125,7 @@ class Server:
         tokens = Tokens(settings.tokens)
         calls = Calls(settings, tokens, self._requests, self._definitions)
         config = uvicorn.Config(
-            make_application(settings, tokens, calls, self._definitions),
+            make_application(settings, tokens, calls, self._definitions, self._use_defaults),
             http=limited(most_connections(settings.max_requests)),
             ws="none",
             lifespan="off",

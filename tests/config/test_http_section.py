@@ -30,7 +30,7 @@ def test_an_empty_section_is_a_server_of_this_machine_alone(deployment: Deployme
     http = deployment.load().http
     assert http is not None
     assert (str(http.listen), http.listen.is_loopback, http.tokens) == ("127.0.0.1:8080", True, ())
-    assert (http.max_body, http.max_requests) == (1 << 20, 1000)
+    assert (http.max_body, http.max_requests, http.max_timeout) == (1 << 20, 1000, 300.0)
     assert (http.idempotency_time, http.idempotency_keys) == (86400.0, 10_000)
 
 

@@ -60,6 +60,18 @@ def test_what_was_not_sent_may_be_repeated(http: httpx.Client, script: Script) -
     assert answer.json()["message"] == "too many in flight"
 
 
+def test_what_can_never_be_sent_is_the_mistake_of_the_caller(http: httpx.Client, script: Script) -> None:
+    script.answer = lambda bo: RequestResult(ReturnCode.FAIL, bo, "no OutputDestination", refused=True)
+    answer = http.post("/requests/Customer/Create", json={"CustomerId": "7"})
+    assert (answer.status_code, answer.headers.get("retry-after")) == (422, None)
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json() == {
+        "status": "FAIL",
+        "object": {"CustomerId": "7"},
+        "message": "no OutputDestination",
+    }
+
+
 @pytest.mark.parametrize(("text", "milliseconds"), [("0", 0), ("-1", -1), ("1500", 1500)])
 def test_the_timeout_of_a_call_is_its_response_timeout(
     http: httpx.Client, script: Script, text: str, milliseconds: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import resource
 import socket
 import time
@@ -13,6 +14,7 @@ import httpx
 import pytest
 
 from connector.http import bodies, connections
+from connector.http.guard import HEADERS
 from connector.http.server import Server
 from tests.http.world import Script, client, connect, in_thread, read_all, serving, settings, soon
 
@@ -110,6 +112,94 @@ def test_what_is_no_http_is_refused_and_the_connection_ends(
     assert is_served(server)
 
 
+SMUGGLED = b"GET /docs HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        HEAD + b"Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n",
+        HEAD + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        HEAD.replace(b"HTTP/1.1", b"HTTP/1.0") + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+        HEAD + b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+        HEAD + b"Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        HEAD + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+        HEAD + b"Content-Length : 2\r\n\r\n{}",
+        HEAD + b"Content-Length: +2\r\n\r\n{}",
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\n-2\r\n{}\r\n0\r\n\r\n",
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}xx0\r\n\r\n",
+    ],
+    ids=lambda call: call[len(HEAD) - 1 :].decode("latin-1"),
+)
+def test_a_call_whose_end_can_be_read_in_two_ways_is_refused_and_so_is_all_that_follows(
+    server: Server, script: Script, call: bytes
+) -> None:
+    with connect(server) as connection:
+        connection.sendall(call + SMUGGLED)
+        answer = read_all(connection)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1 ") == 1
+    if b"Transfer-Encoding: chunked" in call and b"Content-Length: 4" in call:
+        assert b"found both Transfer-Encoding and Content-Length" in answer
+    assert script.calls == []
+
+
+def test_what_is_no_http_is_told_so_by_a_problem_document(server: Server) -> None:
+    with connect(server) as connection:
+        connection.sendall(b"GET\r\n\r\n")
+        head, _, body = read_all(connection).partition(b"\r\n\r\n")
+    assert b"\r\nconnection: close" in head.lower()
+    check_problem(head, body, 400)
+
+
+def check_problem(head: bytes, body: bytes, status: int) -> None:
+    """Whether what no application has answered is told as everything else is."""
+    headers = head.lower()
+    assert headers.startswith(b"http/1.1 %d " % status)
+    assert b"\r\ncontent-type: application/problem+json\r\n" in headers
+    for name, value in HEADERS.items():
+        assert f"\r\n{name}: {value}".lower().encode() in headers
+    assert json.loads(body)["status"] == status
+
+
+def test_a_malformed_end_of_a_body_that_was_answered_already_only_ends_the_connection(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with serving(max_body=10) as server, connect(server) as connection:
+        connection.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\n40\r\n" + b" " * 64 + b"\r\n")
+        received = connection.recv(65536)
+        connection.sendall(b"zz\r\n")
+        received += read_all(connection)
+    assert received.startswith(b"HTTP/1.1 413 ")
+    assert received.count(b"HTTP/1.1 ") == 1
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+@pytest.mark.parametrize(
+    "target", [b"http://localhost:99" + PATH.encode(), b"HTTPS://127.0.0.1" + PATH.encode()]
+)
+def test_a_target_may_be_a_whole_url(server: Server, script: Script, target: bytes) -> None:
+    rest = HEAD.partition(b" HTTP/1.1")[2]
+    with connect(server) as connection:
+        connection.sendall(
+            b"POST %s HTTP/1.1%sConnection: close\r\nContent-Length: 2\r\n\r\n{}" % (target, rest)
+        )
+        assert read_all(connection).startswith(b"HTTP/1.1 200 ")
+    assert len(script.calls) == 1
+
+
+def test_a_whole_url_says_which_host_is_meant_and_the_header_does_not(server: Server) -> None:
+    for target, status in ((b"http://evil.example/docs", b"421"), (b"http:///docs", b"400")):
+        with connect(server) as connection:
+            connection.sendall(
+                b"GET " + target + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+            )
+            assert read_all(connection).split()[1] == status
+    with connect(server) as connection:
+        connection.sendall(b"GET http://localhost?x=1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert read_all(connection).split()[1] == b"307"
+
+
 def test_a_body_shorter_than_its_length_makes_no_request(server: Server, script: Script) -> None:
     with connect(server) as connection:
         connection.sendall(HEAD + b'Content-Length: 50\r\n\r\n{"CustomerId"')
@@ -203,13 +293,19 @@ def test_pages_are_shown_while_a_thousand_requests_wait() -> None:
     assert len(script.calls) == 1000
 
 
-def test_connections_beyond_the_limit_are_told_so_and_the_others_served() -> None:
+def test_connections_beyond_the_limit_are_told_so_and_the_others_served(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "connector.http")
     with serving(max_requests=1) as server:
         most = connections.most_connections(settings(max_requests=1).max_requests)
         idle = [connect(server) for _ in range(most)]
         try:
             with connect(server) as one_more:
-                assert read_all(one_more).startswith(b"HTTP/1.1 503 ")
+                head, _, body = read_all(one_more).partition(b"\r\n\r\n")
+            check_problem(head, body, 503)
+            assert b"\r\nretry-after: 1" in head.lower()
+            soon(lambda: "connections refused: 1; 101 are open" in caplog.text, "it is logged")
             idle.pop().close()
             soon(lambda: is_served_once(server), "there is room again")
         finally:

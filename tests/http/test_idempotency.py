@@ -60,6 +60,14 @@ def test_what_was_not_sent_is_not_kept(http: httpx.Client, script: Script) -> No
     assert (answer.status_code, "idempotent-replayed" in answer.headers) == (200, False)
 
 
+def test_what_can_never_be_sent_is_not_kept(http: httpx.Client, script: Script) -> None:
+    wrong, right = ({**DATA, "Meta": {"Priority": priority}} for priority in (12, 5))
+    for _ in range(2):
+        answer = http.post(PATH, json=wrong, headers=key("never"))
+        assert (answer.status_code, "idempotent-replayed" in answer.headers) == (422, False)
+    assert http.post(PATH, json=right, headers=key("never")).status_code == 200
+
+
 def test_what_was_refused_is_not_kept(http: httpx.Client) -> None:
     assert http.post(PATH, json={"CustomerId": 7}, headers=key("refused")).status_code == 422
     assert http.post(PATH, json=DATA, headers=key("refused")).status_code == 200

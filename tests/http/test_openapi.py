@@ -15,7 +15,7 @@ from schemathesis import GenerationMode
 from schemathesis.core.parameters import ParameterLocation
 from schemathesis.specs.openapi.checks import negative_data_rejection
 
-from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.instance import BusinessObject, finish
 from connector.errors import MalformedData
 from connector.http.openapi import describe_requests
 from connector.http.schemas import object_schemas, sample
@@ -24,7 +24,7 @@ from connector.requests.result import RequestResult
 from connector.status import ReturnCode
 from tests.http.world import DEFINITIONS, TOKEN, Script, client, serving
 
-DOCUMENT = describe_requests(DEFINITIONS, True)
+DOCUMENT = describe_requests(DEFINITIONS, True, 300_000)
 SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
 
 
@@ -95,6 +95,7 @@ def test_every_verb_of_every_business_object_is_described_and_nothing_else() -> 
         "Address",
         "CustomerMeta",
         "Order",
+        "Line",
         "Customer.answer",
         "Order.answer",
         "http.Problem",
@@ -106,7 +107,7 @@ def test_an_attribute_is_described_as_it_is_defined() -> None:
     assert customer["CustomerId"] == {
         "type": ["string", "null"],
         "maxLength": 20,
-        "description": "Key. Messages have to have it.",
+        "description": "Key.",
     }
     assert customer["Address"] == {
         "type": ["array", "null"],
@@ -117,10 +118,49 @@ def test_an_attribute_is_described_as_it_is_defined() -> None:
     assert "never part of a message's body" in customer["Meta"]["description"]
 
 
+def test_what_a_request_has_to_have_is_required_and_null_is_not_enough() -> None:
+    schemas = object_schemas(DEFINITIONS)
+    order = schemas["Order"]
+    assert order["required"] == ["OrderId", "Express", "Weight", "Currency", "Line", "To"]
+    properties = order["properties"]
+    assert properties["OrderId"]["type"] == "string"
+    assert properties["Express"] == {"type": ["boolean", "string"], "enum": [True, False, ""]}
+    assert properties["Weight"]["anyOf"][1] == {"type": "string", "maxLength": 0}
+    assert properties["Line"] == {
+        "type": "array",
+        "items": {"$ref": "#/components/schemas/Line"},
+        "minItems": 1,
+    }
+    assert properties["To"]["anyOf"] == [{"$ref": "#/components/schemas/Address"}]
+    assert schemas["Line"]["required"] == ["Item"]
+
+
+def test_a_default_satisfies_what_is_required_where_defaults_are_used() -> None:
+    order = object_schemas(DEFINITIONS, use_defaults=True)["Order"]
+    assert order["required"] == ["OrderId", "Express", "Weight", "Line", "To"]
+    assert order["properties"]["Currency"]["type"] == ["string", "null"]
+
+
+def test_a_request_needs_nothing_of_its_meta_object() -> None:
+    metadata = object_schemas(DEFINITIONS)["CustomerMeta"]
+    assert DEFINITIONS["CustomerMeta"].attributes["CorrelationID"].is_required
+    assert "required" not in metadata
+
+
+def test_meta_data_that_are_numbers_are_bounded() -> None:
+    properties = object_schemas(DEFINITIONS, 60_000)["CustomerMeta"]["properties"]
+    bounds = {
+        name: (properties[name]["anyOf"][0]["minimum"], properties[name]["anyOf"][0]["maximum"])
+        for name in ("Priority", "ResponseTimeout")
+    }
+    assert bounds == {"Priority": (0, 9), "ResponseTimeout": (-(2**31), 60_000)}
+
+
 @pytest.mark.parametrize("name", ["Customer", "Order"])
 def test_the_example_fits(name: str) -> None:
     made = BusinessObject(DEFINITIONS, name, "Create", sample(DEFINITIONS, name))
-    assert set(made) == set(DEFINITIONS[name].attributes) - {"Meta", "Parent"}
+    finish(made)
+    assert set(made) == set(DEFINITIONS[name].attributes) - {"Meta", "Parent", "ObjectEventId"}
 
 
 DATES = [

@@ -47,7 +47,7 @@ def test_what_nobody_answers_is_504_and_what_wants_no_answer_200(world: World) -
         server.stop()
     assert (unanswered.status_code, unanswered.json()["status"]) == (504, "APPRESPONSETIMEOUT")
     assert (sent.status_code, sent.json()["status"]) == (200, "SUCCEED")
-    assert (refused.status_code, refused.json()["status"]) == (502, "FAIL")
+    assert (refused.status_code, refused.json()["status"]) == (422, "FAIL")
     assert len(world.requests_on_queue(2)) == 2
 
 

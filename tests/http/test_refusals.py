@@ -10,14 +10,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connector.businessobjects.metadata import MAX_TIMEOUT
 from connector.http.bodies import parse
+from connector.http.patience import check_dynamic, milliseconds
 from connector.http.problems import HttpProblem
 from connector.http.server import Server
 from datahandlers.json_handler import MAX_DEPTH
-from tests.http.world import OTHER_TOKEN, TOKEN, Script, client, serving
+from tests.http.world import DEFINITIONS, OTHER_TOKEN, TOKEN, Script, client, serving
 
 JSON = {"Content-Type": "application/json"}
 PATH = "/requests/Customer/Create"
+_ANY = (
+    st.integers(-(2**40), 2**40)
+    | st.sampled_from([999, 1000, 1001, 1e3, 1e4, 1.5, 2**31 - 1, 2**31, "2000", " ", True, None, [], {}])
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+)
 
 
 def is_problem(answer: httpx.Response, status: int, *words: str) -> bool:
@@ -103,12 +111,21 @@ def test_json_that_cannot_be_read_is_400(http: httpx.Client, script: Script, bod
         ({"Since": "2024-02-30"}, "Customer: Since: "),
         ({"Active": "yes"}, "Customer: Active: "),
         ({"Meta": {"Priority": "high"}}, "Customer: Meta.Priority: "),
+        ({"Meta": {"ResponseTimeout": 300_001}}, "Customer: Meta.ResponseTimeout: found 300001 ms"),
     ],
 )
 def test_data_that_do_not_fit_are_422_naming_the_attribute(
     http: httpx.Client, data: dict[str, Any], words: str
 ) -> None:
     assert is_problem(http.post(PATH, json=data), 422, words)
+
+
+def test_a_missing_attribute_is_422_naming_it(http: httpx.Client) -> None:
+    order = {"Express": True, "Weight": 1, "Currency": "EUR", "Line": [{}], "To": {}}
+    answer = http.post("/requests/Order/Create", json=order)
+    assert is_problem(answer, 422, "Order: OrderId: required, but not set")
+    answer = http.post("/requests/Order/Create", json={**order, "OrderId": "7"})
+    assert is_problem(answer, 422, "Order: Line[0].Item: required, but not set")
 
 
 @pytest.mark.parametrize(
@@ -135,13 +152,60 @@ def test_only_plain_json_in_utf_8_is_read(
         ("timeout=", "timeout: expected milliseconds"),
         ("timeout=1s", "timeout: expected milliseconds"),
         ("timeout=-2", "or -1: do not wait"),
-        ("timeout=2147483648", "from 0 to 2147483647"),
+        ("timeout=12345678901", "from 0 to 300000"),
         ("timeout=1&timeout=2", "once"),
         ("timout=1", "unknown parameter 'timout', did you mean 'timeout'?"),
     ],
 )
 def test_a_parameter_that_cannot_be_meant_is_400(http: httpx.Client, query: str, words: str) -> None:
     assert is_problem(http.post(f"{PATH}?{query}", json={}), 400, words)
+
+
+def test_nobody_may_ask_to_wait_for_longer_than_the_bound(script: Script) -> None:
+    with serving(script, max_timeout=1.5) as server, client(server) as http:
+        for asked in (1501, 2**31 - 1, 2**31):
+            answer = http.post(f"{PATH}?timeout={asked}", json={})
+            assert is_problem(answer, 422, f"found {asked} ms, expected at most 1500 (http.max_timeout)")
+        for value in (1501, 1501.0, 2**31 - 1):
+            answer = http.post(f"{PATH}?timeout=5", json={"Meta": {"ResponseTimeout": value}})
+            assert is_problem(answer, 422, "Meta.ResponseTimeout", "at most 1500 (http.max_timeout)")
+        assert script.calls == []
+        for query, value in (("?timeout=1500", None), ("", 1500), ("", -1), ("", ""), ("?timeout=-1", 0)):
+            answer = http.post(f"{PATH}{query}", json={"Meta": {"ResponseTimeout": value}})
+            assert answer.status_code == 200
+
+
+@given(_ANY)
+def test_whatever_stands_for_a_response_timeout_it_is_held_to_the_bound_or_left_to_the_client(
+    value: Any,
+) -> None:
+    refused = None
+    try:
+        check_dynamic(DEFINITIONS["Customer"], {"Meta": {"ResponseTimeout": value}}, 1000)
+    except HttpProblem as problem:
+        refused = problem.status
+    if isinstance(value, int | float) and not isinstance(value, bool) and value == int(value):
+        assert refused == (422 if 1000 < value < 2**31 else None)
+
+
+def test_a_bound_is_no_longer_than_what_a_response_timeout_can_say() -> None:
+    assert milliseconds(0.25) == 250
+    assert milliseconds(10.0**9) == MAX_TIMEOUT
+
+
+def test_a_body_of_two_kinds_is_400(http: httpx.Client, script: Script) -> None:
+    both = [("Content-Type", "application/json"), ("Content-Type", "text/plain")]
+    assert is_problem(http.post(PATH, content=b"{}", headers=both), 400, "Content-Type")
+    assert script.calls == []
+    twice = [("Content-Type", "application/json")] * 2
+    assert http.post(PATH, content=b"{}", headers=twice).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/requests/Customer%2FCreate", "/requests%2fCustomer/Create"])
+def test_an_encoded_slash_separates_nothing(http: httpx.Client, script: Script, path: str) -> None:
+    assert is_problem(http.post(path, json={}), 404, "requests go to /requests/OBJECT/VERB")
+    assert is_problem(http.post("/requests/Cust%2Fomer/Create", json={}), 404, "Cust%2Fomer")
+    assert script.calls == []
 
 
 # -- who calls, and from where -----------------------------------------------------------------------
@@ -195,6 +259,22 @@ def test_names_that_are_configured_are_too() -> None:
     with serving(hosts=("orders.example.com",)) as server, client(server) as http:
         assert http.get("/docs", headers={"Host": "Orders.Example.com"}).status_code == 200
         assert http.get("/docs", headers={"Host": "other.example.com"}).status_code == 421
+
+
+def test_a_page_of_a_configured_host_makes_requests_though_a_proxy_changes_the_host() -> None:
+    with serving(hosts=("orders.example.com",)) as server, client(server) as http:
+        for origin in ("https://orders.example.com", "https://Orders.Example.com:8443"):
+            assert http.post(PATH, json={}, headers={"Origin": origin}).status_code == 200
+        strangers = (
+            "https://x.example.com",
+            "https://orders.example.com.evil",
+            "null",
+            "http://[",
+            "http://",
+        )
+        for origin in strangers:
+            answer = http.post(PATH, json={}, headers={"Origin": origin})
+            assert is_problem(answer, 403, "http.hosts")
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://127.0.0.1", "http://["])

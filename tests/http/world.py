@@ -14,7 +14,8 @@ import httpx
 
 from connector.broker.requesting import Requests
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
-from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.instance import BusinessObject, finish
+from connector.businessobjects.metadata import READERS
 from connector.config.http_model import Address, Http
 from connector.http.server import Server
 from connector.requests.result import RequestResult
@@ -42,7 +43,7 @@ DEFINITIONS: Final = Definitions(
             "Customer",
             "cw_mo_conn=Meta",
             "Create Retrieve",
-            Attribute("CustomerId", "String", is_key=True, is_required=True, max_length=20),
+            Attribute("CustomerId", "String", is_key=True, max_length=20),
             Attribute("Name", "String"),
             Attribute("Limit", "Double", default=0.0),
             Attribute("Rating", "Integer"),
@@ -56,9 +57,26 @@ DEFINITIONS: Final = Definitions(
         ),
         "Address": _define("Address", "", "", Attribute("City", "String"), Attribute("Zip", "String")),
         "CustomerMeta": _define(
-            "CustomerMeta", "", "", Attribute("Priority", "Integer"), Attribute("CorrelationID", "String")
+            "CustomerMeta",
+            "",
+            "",
+            Attribute("Priority", "Integer"),
+            Attribute("ResponseTimeout", "Integer"),
+            Attribute("CorrelationID", "String", is_required=True),
         ),
-        "Order": _define("Order", "", "Create", Attribute("OrderId", "String", is_key=True)),
+        "Order": _define(
+            "Order",
+            "",
+            "Create",
+            Attribute("OrderId", "String", is_key=True, is_required=True),
+            Attribute("Express", "Boolean", is_required=True),
+            Attribute("Weight", "Float", is_required=True),
+            Attribute("Currency", "String", is_required=True, default="EUR"),
+            Attribute("Line", "Line", is_required=True, cardinality="n"),
+            Attribute("To", "Address", is_required=True),
+            Attribute("ObjectEventId", "String", is_required=True),
+        ),
+        "Line": _define("Line", "", "", Attribute("Item", "String", is_required=True)),
     }
 )
 
@@ -74,6 +92,7 @@ class Script:
         self.calls: list[tuple[BusinessObject, int | None]] = []
         self.held: list[tuple[BusinessObject, Future[RequestResult]]] = []
         self.holds = False
+        self.refusing = False
         self.answer: Callable[[BusinessObject], RequestResult] = lambda bo: RequestResult(
             ReturnCode.VALCHANGE, bo
         )
@@ -85,9 +104,15 @@ class Script:
         assert not isinstance(data, BusinessObject)
         type_name, _, verb = name.partition(".")
         bo = BusinessObject(DEFINITIONS, type_name, verb, data)
+        finish(bo)
         future: Future[RequestResult] = Future()
         self.calls.append((bo, timeout))
-        if self.holds:
+        refused = _refusal(bo)
+        if refused is not None:
+            future.set_result(refused)
+        elif self.refusing:
+            future.set_result(RequestResult(ReturnCode.FAIL, bo, "the adapter is stopping", not_sent=True))
+        elif self.holds:
             self.held.append((bo, future))
         else:
             future.set_result(self.answer(bo))
@@ -99,6 +124,10 @@ class Script:
         """As :meth:`request_async`, and waits."""
         return self.request_async(name, data, timeout=timeout).result()
 
+    def refuse(self) -> None:
+        """Nothing new is answered; what is held is in flight, and stays so."""
+        self.refusing = True
+
     def stop(self, timeout: float = 0.0) -> None:
         """Nothing is to be stopped."""
 
@@ -108,6 +137,19 @@ class Script:
         for bo, future in self.held:
             future.set_result(self.answer(bo))
         self.held.clear()
+
+
+def _refusal(bo: BusinessObject) -> RequestResult | None:
+    """What a client that knows nothing of rules says to meta-data that cannot be."""
+    metadata = bo["Meta"] if bo.type == "Customer" else None
+    for name in metadata or ():
+        value = metadata[name]
+        try:
+            if value != "":
+                READERS[name](value)
+        except ValueError as error:
+            return RequestResult(ReturnCode.FAIL, bo, f"Customer.Meta.{name}: {error}", refused=True)
+    return None
 
 
 def settings(**changes: Any) -> Http:

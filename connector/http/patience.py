@@ -1,0 +1,88 @@
+"""How long a caller may ask to wait: ResponseTimeout, in the query or in the body.
+
+Requests in flight are few (``SessionPoolSizeForRequests``). Callers who ask to wait for days would keep
+them all, and everybody else out, so there is a bound. It is one for callers: what the static meta-object
+says is the business of whoever configures the adapter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+from starlette.requests import Request
+
+from connector.businessobjects.definition import Definition
+from connector.businessobjects.metadata import MAX_TIMEOUT, is_blank, read_timeout
+from connector.businessobjects.names import did_you_mean, shown
+from connector.http.problems import HttpProblem
+
+TIMEOUT: Final = "ResponseTimeout"
+_MILLISECONDS: Final = re.compile(r"-1|[0-9]{1,10}")
+
+
+def milliseconds(seconds: float) -> int:
+    """The bound of a server, ``http.max_timeout``, as callers write it."""
+    return min(int(seconds * 1000), MAX_TIMEOUT)
+
+
+def asked_for(request: Request, most: int) -> int | None:
+    """ResponseTimeout of this request in ms, from ``?timeout=``; None = as the meta-objects say.
+
+    Args:
+        request: the call.
+        most: the bound in ms.
+
+    Raises:
+        HttpProblem: 400, it is none, or there is another parameter; 422, it is beyond the bound.
+    """
+    given = request.query_params.multi_items()
+    wrong = [name for name, _ in given if name != "timeout"]
+    if wrong:
+        guess = did_you_mean(wrong[0], ["timeout"])
+        raise HttpProblem(
+            HTTPStatus.BAD_REQUEST, f"unknown parameter {shown(wrong[0])}{guess}; there is timeout"
+        )
+    if not given:
+        return None
+    text = given[0][1]
+    if len(given) > 1 or not _MILLISECONDS.fullmatch(text):
+        raise HttpProblem(
+            HTTPStatus.BAD_REQUEST,
+            f"timeout: expected milliseconds, once, from 0 to {most}, or -1: do not wait for a reply",
+        )
+    return _bounded("timeout", int(text), most)
+
+
+def check_dynamic(definition: Definition, data: Mapping[str, Any], most: int) -> None:
+    """Holds the ResponseTimeout of a dynamic meta-object to the bound.
+
+    What is no ResponseTimeout at all passes: the request client says what is wrong with it.
+
+    Args:
+        definition: of the business object.
+        data: its attributes, as they came.
+        most: the bound in ms.
+
+    Raises:
+        HttpProblem: 422.
+    """
+    holder = definition.dynamic_metaobject
+    metadata = data.get(holder) if holder else None
+    value = metadata.get(TIMEOUT) if isinstance(metadata, dict) else None
+    if not isinstance(value, str | int | float) or is_blank(value):
+        return
+    try:
+        found = read_timeout(value)
+    except ValueError:
+        return
+    _bounded(f"{definition.name}: {holder}.{TIMEOUT}", found, most)
+
+
+def _bounded(place: str, found: int, most: int) -> int:
+    if found > most:
+        detail = f"{place}: found {found} ms, expected at most {most} (http.max_timeout)"
+        raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, detail)
+    return found

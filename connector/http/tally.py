@@ -1,0 +1,37 @@
+"""What happens often is said now and then, with its number."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+_log = logging.getLogger("connector.http")
+
+SECONDS: Final = 10.0
+"""Between two lines about the same thing."""
+
+
+class Tally:
+    """Counts one kind of refusal. For one thread, that of the server.
+
+    Args:
+        text: the line of the log, with ``%d`` for the number since the last one.
+        clock: seconds that pass.
+    """
+
+    def __init__(self, text: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._text = text
+        self._clock = clock
+        self._count = 0
+        self._said: float | None = None
+
+    def add(self) -> None:
+        """One more; the first one is said at once."""
+        self._count += 1
+        now = self._clock()
+        if self._said is None or now - self._said >= SECONDS:
+            self._said = now
+            _log.info(self._text, self._count)
+            self._count = 0

@@ -1,0 +1,35 @@
+"""What happens often is said now and then."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from connector.http.tally import SECONDS, Tally
+from tests.http.world import Script, client, in_thread, serving, soon
+
+
+def test_the_first_is_said_at_once_and_the_others_together(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "connector.http")
+    now = [0.0]
+    tally = Tally("%d refused", lambda: now[0])
+    for moment in (0.0, 1.0, 2.0, SECONDS - 0.1, SECONDS, SECONDS + 1):
+        now[0] = moment
+        tally.add()
+    assert caplog.messages == ["1 refused", "4 refused"]
+
+
+def test_calls_beyond_the_limit_are_counted_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "connector.http")
+    script = Script()
+    script.holds = True
+    with serving(script, max_requests=1) as server, client(server) as http, client(server) as other:
+        first = in_thread(lambda: http.post("/requests/Customer/Create", json={}))
+        soon(lambda: script.held, "a call is being answered")
+        for _ in range(3):
+            assert other.post("/requests/Customer/Create", json={}).status_code == 503
+        script.release()
+        assert first().status_code == 200
+    said = [text for text in caplog.messages if text.startswith("calls refused")]
+    assert said == ["calls refused: 1; 1 are being answered (http.max_requests)"]
