@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
+import pytest
 
 from connector.http.server import Server
-from tests.http.world import client, settings
+from tests.http.world import PATIENCE, client, in_thread, settings, soon
 from tests.requests.world import World, definitions
 
 
@@ -67,3 +69,36 @@ def test_stopping_the_client_of_requests_answers_the_calls_in_flight(world: Worl
     assert answer.status_code in (502, 504)
     assert answer.json()["message"]
     assert (after.status_code, after.headers["retry-after"]) == (503, "1")
+
+
+@pytest.mark.parametrize("seconds", [0.0, 2.0])
+def test_at_a_stop_those_that_wait_for_their_turn_are_told_at_once_that_nothing_was_sent(
+    world: World, seconds: float
+) -> None:
+    server = Server(settings(), world.client(pool_size=1), definitions())
+    server.start()
+    try:
+        with client(server) as http, ThreadPoolExecutor(5) as many:
+
+            def ask(number: int) -> httpx.Response:
+                path = "/requests/Customer/Retrieve?timeout=60000"
+                return http.post(path, json={"CustomerId": str(number)})
+
+            first = many.submit(ask, 0)
+            world.request_on_queue()
+            others = [many.submit(ask, number) for number in range(1, 5)]
+            soon(lambda: server._calls is not None and server._calls.under_way == 5, "all wait")
+            time.sleep(0.2)
+            stopping = in_thread(lambda: server.stop(seconds))
+            told = [other.result(PATIENCE) for other in others]
+            was_waiting = not first.done()
+            stopping()
+            cut = first.result(PATIENCE)
+    finally:
+        server.stop()
+    assert [(each.status_code, each.headers.get("retry-after")) for each in told] == [(503, "1")] * 4
+    assert {each.json()["message"] for each in told} == {"the adapter is stopping; nothing was sent"}
+    assert was_waiting
+    assert (cut.status_code, "retry-after" in cut.headers) == (503, False)
+    assert "may have been sent" in cut.json()["detail"]
+    assert len(world.requests_on_queue(1)) == 1

@@ -9,7 +9,9 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +28,7 @@ connector:
   ConfigurationMetaObject: MO_Config
   DataHandlerMimeType: application/json
   ReplyToDestination: queue://replies
+  SessionPoolSizeForRequests: 2
   stop_timeout: {stop_timeout}
 metaobjects: ./objects.yaml
 http: {{listen: "127.0.0.1:{port}", tokens: ["${{TOKEN}}"]}}
@@ -116,6 +119,22 @@ def test_a_request_becomes_a_message_and_a_stop_answers_what_waits(tmp_path: Pat
         assert run.process.wait(PATIENCE) == 0
         assert TOKEN not in run.text
         assert "POST /requests/Customer/Create 200 " in run.text
+
+
+def test_a_stop_sends_none_of_the_requests_that_wait_for_their_turn(tmp_path: Path) -> None:
+    with running(tmp_path, stop_timeout="2s") as run, ThreadPoolExecutor(6) as many:
+        answers = [many.submit(ask, run, "Retrieve") for _ in range(6)]
+        soon(lambda: len(requests_in(tmp_path)) == 2, "two requests are in flight")
+        soon(lambda: "others wait" in run.text, "the others wait")
+        time.sleep(0.5)
+        run.process.send_signal(signal.SIGTERM)
+        told = [answer.result() for answer in answers]
+        assert run.process.wait(PATIENCE) == 0
+        assert len(requests_in(tmp_path)) == 2
+    retry = [answer for answer in told if "retry-after" in answer.headers]
+    assert [(answer.status_code, answer.json()["status"]) for answer in retry] == [(503, "FAIL")] * 4
+    assert all("nothing was sent" in answer.json()["message"] for answer in retry)
+    assert not any("nothing was sent" in answer.text for answer in told if answer not in retry)
 
 
 def test_an_address_that_is_taken_ends_the_command_with_what_to_do(tmp_path: Path) -> None:

@@ -6,17 +6,25 @@ import logging
 import socket
 import threading
 import time
+from concurrent.futures import Future
+from typing import Any
 
 import httpx
 import pytest
 
+from connector.businessobjects.instance import BusinessObject
 from connector.config.http_model import Address
+from connector.http import calls
 from connector.http.calls import Calls
+from connector.http.problems import HttpProblem
 from connector.http.server import ListenError, Server
 from connector.http.tokens import Tokens
+from connector.requests.result import RequestResult
+from connector.status import ReturnCode
 from tests.http.world import (
     DEFINITIONS,
     OTHER_TOKEN,
+    PATIENCE,
     TOKEN,
     Script,
     client,
@@ -103,6 +111,41 @@ def test_what_is_in_flight_for_longer_than_the_stop_waits_is_told_that_it_may_ha
     script.release()
 
 
+def test_a_call_that_has_not_begun_when_the_stop_is_over_was_not_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Stuck(Script):
+        def request_async(self, *arguments: Any, **keywords: Any) -> Any:
+            self.entered.set()
+            self.free.wait(PATIENCE)
+            return super().request_async(*arguments, **keywords)
+
+    monkeypatch.setattr(calls, "THREADS", 1)
+    script = Stuck()
+    script.entered, script.free = threading.Event(), threading.Event()
+    with serving(script) as server, client(server) as http, client(server) as other:
+        first = in_thread(lambda: http.post(PATH, json={}))
+        assert script.entered.wait(PATIENCE)
+        second = in_thread(lambda: other.post(PATH, json={}))
+        soon(lambda: server._calls is not None and server._calls.under_way == 2, "both calls are there")
+        server.stop()
+        script.free.set()
+    assert (first().status_code, "retry-after" in first().headers) == (503, False)
+    assert (second().status_code, second().headers["retry-after"]) == (503, "1")
+    assert len(script.calls) == 1
+
+
+def test_an_answer_that_is_there_is_given_also_when_nothing_is_waited_for_any_more() -> None:
+    begun: Future[Future[RequestResult]] = Future()
+    answered: Future[RequestResult] = Future()
+    begun.set_result(answered)
+    with pytest.raises(HttpProblem, match="may have been sent"):
+        calls._known(begun)
+    result = RequestResult(ReturnCode.SUCCEED, BusinessObject(DEFINITIONS, "Order"))
+    answered.set_result(result)
+    assert calls._known(begun) is result
+
+
 def test_a_stop_ends_its_threads_and_may_be_repeated() -> None:
     before = set(threading.enumerate())
     with serving() as server, client(server) as http:
@@ -159,9 +202,9 @@ def test_no_token_is_ever_logged_shown_or_answered(caplog: pytest.LogCaptureFixt
             repr(Tokens((TOKEN, OTHER_TOKEN))),
             str(vars(server)),
         ]
-        calls = Calls(section, Tokens(section.tokens), script, DEFINITIONS)
-        shown.append(repr(vars(calls)) + repr(vars(calls._tokens)))
-        calls.close()
+        made = Calls(section, Tokens(section.tokens), script, DEFINITIONS)
+        shown.append(repr(vars(made)) + repr(vars(made._tokens)))
+        made.close()
     for secret in (TOKEN, OTHER_TOKEN, wrong):
         ours = "".join(record.getMessage() + (record.exc_text or "") for record in caplog.records)
         assert secret not in ours
