@@ -105,7 +105,7 @@ class AttributeEntry(Section):
     )
     key: Boolean = Field(default=False, description="Part of the key of the object.")
     foreign_key: Boolean = Field(default=False, description="The key of another object.")
-    required: Boolean = Field(default=False, description="Without it the body is malformed.")
+    required: Boolean = Field(default=False, description="Without it a body or request is malformed.")
     max_length: Annotated[int, integer(0, "characters")] = Field(
         default=0, description="Of a String or LongText; 0: unlimited."
     )

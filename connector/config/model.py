@@ -209,7 +209,8 @@ class Connector(Section):
         default=None,
         alias="ReplyToDestination",
         description="Where replies to requests are awaited, unless a meta-object says otherwise; none: a "
-        "temporary queue. Several adapters may share it, and others may use it: each takes its own replies.",
+        "temporary queue. Several adapters may share it, and others may use it: each takes its own replies. "
+        "Those to a process that has ended stay until they expire.",
     )
     message_response_result_property: Annotated[str, PROPERTY] = Field(
         default="ResponseResult",
@@ -223,7 +224,7 @@ class Connector(Section):
     session_pool_size_for_requests: Annotated[int, integer(1, "requests", maximum=10_000)] = Field(
         default=10,
         alias="SessionPoolSizeForRequests",
-        description="Requests in flight at a time; the others wait for their turn.",
+        description="Synchronous requests in flight at a time; the others wait for their turn.",
     )
     pool_timeout: Annotated[float, duration(zero=True)] = Field(
         default=30.0,
@@ -232,9 +233,9 @@ class Connector(Section):
     late_replies: Annotated[Literal["error", "archive", "discard"], choice("error", "archive", "discard")] = (
         Field(
             default="error",
-            description="What becomes of replies that nobody awaits any more, second ones among them: a copy "
-            "in the `ErrorDestination` (none where there is none) or the `ArchiveDestination`, or nothing. "
-            "They are counted and logged in any case.",
+            description="What becomes of replies that nobody awaits any more, second ones among them, while "
+            "the process that has asked goes on: a copy in the `ErrorDestination` (none where there is none) "
+            "or the `ArchiveDestination`, or nothing. They are counted and logged in any case.",
         )
     )
     response_selector_quoting: Annotated[Literal["quoted", "raw"], choice("quoted", "raw")] = Field(

@@ -63,7 +63,7 @@ with all defaults.
 
 Values are read by the type of their key: `PollFrequency: no`, `PollEndTime: 22:00` and
 `InputFormat: 0710` mean what they look like, quoted or not. A key with nothing behind it is as if it
-were not there. A key that stands twice and a key that is unknown are mistakes.
+were not there. A key that stands twice and a key that is unknown are mistakes, whatever is behind them.
 
 `${NAME}` and `${NAME:default}` inside a value of `adapter.yaml` stand for environment variables, `$${`
 for a literal `${`. A value that becomes empty counts as not given. Relative paths count from the
