@@ -10,7 +10,7 @@ import pytest
 
 from connector.http.server import Server
 from tests.http.webdriver import CONTROL, ENTER, TAB, Browser, browser
-from tests.http.world import TOKEN, Script, serving
+from tests.http.world import TOKEN, Script, serving, soon
 
 CREATE = "[id='Customer.Create']"
 
@@ -89,10 +89,18 @@ def test_the_attributes_and_the_answers_are_explained(page: Browser) -> None:
     page.click(f"{CREATE} > summary")
     page.wait(f"{CREATE} table")
     text = page.text(f"{CREATE} .inside")
-    assert "CustomerId text, at most 20 characters Key. Messages have to have it." in text
+    assert "CustomerId text, at most 20 characters Key." in text
     assert "Address list of Address" in text
     assert "Since date Date or date-time of ISO 8601." in text
     assert "CustomerMeta" in text
+    assert "Priority integer, 0 to 9" in text
+    assert "ResponseTimeout integer, at most 300000" in text
+    page.click("[id='Order.Create'] > summary")
+    page.wait("[id='Order.Create'] table")
+    text = page.text("[id='Order.Create'] .inside")
+    assert "OrderId text Required. Key." in text
+    assert "Line list of Line Required." in text
+    assert "ObjectEventId text\n" in text
     page.click(f"{CREATE} .answers > summary")
     assert "504 APPRESPONSETIMEOUT: no reply in time" in page.text(f"{CREATE} .answers")
 
@@ -127,6 +135,45 @@ def test_everything_is_done_by_keyboard(page: Browser, script: Script) -> None:
     page.press(CONTROL, ENTER)
     page.wait(f"{CREATE} .answer.good")
     assert len(script.calls) == 1
+
+
+@pytest.mark.parametrize("place", ["button", "input[type=number]", "textarea"])
+def test_the_focus_stays_where_a_request_was_sent_from(page: Browser, script: Script, place: str) -> None:
+    page.write("#token", TOKEN)
+    page.click(f"{CREATE} > summary")
+    page.wait(f"{CREATE} textarea")
+    page.run(f"""document.querySelector("{CREATE} {place}").focus()""")
+    page.press(*([CONTROL, ENTER] if place == "textarea" else [ENTER]))
+    page.wait(f"{CREATE} .answer.good")
+    assert page.run(f"""return document.activeElement === document.querySelector("{CREATE} {place}")""")
+    assert len(script.calls) == 1
+
+
+def test_a_request_is_sent_once_however_often_it_is_pressed(page: Browser, script: Script) -> None:
+    script.holds = True
+    page.write("#token", TOKEN)
+    page.click(f"{CREATE} > summary")
+    for _ in range(3):
+        page.click(f"{CREATE} button")
+    soon(lambda: script.held, "the request is made")
+    script.release()
+    page.wait(f"{CREATE} .answer.good")
+    assert len(script.calls) == 1
+
+
+@pytest.mark.parametrize("width", [360, 400, 1280])
+def test_the_descriptions_of_attributes_are_within_the_window(page: Browser, width: int) -> None:
+    page._post("window/rect", width=width, height=900)
+    page.click(f"{CREATE} > summary")
+    page.wait(f"{CREATE} table")
+    inside = """
+        const cells = [...document.querySelectorAll("[id='Customer.Create'] .inside > .scroll td")];
+        const seen = cells.filter((it) => it.textContent).map((it) => it.getBoundingClientRect());
+        const box = document.querySelector("[id='Customer.Create'] .scroll");
+        return [seen.length > 20, seen.every((it) => it.width > 0 && it.right <= innerWidth),
+                box.scrollWidth <= box.clientWidth];
+    """
+    assert page.run(inside) == [True, True, True]
 
 
 def test_what_is_looked_for_is_all_that_is_shown(page: Browser) -> None:

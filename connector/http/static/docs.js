@@ -23,6 +23,9 @@ function typeOf(schema) {
   const parts = (schema.anyOf || []).filter((part) => part.type !== "null" && part.maxLength !== 0);
   if (parts.length) return typeOf(parts[0]);
   const kind = schema.pattern ? "date" : types[0] === "string" ? "text" : types[0];
+  if (kind === "integer" && schema.maximum < 2 ** 31 - 1) {
+    return schema.minimum < 0 ? `integer, at most ${schema.maximum}` : `integer, ${schema.minimum} to ${schema.maximum}`;
+  }
   return schema.maxLength ? `${kind}, at most ${schema.maxLength} characters` : kind;
 }
 
@@ -33,9 +36,9 @@ function childOf(schema) {
 
 // One table for the object, and one for each object that it holds.
 function tables(schemas, name, seen = new Set([name])) {
-  const rows = [], children = [];
+  const rows = [], children = [], required = schemas[name].required || [];
   for (const [attribute, schema] of Object.entries(schemas[name].properties)) {
-    const said = [schema.description, "default" in schema ? `Default: ${JSON.stringify(schema.default)}.` : ""];
+    const said = [required.includes(attribute) ? "Required." : "", schema.description, "default" in schema ? `Default: ${JSON.stringify(schema.default)}.` : ""];
     rows.push(make("tr", {},
       make("td", {}, attribute), make("td", { class: "type" }, typeOf(schema)),
       make("td", {}, said.filter(Boolean).join(" "))));
@@ -72,13 +75,17 @@ function trial(path, example, withTokens) {
   const send = make("button", { type: "submit" }, "Send");
   const result = make("div", { "aria-live": "polite" });
 
+  // While it waits the button stays enabled to the browser: one that is disabled would lose the focus.
+  const busy = (now) => send.setAttribute("aria-disabled", String(now));
+
   async function submit(event) {
     event.preventDefault();
+    if (send.getAttribute("aria-disabled") === "true") return;
     const headers = { "Content-Type": "application/json" };
     if (withTokens && byId("token").value) headers.Authorization = `Bearer ${byId("token").value}`;
     if (key.value) headers["Idempotency-Key"] = key.value;
     const query = timeout.value === "" ? "" : `?timeout=${encodeURIComponent(timeout.value)}`;
-    send.disabled = true;
+    busy(true);
     result.replaceChildren(make("p", { class: "hint" }, "waits for the answer …"));
     const began = performance.now();
     try {
@@ -92,7 +99,7 @@ function trial(path, example, withTokens) {
     } catch (error) {
       result.replaceChildren(make("div", { class: "answer bad" }, make("p", {}, `No answer: ${error.message}`)));
     } finally {
-      send.disabled = false;
+      busy(false);
     }
   }
 
