@@ -132,6 +132,7 @@ def test_a_call_that_has_not_begun_when_the_stop_is_over_was_not_sent(
         script.free.set()
     assert (first().status_code, "retry-after" in first().headers) == (503, False)
     assert (second().status_code, second().headers["retry-after"]) == (503, "1")
+    soon(lambda: script.calls, "what has begun goes on")
     assert len(script.calls) == 1
 
 
