@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -18,9 +19,13 @@ from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, note
 from connector.cli.progress import Progress
 from connector.cli.summary import print_summary, write_summary
 from connector.config.loading import load
+from connector.errors import PipelineError
 from connector.events.cycle import CycleReport
 from connector.log import set_up_logging
 from connector.status import ReturnCode
+
+_EARLY: Final = 5.0
+"""Seconds that a signal which came before it could be handled may take to be seen."""
 
 
 def run(
@@ -55,14 +60,26 @@ def run(
         if not stopped.is_set():
             try:
                 with nullcontext() if once or drain else _http_server(adapter, stopped):
-                    adapter.start()
-                    code = _bounded(adapter, drain=drain) if once or drain else _service(adapter, stopped)
+                    if _starts(adapter, stopped):
+                        code = _bounded(adapter, drain=drain) if once or drain else _service(adapter, stopped)
             finally:
                 adapter.stop()
         print_summary(adapter.summary, as_json=json)
         if summary is not None:
             write_summary(adapter.summary, summary)
     raise typer.Exit(0 if stopped.is_set() else code)
+
+
+def _starts(adapter: Adapter, stopped: threading.Event) -> bool:
+    """Starts the adapter; False where a signal has cancelled that, after ``stop_timeout``."""
+    try:
+        adapter.start()
+    except PipelineError as error:
+        if not stopped.is_set():
+            raise
+        logging.getLogger("connector").info("stopped before it had started: %s", error)
+        return False
+    return True
 
 
 def _bounded(adapter: Adapter, *, drain: bool) -> int:
@@ -122,7 +139,7 @@ def _http_server(adapter: Adapter, stopped: threading.Event) -> Iterator[None]:
 
 
 def _once_set(event: threading.Event, what: Callable[[], None]) -> None:
-    """Calls ``what`` in a thread of its own, as a signal handler can do little more than set an event."""
+    """Calls ``what`` in a thread of its own: it takes a while, and a second signal is not to wait for it."""
 
     def wait() -> None:
         event.wait()
@@ -133,22 +150,47 @@ def _once_set(event: threading.Event, what: Callable[[], None]) -> None:
 
 @contextmanager
 def _signals(request_stop: Callable[[], None]) -> Iterator[threading.Event]:
-    """The first SIGTERM or SIGINT asks for an orderly stop, the second ends the process at once."""
+    """The first SIGTERM or SIGINT asks for an orderly stop, the second ends the process at once.
+
+    Python runs the handlers of signals in the main thread only, and that thread may sleep on: a signal that
+    reaches another thread does not wake it. What Python does at once, in whichever thread, is to write the
+    number of the signal to a socket. So a thread of its own reads those numbers, and does what is asked for.
+    """
     stopped = threading.Event()
+    reading, writing = socket.socketpair()
+    writing.setblocking(False)
 
-    def handle(signum: int, frame: Any) -> None:
-        if stopped.is_set():
-            os._exit(128 + signum)
-        stopped.set()
-        request_stop()
-        # in a thread of its own: this one may be in the middle of writing to the same stream
-        text = f"{signal.Signals(signum).name}: finishing what is in flight; once more ends at once"
-        threading.Thread(target=logging.getLogger("connector").warning, args=(text,), daemon=True).start()
+    def read() -> None:
+        with reading:
+            while number := reading.recv(1):
+                _on_signal(number[0], stopped, request_stop)
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, before)  # those that came before this was there, see __main__
+    threading.Thread(target=read, name="connector-signals", daemon=True).start()
+    wakeup = signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
+    before = {number: signal.signal(number, _leave_it) for number in (signal.SIGTERM, signal.SIGINT)}
+    early = signal.sigpending() & before.keys()  # those that came before this was there, see __main__
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, before)
+    if early:
+        stopped.wait(_EARLY)
     try:
         yield stopped
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        signal.set_wakeup_fd(wakeup)
+        writing.close()
+
+
+def _on_signal(number: int, stopped: threading.Event, request_stop: Callable[[], None]) -> None:
+    if number not in (signal.SIGTERM, signal.SIGINT):
+        return
+    if stopped.is_set():
+        os._exit(128 + number)
+    stopped.set()
+    request_stop()
+    name = signal.Signals(number).name
+    logging.getLogger("connector").warning("%s: finishing what is in flight; once more ends at once", name)
+
+
+def _leave_it(signum: int, frame: Any) -> None:
+    """The handler in the main thread: all is done by the thread that reads the numbers of signals."""
