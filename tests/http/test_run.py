@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
@@ -135,6 +136,29 @@ def test_a_stop_sends_none_of_the_requests_that_wait_for_their_turn(tmp_path: Pa
     assert [(answer.status_code, answer.json()["status"]) for answer in retry] == [(503, "FAIL")] * 4
     assert all("nothing was sent" in answer.json()["message"] for answer in retry)
     assert not any("nothing was sent" in answer.text for answer in told if answer not in retry)
+
+
+def threads_that_take(number: int, pid: int) -> list[int]:
+    """The threads of a process that a signal may reach, beside the main one."""
+    found = []
+    for status in Path(f"/proc/{pid}/task").glob("*/status"):
+        text = status.read_text("ascii")
+        blocked = int(re.search(r"SigBlk:\t([0-9a-f]+)", text)[1], 16)  # type: ignore[index]
+        thread = int(status.parent.name)
+        if thread != pid and not blocked >> (number - 1) & 1:
+            found.append(thread)
+    return found
+
+
+def test_a_signal_that_reaches_another_thread_than_the_main_one_stops_it_too(tmp_path: Path) -> None:
+    with running(tmp_path, stop_timeout="1s") as run:
+        assert ask(run, "Create").status_code == 200
+        pid = run.process.pid
+        soon(lambda: threads_that_take(signal.SIGTERM, pid), "there is such a thread")
+        time.sleep(0.5)  # the main thread sleeps by then
+        thread = threads_that_take(signal.SIGTERM, pid)[0]
+        assert ctypes.CDLL(None).tgkill(pid, thread, signal.SIGTERM) == 0
+        assert run.process.wait(PATIENCE) == 0
 
 
 def test_an_address_that_is_taken_ends_the_command_with_what_to_do(tmp_path: Path) -> None:
