@@ -79,6 +79,7 @@ class Sender:
         self._connection: Connection | None = None
         self._access: MessageAccess | None = None
         self._keys = itertools.count()
+        self._closed = False
 
     def send(self, outgoing: Outgoing) -> None:
         """Sends one request; when this returns it is committed.
@@ -105,13 +106,16 @@ class Sender:
             return self._open()[0].sent_ids
 
     def close(self) -> None:
-        """Ends the connection. Repeatable."""
+        """Ends the connection; nothing is sent any more. Repeatable."""
         with self._lock:
+            self._closed = True
             connection, self._connection = self._connection, None
             if connection is not None:
                 connection.close()
 
     def _open(self) -> tuple[Connection, MessageAccess]:
+        if self._closed:
+            raise ProviderError("the adapter was stopped")
         if self._connection is None or self._access is None:
             self._connection = connection = self._connect()
             try:

@@ -5,8 +5,14 @@ from __future__ import annotations
 import threading
 import time
 
+import pytest
+
+from connector.errors import ProviderError
 from connector.messaging.client import ReceivedMessage
+from connector.messaging.message import Message
+from connector.messaging.provider import Connection
 from connector.requests.result import RequestResult
+from connector.requests.sender import Outgoing, Sender
 from connector.status import ReturnCode
 from tests.requests.world import (
     REPLIES,
@@ -149,4 +155,21 @@ def test_a_client_that_refuses_more_lets_those_in_flight_have_their_replies(worl
     assert client.request("Customer.Create", customer(3)).not_sent
     world.replying().reply(request, {"CustomerId": "1", "Name": "name of 1"})
     assert is_greeted(done([flying])[0], 1)
+    assert len(world.browse(REQUESTS)) == 1
+
+
+def test_a_request_that_a_stop_overtakes_is_told_so_and_connects_to_nothing(world: World) -> None:
+    connections: list[Connection] = []
+
+    def connect() -> Connection:
+        connections.append(world.provider.connect())
+        return connections[-1]
+
+    sender = Sender(connect)
+    message = Message(b"{}", delivery_mode=world.mode)
+    sender.send(Outgoing(REQUESTS, message, lambda *_: None))
+    sender.close()
+    with pytest.raises(ProviderError, match="stopped"):
+        sender.send(Outgoing(REQUESTS, message, lambda *_: None))
+    assert len(connections) == 1
     assert len(world.browse(REQUESTS)) == 1
