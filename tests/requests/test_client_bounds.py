@@ -190,7 +190,7 @@ def test_the_time_to_expire_begins_when_a_request_is_sent_not_when_it_is_made(wo
     client = world.client(connect=slowly)
     client.request("Customer.Retrieve", customer(1), timeout=100)
     (request,) = world.browse(REQUESTS) or world.browse(parse_destination("queue://requests~EXPIRED"))
-    assert 100 <= request.expiration - request.timestamp <= 150
+    assert 90 <= request.expiration - request.timestamp <= 150  # the time is taken a moment before the stamp
 
 
 def test_what_an_object_must_have_is_not_left_out(world: World) -> None:
