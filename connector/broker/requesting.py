@@ -26,7 +26,8 @@ class Requests(Protocol):
 
         Raises:
             UnknownBusinessObject: no such business object, or it has no such verb.
-            MalformedData: the data do not fit the business object.
+            MalformedData: the data do not fit the business object, or lack what it requires; or ``timeout``
+                is no whole number.
         """
 
     def request_async(

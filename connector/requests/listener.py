@@ -103,7 +103,7 @@ class Listener:
         """Takes this client's replies from there from now on, where something is expected.
 
         Raises:
-            DestinationError, CapabilityError: nobody, or not this client, can take from there.
+            RequestRefused, DestinationError, CapabilityError: that is not possible.
             ProviderError: the provider failed.
         """
         self._ask(lambda reception: reception.take_from(destination))

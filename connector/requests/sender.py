@@ -86,7 +86,8 @@ class Sender:
 
         Raises:
             DestinationError, UnknownDestination, CapabilityError, ValueError: it cannot be sent as it is.
-            ProviderError: the provider failed. Unless a SettlementError, it may have been sent.
+            ProviderError: the provider failed. Where ``outgoing.attempted``, and unless it is a
+                SettlementError, it may have been sent.
         """
         self._waiting.append(outgoing)
         with self._lock:
