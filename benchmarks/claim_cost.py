@@ -32,7 +32,7 @@ def fill_empty(root: Path, count: int) -> None:
 def measure(root: Path, backlog: int) -> tuple[float, float]:
     """Microseconds a claim and a bare rename, over the whole backlog, the listing included."""
     fill_empty(root, backlog)
-    connection = DropboxProvider(root).connect()
+    connection = DropboxProvider(root, create=True).connect()
     poller = connection.poller(parse_destination("in"))
     started = time.perf_counter()
     taken = 0

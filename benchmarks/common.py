@@ -82,7 +82,7 @@ def deployment(
     file = directory / "adapter.yaml"
     file.write_text(
         textwrap.dedent(f"""\
-        provider: {{type: dropbox, root: ./data, durability: {durability}}}
+        provider: {{type: dropbox, root: ./data, create: true, durability: {durability}}}
         connector:
           ApplicationName: benchmark
           InputDestination: [{", ".join(f"queue://{name}" for name in queues)}]

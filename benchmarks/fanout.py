@@ -84,7 +84,7 @@ def main() -> None:
     for subscriptions in (1, 10, 100):
         count = max(1, arguments.messages // subscriptions)
         with scratch(arguments.disk) as directory:
-            provider = DropboxProvider(directory / "dropbox", durable=False)
+            provider = DropboxProvider(directory / "dropbox", create=True, durable=False)
             files, memory = provider.connect(), MemoryProvider(max_bytes=1 << 30).connect()
             senders = {
                 "bare calls": bare(directory / "bare", subscriptions, body),

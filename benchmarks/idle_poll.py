@@ -23,7 +23,7 @@ def main() -> None:
     arguments = parser.parse_args()
     print(machine())
     with scratch() as directory:
-        connection = DropboxProvider(directory).connect()
+        connection = DropboxProvider(directory, create=True).connect()
         names = [f"in{number}" for number in range(DESTINATIONS)]
         pollers = [connection.poller(parse_destination(name)) for name in names]
         folders = [f"{directory}/{name}/incoming/target" for name in names]

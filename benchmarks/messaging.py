@@ -222,7 +222,7 @@ def measure_files(title: str, directory: Path, durable: bool, batch: int, count:
     durability = "batch" if durable else "none"
     root = directory / f"{durability}-{batch}"
     with (
-        of_provider(DropboxProvider(root / "provider", durable=durable), batch) as provider,
+        of_provider(DropboxProvider(root / "provider", create=True, durable=durable), batch) as provider,
         of_session(f"dropbox:{root / 'session'}", batch, durability=durability) as session,
     ):
         bare = bare_files(root / "bare", batch, durable)

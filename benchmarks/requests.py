@@ -53,7 +53,7 @@ def echo(root: str) -> None:
     stop = threading.Event()
 
     def serve() -> None:
-        with connect(f"dropbox:{root}") as connection, connection.session() as session:
+        with connect(f"dropbox:{root}?create=true") as connection, connection.session() as session:
             requests, replies = session.consumer(REQUESTS), session.producer()
             print("ready", flush=True)
             while not stop.is_set():
@@ -101,7 +101,7 @@ def request_client(root: Path, pool: int, reply_to: str | None = None) -> Reques
         pool_size=pool,
         pool_timeout=PATIENCE,
     )
-    provider = DropboxProvider(root)
+    provider = DropboxProvider(root, create=True)
     return RequestClient(plan, provider.connect, provider.capabilities, ".")
 
 
@@ -190,7 +190,7 @@ def measure(title: str, root: Path, requests: int, runs: int) -> None:
         each = max(20, requests // callers)
         with ExitStack() as stack:
             stack.enter_context(application(root))
-            connection = stack.enter_context(connect(f"dropbox:{root}"))
+            connection = stack.enter_context(connect(f"dropbox:{root}?create=true"))
             own, shared = request_client(root, callers), request_client(root, callers, "queue://replies")
             stack.callback(own.stop)
             stack.callback(shared.stop)
@@ -233,7 +233,7 @@ def report(found: dict[str, Series]) -> None:
 def idle(title: str, root: Path, seconds: float, runs: int) -> None:
     """Prints what waiting costs the processor: nothing that waits, one bare receive, a thousand requests."""
     client = request_client(root, WAITING)
-    with connect(f"dropbox:{root}") as connection, connection.session() as session:
+    with connect(f"dropbox:{root}?create=true") as connection, connection.session() as session:
         consumer = session.consumer("queue://nothing")
 
         def cpu(wait: Callable[[], object]) -> float:

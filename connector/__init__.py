@@ -12,12 +12,11 @@ from connector.errors import (
     UnknownBusinessObject,
     Unsubscribed,
 )
+from connector.status import VERSION as __version__
 
 if TYPE_CHECKING:
     from connector.adapter import Adapter
     from connector.broker.replying import Reply
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Adapter",

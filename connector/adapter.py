@@ -27,7 +27,8 @@ from connector.requests.result import RequestResult
 from connector.spark.pipeline import SparkPipeline
 from connector.spark.probe import REPORT, lacks, probe_plan
 from connector.state.instances import InstanceLock
-from connector.status import ReturnCode
+from connector.status import VERSION, ReturnCode
+from connector.trace import DETAILS
 
 if TYPE_CHECKING:
     from connector.requests.spec import RequestClientSpec
@@ -46,9 +47,16 @@ class Adapter:
     Args:
         configuration: of the deployment.
         output: called with each line that workers print.
+        debug: whether the tracebacks of user code that workers log have all frames.
     """
 
-    def __init__(self, configuration: Configuration, *, output: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        configuration: Configuration,
+        *,
+        output: Callable[[str], None] | None = None,
+        debug: bool = False,
+    ) -> None:
         self.configuration = configuration
         settings = configuration.connector
         directory = str(configuration.directory)
@@ -57,11 +65,14 @@ class Adapter:
         self._provider = self._make_provider()
         self._pipeline = self._make_pipeline(output)
         self._output = output
+        self._debug = debug
         self._instance: InstanceLock | None = None
         self._settings = make_settings(configuration, "")
         self._polling: Polling | None = None
         self._stop = threading.Event()
         self._recovered_at = 0.0
+        self._working_since: float | None = None
+        self._no_good_poll_since_restart = False
         self._deadline: threading.Timer | None = None
         self._stop_by: float | None = None
         self._started = False
@@ -114,19 +125,50 @@ class Adapter:
         settings = self.configuration.connector
         self._started, self._ended = True, False
         if not self.has_inputs:
+            self._provider.check()
+            self._log_start(settings.instance)
             _log.warning("no InputDestination: requests only")
+            self._log_ready(seconds=0.0)
             return
+        began = time.monotonic()
         try:
             self._instance = self._provider.instance(settings.application_name, settings.instance)
+            self._log_start(self._instance.name)
             self._settings = make_settings(self.configuration, self._instance.name)
             self._pipeline.start()
             self._connect()
             self._check_workers()
+            self._log_ready(seconds=time.monotonic() - began, tasks=self._pipeline.parallelism)
             self._recover_after_connecting(at_start=True)
         except BaseException:
             self._started = False
             self._stop_events()
             raise
+
+    def _log_start(self, instance: str | None) -> None:
+        """Says what starts. With AgentTraceLevel 5 also with which properties."""
+        configuration = self.configuration
+        _log.info(
+            "starting",
+            extra={
+                "version": VERSION,
+                "application": configuration.connector.application_name,
+                "instance": instance,
+                "provider": configuration.provider.type,
+                "inputs": [str(entry) for entry in configuration.connector.inputs],
+                "spark_master": configuration.spark.master if self.has_inputs else None,
+            },
+        )
+        trace = self._settings.poll.trace
+        if trace.level >= DETAILS:
+            from connector.config.resolved import resolved  # only a trace needs it
+
+            for section, values in resolved(configuration).items():
+                trace(DETAILS, "properties", section=section, values=values)
+
+    def _log_ready(self, *, seconds: float, tasks: int | None = None) -> None:
+        if not self.stopping:
+            _log.info("ready", extra={"tasks": tasks, "seconds": round(seconds, 3)})
 
     def stop(self) -> None:
         """Ends everything; leaves no process behind. Repeatable.
@@ -189,6 +231,15 @@ class Adapter:
     def stopping(self) -> bool:
         return self._stop.is_set()
 
+    @property
+    def working_for(self) -> float:
+        """Seconds since the present poll or recovery of a service has begun. While none runs, that is 0.
+
+        The wait between two attempts to reconnect counts as none. For any thread.
+        """
+        since = self._working_since
+        return 0.0 if since is None else time.monotonic() - since
+
     # -- work --------------------------------------------------------------------------------------
 
     def poll(self) -> CycleReport:
@@ -209,63 +260,82 @@ class Adapter:
         if now - self._recovered_at < RECOVERY_INTERVAL:
             return None
         if self._polling is not None:
-            self._polling.connection.prune()
+            self._polling.prune()
         return self._recover(at_start=False)
 
     def serve_poll(self) -> CycleReport:
         """One poll of a service: recovery when it is due, then a cycle; a failed provider is connected anew.
 
         Raises:
-            ProviderError, PipelineError: it could not be, ``RestartRetryCount`` times.
+            ProviderError: no attempt of ``RestartRetryCount`` was successful.
+            PipelineError: the adapter was not started before, and Spark cannot be started.
         """
-        return self._restarted(self._inbound(self._recover_and_poll))
+        return self._serve(self._recover_and_poll)
 
     def serve_recovery(self) -> CycleReport:
         """Recovery of a service, where it is due; a failed provider is connected anew.
 
         Raises:
-            ProviderError, PipelineError: as :meth:`serve_poll`.
+            ProviderError, PipelineError: as :meth:`serve_poll` does.
         """
-        return self._restarted(self._inbound(self._recover_only))
+        return self._serve(self._recover_only)
+
+    def _serve(self, work: Callable[[Polling], CycleReport]) -> CycleReport:
+        self._working_since = time.monotonic()
+        try:
+            return self._restarted(self._inbound(work))
+        finally:
+            self._working_since = None
 
     def _restarted(self, report: CycleReport) -> CycleReport:
-        if (
-            report.code is ReturnCode.APPRESPONSETIMEOUT
-            and report.provider_failed
-            and not self._stop.is_set()
-        ):
+        if not report.provider_failed:
+            self._no_good_poll_since_restart = False
+        elif not self._stop.is_set():
             self.restart(report.reason)
         return report
 
     def restart(self, reason: str) -> None:
-        """Connects anew, with back-off, ``RestartRetryCount`` times.
+        """Connects anew, up to ``RestartRetryCount`` times, ``RestartRetryInterval`` apart.
+
+        The first attempt comes at once, unless no poll was good since the last restart.
 
         Args:
             reason: why, for the log and for the error.
 
         Raises:
-            ProviderError, PipelineError: the last attempt's.
+            ProviderError: no attempt was successful. Names the reason first, because that is what happened.
         """
         settings = self.configuration.connector
         if not settings.restart_retry_count:
             raise ProviderError(f"{reason} (RestartRetryCount is 0: the connection is not restarted)")
-        longest = max(0.1, settings.restart_retry_interval * 60)
+        interval = settings.restart_retry_interval * 60
         retrying = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(settings.restart_retry_count),
-            wait=tenacity.wait_exponential(multiplier=min(1.0, longest), max=longest),
+            wait=tenacity.wait_fixed(interval),
             retry=tenacity.retry_if_exception_type((ProviderError, PipelineError)),
             before_sleep=lambda state: _log.warning(
-                "restarting the connection failed (attempt %d of %d): %s",
-                state.attempt_number,
-                settings.restart_retry_count,
-                state.outcome.exception() if state.outcome else "",
+                "restarting the connection failed",
+                extra={
+                    "attempts": state.attempt_number,
+                    "of": settings.restart_retry_count,
+                    "reason": str(state.outcome.exception() if state.outcome else ""),
+                },
             ),
             sleep=self._sleep,
             reraise=True,
         )
-        _log.warning("restarting the connection: %s", reason)
-        self._sleep(min(1.0, longest))
-        retrying(self._reconnect)
+        _log.warning("restarting the connection", extra={"reason": reason})
+        if self._no_good_poll_since_restart:
+            self._sleep(interval)
+        self._no_good_poll_since_restart = True
+        try:
+            retrying(self._reconnect)
+        except (ProviderError, PipelineError) as error:
+            times = settings.restart_retry_count
+            raise ProviderError(
+                f"{reason}; {times} restart{'s' * (times != 1)} of the connection failed "
+                f"(RestartRetryCount), the last one with: {error}"
+            ) from error
         _log.info("connected again")
 
     # -- inside ------------------------------------------------------------------------------------
@@ -292,7 +362,7 @@ class Adapter:
             ProviderError,
             OSError,
         ) as error:  # a bare OSError is the provider's too: nothing else is opened here
-            _log.error("%s", error)
+            _log.error("the provider failed", extra={"reason": str(error)})
             self._abandon()
             return CycleReport(ReturnCode.APPRESPONSETIMEOUT, reason=str(error), provider_failed=True)
         except BaseException:  # whatever it was, claims may be open: they are for recovery
@@ -315,10 +385,12 @@ class Adapter:
                 self._abandon()
             self._polling = None
 
-    @staticmethod
-    def _drain_and_prune(polling: Polling, after_cycle: Callable[[CycleReport], None] | None) -> CycleReport:
+    def _drain_and_prune(
+        self, polling: Polling, after_cycle: Callable[[CycleReport], None] | None
+    ) -> CycleReport:
         report = polling.drain(after_cycle)
-        polling.connection.prune()
+        while not polling.prune() and not self.stopping:
+            pass
         return report
 
     def _recover_and_poll(self, polling: Polling) -> CycleReport:
@@ -360,7 +432,13 @@ class Adapter:
             settings.application, settings.instance, client_id=settings.client_id
         )
         try:
-            plan = make_plan(self.configuration, self._provider, connection.access(), self._requests_spec)
+            plan = make_plan(
+                self.configuration,
+                self._provider,
+                connection.access(),
+                self._requests_spec,
+                debug=self._debug,
+            )
             self._polling = Polling(connection, plan, self._pipeline, self._settings, self.summary)
         except BaseException:
             connection.close()
@@ -396,4 +474,6 @@ class Adapter:
         )
 
     def _sleep(self, seconds: float) -> None:
+        self._working_since = None
         self._stop.wait(seconds)
+        self._working_since = time.monotonic()

@@ -61,14 +61,21 @@ class Problem:
     nearest: str | None = None
     warning: bool = False
 
-    def __str__(self) -> str:
-        place = f"{self.file}:{self.line}:{self.column}"
-        path = f" {self.path}:" if self.path else ""
-        text = f"{place}:{path} {self.found}"
+    @property
+    def mistake(self) -> str:
+        """What is wrong and what was expected, without the place."""
+        text = self.found
         if self.expected:
             text += f", expected {self.expected}"
         if self.nearest:
             text += f", did you mean {self.nearest!r}?"
+        return text
+
+    def __str__(self) -> str:
+        known = [number for number in (self.line, self.column) if number]
+        place = ":".join(map(str, [self.file, *known]))
+        path = f" {self.path}:" if self.path else ""
+        text = f"{place}:{path} {self.mistake}"
         return f"{text} (warning)" if self.warning else text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import TYPE_CHECKING, Protocol
 
 from connector.broker.subscriptions import Subscription
@@ -17,9 +18,13 @@ from connector.events.plan import EventPlan
 from connector.events.polling import EventSettings, Input
 from connector.events.recovery import InDoubtPolicy
 from connector.events.settling import CopyDestinations
-from connector.messaging.provider import AccessSpec, Connection, Provider, TopicSubscription
+from connector.log import LogSettings
+from connector.messaging.destination import Destination
+from connector.messaging.provider import AccessSpec, Connection, Provider, Retention, TopicSubscription
 from connector.providers.dropbox.connection import DropboxProvider
+from connector.providers.dropbox.root import Root
 from connector.state.instances import InstanceLock
+from connector.trace import Trace
 
 if TYPE_CHECKING:
     from connector.requests.spec import RequestClientSpec
@@ -33,6 +38,13 @@ class AdapterProvider(Provider, Protocol):
 
         Raises:
             ProviderError: the configured name is taken, or it cannot be held.
+        """
+
+    def check(self) -> object:
+        """Looks whether :meth:`Provider.connect` would find what it needs, and makes nothing.
+
+        Raises:
+            ProviderError: it would not.
         """
 
     def existing(self) -> Connection:
@@ -56,8 +68,22 @@ def make_provider(configuration: Configuration) -> AdapterProvider:
             redelivery_limit=settings.redelivery_limit,
         )
     assert isinstance(settings, Dropbox)
+    return _dropbox(configuration, settings)
+
+
+def recorded_root(configuration: Configuration) -> Root | None:
+    """The root that a deployment records; None where it records none."""
+    settings = configuration.provider
+    if not isinstance(settings, Dropbox) or not settings.create:
+        return None
+    return _dropbox(configuration, settings).root
+
+
+def _dropbox(configuration: Configuration, settings: Dropbox) -> DropboxProvider:
     return DropboxProvider(
         settings.root,
+        create=settings.create,
+        record=configuration.directory / ".connector" / "root",
         incoming=settings.incoming_directory,
         outgoing=settings.outgoing_directory,
         durable=settings.durability != "none",
@@ -72,11 +98,14 @@ def make_plan(
     provider: Provider,
     access: AccessSpec,
     requests: RequestClientSpec | None = None,
+    *,
+    debug: bool = False,
 ) -> EventPlan:
     """What the tasks of a deployment need to know.
 
     Args:
         requests: how business processes make requests; None = they cannot.
+        debug: whether the tracebacks that workers log have all frames.
 
     Raises:
         ConfigurationError: a data handler is missing or its options are wrong.
@@ -118,7 +147,8 @@ def make_plan(
         result_property=settings.message_response_result_property,
         matching=(settings.reply_matching.request, settings.reply_matching.reply),
         requests=requests,
-        logging=(configuration.logging.level, configuration.logging.format),
+        logging=LogSettings(configuration.logging.level, configuration.logging.format, debug),
+        trace=Trace(settings.agent_trace_level),
     )
 
 
@@ -160,6 +190,7 @@ def make_requests(configuration: Configuration, provider: Provider | None = None
         quoting=settings.response_selector_quoting,
         late_replies=late[settings.late_replies],
         max_body=settings.max_body,
+        trace=Trace(settings.agent_trace_level),
     )
     # what it sends is local to the adapter, for inputs with no_local
     origin = make_settings(configuration, "").client_id
@@ -194,7 +225,7 @@ def _handler_specs(configuration: Configuration) -> tuple[HandlerSpec, ...]:
             found[mime_type, config] = catalogue.spec(mime_type, given_by_type.get(mime_type), config)
     for static in configuration.metaobjects.static.values():
         for properties in (static.defaults, *(rule.properties for rule in static.rules)):
-            class_name = properties.get("DataHandlerClassName")
+            class_name = properties.get("DataHandlerClassName", "").strip()
             if class_name:
                 found[class_name, ""] = spec_for_class(class_name, directory)
     return tuple(found.values())
@@ -213,9 +244,29 @@ def make_settings(configuration: Configuration, instance: str) -> EventSettings:
         in_progress=settings.in_progress_destination,
         policy=InDoubtPolicy(settings.in_doubt_events),
         duplicate_window=settings.duplicate_window if settings.duplicate_event_elimination else 0,
-        poll=PollSettings(settings.poll_quantity, settings.order, settings.max_attempts),
+        poll=PollSettings(
+            settings.poll_quantity,
+            settings.order,
+            settings.max_attempts,
+            Trace(settings.agent_trace_level),
+        ),
         stop_timeout=settings.stop_timeout,
+        retentions=_retentions(settings),
     )
+
+
+def _retentions(settings: Connector) -> tuple[Retention, ...]:
+    """How long copies are kept: in a queue that has two roles for the longer time."""
+    kept: dict[Destination, float] = {}
+    for destination, seconds in (
+        (settings.archive_destination, settings.keep_archive),
+        (settings.error_destination, settings.keep_error),
+        (settings.unsubscribed_destination, settings.keep_unsubscribed),
+    ):
+        if destination is not None:
+            longest = math.inf if seconds is None else seconds
+            kept[destination] = max(kept.get(destination, 0.0), longest)
+    return tuple(Retention(one, seconds) for one, seconds in kept.items() if seconds != math.inf)
 
 
 def _input(entry: InputEntry, application: str) -> Input:

@@ -1,8 +1,8 @@
-"""The adapter as a service: polls by the clock until it is told to stop.
+"""The adapter as a service: polls until it is told to stop.
 
-``PollFrequency`` counts from the end of a poll to the start of the next. A scheduler's interval
-counts from start to start, so a date is set anew after each poll. Everything that touches the
-connection runs in one thread of the scheduler.
+``PollFrequency`` counts from the end of a poll to the start of the next. All waiting is by the monotonic
+clock, so a change of the system's time neither delays polls nor hurries them. Only the daily window of
+PollStartTime and PollEndTime goes by local time.
 """
 
 from __future__ import annotations
@@ -10,23 +10,54 @@ from __future__ import annotations
 import datetime
 import logging
 import threading
+import time
+from collections.abc import Callable
+from typing import Final, Protocol
 
-from apscheduler.executors.pool import ThreadPoolExecutor
-from apscheduler.schedulers.background import BackgroundScheduler
-from apscheduler.triggers.date import DateTrigger
+from apscheduler.triggers.cron import CronTrigger
+from tzlocal import get_localzone
 
 from connector.adapter import Adapter
 from connector.errors import ConnectorError
+from connector.events.cycle import CycleReport
 from connector.events.polling import RECOVERY_INTERVAL
+from connector.events.summary import Summary
 
 _log = logging.getLogger("connector.service")
 
-_POLL = "poll"
-_RECOVERY = "recovery"
+_MINUTE: Final = 60.0
+_WINDOW_CHECK: Final = 30.0
+"""Seconds after which a closed poll window is looked at again: local time may have been set."""
+
+
+class Clock(Protocol):
+    """The time that a service goes by."""
+
+    def monotonic(self) -> float:
+        """Seconds that only go forward."""
+
+    def local(self) -> datetime.datetime:
+        """Local time, with its zone."""
+
+    def wait(self, event: threading.Event, seconds: float | None) -> None:
+        """Returns when the event is set, or after ``seconds``; None = only then."""
+
+
+class SystemClock:
+    """The clocks of this machine."""
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def local(self) -> datetime.datetime:
+        return datetime.datetime.now(get_localzone())
+
+    def wait(self, event: threading.Event, seconds: float | None) -> None:
+        event.wait(seconds)
 
 
 class PollWindow:
-    """The daily time in which polls begin, local time; may cross midnight.
+    """The daily time in which polls begin, by local time. It may cross midnight.
 
     Args:
         start, end: PollStartTime and PollEndTime; both None = always.
@@ -36,23 +67,27 @@ class PollWindow:
         self._start = start
         self._end = end
 
-    def next(self, wanted: datetime.datetime) -> datetime.datetime:
-        """The first moment from ``wanted`` on at which a poll may begin."""
+    def opens_in(self, now: datetime.datetime) -> float:
+        """Seconds until a poll may begin; 0 while the window is open.
+
+        Args:
+            now: local time, with its zone.
+        """
         if self._start is None or self._end is None or self._start == self._end:
-            return wanted
-        now = wanted.time()
+            return 0.0
+        moment = now.time()
         if self._start < self._end:
-            if self._start <= now < self._end:
-                return wanted
-        elif now >= self._start or now < self._end:
-            return wanted
-        begin = wanted.replace(
-            hour=self._start.hour,
-            minute=self._start.minute,
-            second=self._start.second,
-            microsecond=0,
+            is_open = self._start <= moment < self._end
+        else:
+            is_open = moment >= self._start or moment < self._end
+        if is_open:
+            return 0.0
+        # The trigger knows the days on which the clocks are changed.
+        daily = CronTrigger(
+            hour=self._start.hour, minute=self._start.minute, second=self._start.second, timezone=now.tzinfo
         )
-        return begin if begin >= wanted else begin + datetime.timedelta(days=1)
+        opens: datetime.datetime = daily.get_next_fire_time(None, now)
+        return max(0.0, opens.timestamp() - now.timestamp())
 
 
 class Service:
@@ -60,74 +95,85 @@ class Service:
 
     Args:
         adapter: started. One without InputDestination has nothing to poll: its requests are made by others.
+        clock: what it goes by.
     """
 
-    def __init__(self, adapter: Adapter) -> None:
+    def __init__(self, adapter: Adapter, clock: Clock | None = None) -> None:
         settings = adapter.configuration.connector
         self._adapter = adapter
+        self._clock = clock if clock is not None else SystemClock()
         self._frequency = settings.poll_frequency
         self._window = PollWindow(settings.poll_start_time, settings.poll_end_time)
         self._done = threading.Event()
-        self._failure: str | None = None
-        self._scheduler = BackgroundScheduler(
-            executors={"default": ThreadPoolExecutor(1)},
-            job_defaults={"misfire_grace_time": None, "coalesce": True},
-            timezone=datetime.UTC,
-        )
 
     def run(self) -> str | None:
-        """Polls until :meth:`stop`, or until the adapter cannot go on; then returns why not."""
-        logging.getLogger("apscheduler").setLevel(logging.WARNING)
-        self._scheduler.start()
-        try:
-            if self._adapter.has_inputs:
-                self._schedule(_POLL, 0.0)
-                self._schedule(_RECOVERY, RECOVERY_INTERVAL)
-            self._done.wait()
-        finally:
-            self._scheduler.shutdown(wait=True)  # a poll that runs is finished first
-        return self._failure
+        """Polls in the calling thread until :meth:`stop`, or until the adapter cannot go on.
+
+        Returns:
+            why it cannot go on; None where it was stopped.
+        """
+        if not self._adapter.has_inputs:
+            self._clock.wait(self._done, None)
+            return None
+        poll_at = self._clock.monotonic()
+        counted = _Minutes(self._adapter.summary, poll_at)
+        recover_at = poll_at + RECOVERY_INTERVAL
+        failure = None
+        while failure is None and not self._done.is_set():
+            now = self._clock.monotonic()
+            counted.look(now)
+            if self._frequency is not None and now >= poll_at:
+                closed = self._window.opens_in(self._clock.local())
+                if closed:
+                    pause = min(closed, _WINDOW_CHECK)
+                else:
+                    failure = self._work(self._adapter.serve_poll)
+                    pause = self._frequency / 1000
+                poll_at = self._clock.monotonic() + pause
+            elif now >= recover_at:
+                failure = self._work(self._adapter.serve_recovery)
+                recover_at = self._clock.monotonic() + RECOVERY_INTERVAL
+            else:
+                due = recover_at if self._frequency is None else min(poll_at, recover_at)
+                self._clock.wait(self._done, due - now)
+        return failure
 
     def stop(self) -> None:
         """Lets the poll that runs finish, and begins no other. From any thread or signal handler."""
         self._adapter.request_stop()
         self._done.set()
 
-    def _schedule(self, what: str, seconds: float) -> None:
-        """Sets the date of the next poll, or of the next look for dead instances."""
-        if self._done.is_set():
+    def _work(self, work: Callable[[], CycleReport]) -> str | None:
+        """Does one poll, or one look for dead instances; returns why the service cannot go on."""
+        try:
+            work()
+        except ConnectorError as error:
+            return str(error)
+        except Exception as error:
+            _log.exception("the service failed in a way that it should not")
+            return f"{type(error).__name__}: {error}"
+        return None
+
+
+class _Minutes:
+    """Logs what each minute has brought; nothing where that is nothing.
+
+    Args:
+        summary: of the adapter.
+        now: monotonic seconds.
+    """
+
+    def __init__(self, summary: Summary, now: float) -> None:
+        self._summary = summary
+        self._since = now
+        self._before = summary.total.as_dict()
+
+    def look(self, now: float) -> None:
+        """Logs the minute that has passed, if one has."""
+        if now - self._since < _MINUTE:
             return
-        when = datetime.datetime.now().astimezone() + datetime.timedelta(seconds=seconds)
-        if what == _POLL:
-            if self._frequency is None:
-                return
-            when = self._window.next(when)
-        job = self._poll if what == _POLL else self._recover
-        self._scheduler.add_job(job, DateTrigger(when), id=what, replace_existing=True)
-
-    def _poll(self) -> None:
-        try:
-            self._adapter.serve_poll()
-        except ConnectorError as error:
-            self._fail(str(error))
-        except Exception as error:
-            _log.exception("a poll failed in a way that it should not")
-            self._fail(f"{type(error).__name__}: {error}")
-        else:
-            self._schedule(_POLL, (self._frequency or 0) / 1000)
-
-    def _recover(self) -> None:
-        """Between polls that are far apart, dead instances are still looked for every 10 s."""
-        try:
-            self._adapter.serve_recovery()
-        except ConnectorError as error:
-            self._fail(str(error))
-        except Exception as error:
-            _log.exception("a recovery failed in a way that it should not")
-            self._fail(f"{type(error).__name__}: {error}")
-        else:
-            self._schedule(_RECOVERY, RECOVERY_INTERVAL)
-
-    def _fail(self, reason: str) -> None:
-        self._failure = reason
-        self._done.set()
+        counts = self._summary.total.as_dict()
+        new = {key: number - self._before[key] for key, number in counts.items()}
+        if any(new.values()):
+            _log.info("summary", extra={**new, "seconds": round(now - self._since, 3)})
+        self._since, self._before = now, counts

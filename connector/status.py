@@ -1,14 +1,20 @@
-"""Return codes of the adapter and outcomes of events.
+"""Version of the connector, return codes of the adapter and outcomes of events.
 
 The names of the return codes are those of the source (seed 004, "Return codes"; reference
 wbi-adapter, section 7). Their numbers are recorded nowhere; **these numbers are ours**, chosen so
 that what is not negative went well, and they stay as they are.
+
+Two names of the source are missing, because nobody gets them. CONNECTOR_NOT_ACTIVE is the exception
+:class:`connector.errors.NotActive` here, and NO_SUBSCRIPTION_FOUND the outcome ``unsubscribed``.
 """
 
 from __future__ import annotations
 
 import datetime
 from enum import Enum, IntEnum
+from typing import Final
+
+VERSION: Final = "0.1.0"
 
 
 class ReturnCode(IntEnum):
@@ -23,8 +29,6 @@ class ReturnCode(IntEnum):
     BO_DOES_NOT_EXIST = -3
     UNABLE_TO_LOGIN = -4
     FAIL_RETRIEVE_BY_CONTENT = -5
-    CONNECTOR_NOT_ACTIVE = -6
-    NO_SUBSCRIPTION_FOUND = -7
 
     def __str__(self) -> str:
         return self.name

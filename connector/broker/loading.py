@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from connector.errors import ConnectorError
+from connector.tracebacks import failure_text
 
 
 class ProcessNotFound(ConnectorError):
@@ -38,7 +39,7 @@ def load_process(reference: str, deployment: str) -> Callable[..., Any]:
         module = _load_module(module_name, deployment)
     except (Exception, SystemExit) as error:
         raise ProcessNotFound(
-            f"process {reference}: importing {module_name} raised {type(error).__name__}: {error}"
+            f"process {reference}: importing {module_name} raised {failure_text(error, None, deployment)}"
         ) from error
     target: Any = module
     for part in path.split("."):

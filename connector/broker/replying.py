@@ -14,6 +14,7 @@ from typing import Any, Final
 from connector.broker.sinks import write_body
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject, finish
+from connector.businessobjects.rules import JMS_TYPE, set_format
 from connector.errors import DestinationError, MalformedData
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
@@ -98,6 +99,8 @@ class Replies:
         result_property: MessageResponseResultProperty, which holds the status.
         matching: what identifies a request, and where its reply repeats that: JMSMessageID,
             JMSCorrelationID, or the name of a property.
+        format_property: MessageFormatProperty: where a reply says its format. Where the reply repeats what
+            identifies its request in the same place, it says that and no format: else nobody would find it.
         use_defaults: whether an attribute's default satisfies ``required``.
     """
 
@@ -107,11 +110,13 @@ class Replies:
         *,
         result_property: str,
         matching: tuple[str, str],
+        format_property: str = JMS_TYPE,
         use_defaults: bool = False,
     ) -> None:
         self._definitions = definitions
         self._result_property = result_property
         self._request_id, self._reply_id = matching
+        self._format_property = format_property
         self._use_defaults = use_defaults
 
     def envelope(self, request: Message) -> Envelope | None:
@@ -124,7 +129,10 @@ class Replies:
         try:
             destination = parse_destination(request.reply_to)
         except DestinationError as error:
-            _log.warning("%s gets no reply: its JMSReplyTo: %s", request.message_id, error)
+            _log.warning(
+                "a request gets no reply",
+                extra={"message_id": request.message_id, "reason": f"its JMSReplyTo: {error}"},
+            )
             return None
         message = Message(
             delivery_mode=request.delivery_mode,
@@ -164,7 +172,7 @@ class Replies:
             bo: the business object of the request.
             answered: what the process returned: None, an object, a mapping or a :class:`Reply`.
             to_body: writes the object of the reply.
-            format_of: JMSType, by object and verb.
+            format_of: the format of the reply, by object and verb.
 
         Raises:
             MalformedData: it is nothing that can be sent.
@@ -188,25 +196,30 @@ class Replies:
         else:
             message_class, body = "T", (value or "").encode("utf-8", "backslashreplace")
             about = bo
-        message_type = format_of(about.type, about.verb or "")
-        return self._filled(envelope, answered.status, message_type, message_class, body)
+        message = self._filled(envelope, answered.status, message_class, body)
+        self._set_format(message, format_of(about.type, about.verb or ""))
+        return message
 
-    def failure(self, envelope: Envelope, text: str, message_type: str | None = None) -> Message:
+    def failure(self, envelope: Envelope, text: str, message_format: str | None = None) -> Message:
         """The reply to a request that has failed, with the text that says why."""
         body = text.encode("utf-8", "backslashreplace")
         if len(body) > MAX_TEXT:
             body = body[: MAX_TEXT - 3].decode("utf-8", "ignore").encode() + b"..."
-        return self._filled(envelope, FAIL, message_type, "T", body)
+        message = self._filled(envelope, FAIL, "T", body)
+        self._set_format(message, message_format)
+        return message
 
-    def _filled(
-        self, envelope: Envelope, status: str, message_type: str | None, message_class: str, body: bytes
-    ) -> Message:
+    def _set_format(self, message: Message, message_format: str | None) -> None:
+        is_taken = self._format_property in (self._reply_id, self._result_property)
+        if message_format is not None and not is_taken:
+            set_format(message, message_format, self._format_property)
+
+    def _filled(self, envelope: Envelope, status: str, message_class: str, body: bytes) -> Message:
         begun = envelope.message
         message = replace(
             begun,
             body=body,
             message_class=message_class,
-            type=message_type,
             properties=dict(begun.properties),
             property_types=dict(begun.property_types),
         )

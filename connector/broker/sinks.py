@@ -6,6 +6,7 @@ journal. A *prepared* sink only makes a message; the settlement of the event sen
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -15,11 +16,16 @@ import tenacity
 
 from connector.broker.lazy_requests import LazyRequests
 from connector.broker.requesting import Requests
-from connector.businessobjects.datahandler import message_body
+from connector.broker.subscriptions import SentHeaders
+from connector.businessobjects.datahandler import HandlerFailed, message_body
 from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.rules import JMS_TYPE, set_format
 from connector.errors import MalformedData, TemporaryFailure
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
 from connector.requests.result import RequestResult
+
+EVENT_ID: Final = "connector_event_id"
+"""The property of what is sent for an event: the JMSMessageID of that event."""
 
 _NO_REQUESTS: Final = LazyRequests(None, "")
 
@@ -31,8 +37,10 @@ class Event:
     Args:
         id: the JMSMessageID, the same at every attempt.
         input_destination: where the message was taken from, ``queue://orders``.
-        delivery_count: 1 at the first attempt; more when this may be a repetition.
+        delivery_count: 1 at the first attempt; more when this may be a repetition. JMSXDeliveryCount of the
+            message and of the dynamic meta-object are the same number.
         message: headers and properties of the message; its body stays as it arrived.
+        subscription: the name of the subscription whose process is called.
         requests: makes the requests of the process; in a test of one, whatever answers them there.
     """
 
@@ -40,6 +48,7 @@ class Event:
     input_destination: str
     delivery_count: int
     message: Message
+    subscription: str = ""
     requests: Requests = field(default=_NO_REQUESTS, repr=False, compare=False)
 
     def request(
@@ -88,7 +97,12 @@ class PreparedSink(Protocol):
     """Makes a message; nothing is visible until settlement."""
 
     def prepare(self, bo: BusinessObject, event: Event) -> Message:
-        """Raises MalformedData when the object cannot be written in the sink's format."""
+        """The message for an object.
+
+        Raises:
+            MalformedData: the object cannot be written in the sink's format.
+            ValueError: no message can carry what it has to say.
+        """
 
 
 class Watch(Protocol):
@@ -114,7 +128,7 @@ class ProcessSink:
     def __init__(
         self, function: Callable[..., Any], name: str, *, retries: int, timeout: float | None, watch: Watch
     ) -> None:
-        self._function = function
+        self.function = function
         self._name = name
         self._timeout = timeout
         self._watch = watch
@@ -136,10 +150,10 @@ class ProcessSink:
 
     def _call(self, bo: BusinessObject, event: Event) -> object:
         if self._timeout is None:
-            return self._function(bo, event)
+            return self.function(bo, event)
         self._watch.arm(self._timeout, self._name)
         try:
-            return self._function(bo, event)
+            return self.function(bo, event)
         finally:
             self._watch.disarm()
 
@@ -149,34 +163,41 @@ class DestinationSink:
 
     Args:
         to_body: writes an object in the format of the sink.
-        format_of: JMSType of the message, by object and verb.
-        persistent: whether the message is to survive a crash of the provider.
+        headers_of: what the configuration says of the message, by object and verb.
+        format_property: MessageFormatProperty: where the message says its format.
+        persistent: whether the message is to survive a crash of the provider, unless DeliveryMode says so.
     """
 
     def __init__(
         self,
         to_body: Callable[[BusinessObject], bytes | str],
-        format_of: Callable[[str, str], str | None],
+        headers_of: Callable[[str, str], SentHeaders],
         *,
+        format_property: str = JMS_TYPE,
         persistent: bool = True,
     ) -> None:
         self._to_body = to_body
-        self._format_of = format_of
+        self._headers_of = functools.lru_cache(headers_of)
+        self._format_property = format_property
         self._delivery_mode = PERSISTENT if persistent else NON_PERSISTENT
 
     def prepare(self, bo: BusinessObject, event: Event) -> Message:
         message_class, body = write_body(self._to_body, bo)
+        said = self._headers_of(bo.type, bo.verb or "")
         message = Message(
             body=body,
             message_class=message_class,
-            type=self._format_of(bo.type, bo.verb or ""),
             correlation_id=event.message.correlation_id,
-            delivery_mode=self._delivery_mode,
-            priority=event.message.priority,
+            delivery_mode=self._delivery_mode if said.delivery_mode is None else said.delivery_mode,
+            priority=event.message.priority if said.priority is None else said.priority,
         )
         for name in ("JMSXGroupID", "JMSXGroupSeq"):  # what belongs together stays together
             if name in event.message.properties:
                 message.set_property(name, event.message.properties[name], event.message.property_types[name])
+        if event.id:
+            message.set_property(EVENT_ID, event.id)
+        if said.format is not None:
+            set_format(message, said.format, self._format_property)
         return message
 
 
@@ -184,11 +205,11 @@ def write_body(to_body: Callable[[BusinessObject], bytes | str], bo: BusinessObj
     """Message class and body for an object, as a data handler writes it.
 
     Raises:
-        MalformedData: it cannot, whatever it raises.
+        MalformedData: it cannot. HandlerFailed, where it raised anything else.
     """
     try:
         return message_body(to_body(bo))
     except MalformedData:
         raise
-    except Exception as error:
-        raise MalformedData(f"the data handler raised {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:
+        raise HandlerFailed(getattr(to_body, "__self__", to_body), error) from error

@@ -5,9 +5,25 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from connector.businessobjects.metadata import is_blank, read_delivery_mode, read_priority
 from connector.businessobjects.rules import StaticMetaObject
 from connector.messaging.destination import Destination
+
+
+class SentHeaders(NamedTuple):
+    """Headers of a message for a destination; None = the configuration does not say it.
+
+    Args:
+        format: said where ``MessageFormatProperty`` wants it.
+        priority: JMSPriority.
+        delivery_mode: JMSDeliveryMode.
+    """
+
+    format: str | None = None
+    priority: int | None = None
+    delivery_mode: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +40,8 @@ class Subscription:
         retries: how often it is called again, in place, after a TemporaryFailure.
         mime_type: format of the message sent; None = the connector's default data handler, for a reply the
             one that has read the request.
-        format: JMSType of the message sent; None = OutputFormat of the rule.
+        format: of the message sent, said where ``MessageFormatProperty`` wants it; None = OutputFormat of the
+            rule.
         reply: what the process returns answers whoever sent the message (:mod:`connector.broker.replying`).
     """
 
@@ -44,12 +61,25 @@ class Subscription:
             return False
         return fnmatch.fnmatchcase(object_name, self.object)
 
+    def headers(self, rules: StaticMetaObject | None, object_name: str, verb: str) -> SentHeaders:
+        """The headers that the configuration gives to what is sent for an object and verb.
+
+        Raises:
+            ValueError: Priority or DeliveryMode of the static meta-object is none.
+        """
+        said = rules.properties(object_name, verb) if rules is not None else {}
+        priority, mode = said.get("Priority", ""), said.get("DeliveryMode", "")
+        return SentHeaders(
+            self.output_format(rules, object_name, verb),
+            None if is_blank(priority) else read_priority(priority),
+            None if is_blank(mode) else read_delivery_mode(mode),
+        )
+
     def output_format(self, rules: StaticMetaObject | None, object_name: str, verb: str) -> str | None:
-        """JMSType of what is sent for it: its own ``format``, else OutputFormat of the object's rule."""
-        if self.format is not None:
+        """The format of what is sent for it: its own, else OutputFormat of the static meta-object."""
+        if self.format is not None or rules is None:
             return self.format
-        entry = rules.entry(object_name, verb) if rules is not None else None
-        return entry.properties.get("OutputFormat") if entry is not None else None
+        return rules.properties(object_name, verb).get("OutputFormat")
 
 
 class Broker:

@@ -10,7 +10,8 @@ from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.names import did_you_mean
 from connector.businessobjects.types import describe
-from connector.errors import ConfigurationError, Problem
+from connector.errors import ConfigurationError, MalformedData, Problem
+from connector.tracebacks import error_text
 
 ENTRY_POINT_GROUP: Final = "connector.datahandlers"
 """Installed handlers announce themselves here: ``"text/csv" = "my_package.csv:CsvHandler"``."""
@@ -115,6 +116,20 @@ class OptionProblem:
 
     def __str__(self) -> str:
         return f"{self.name}: {self.found}, expected {self.expected}{self.suggestion}"
+
+
+class HandlerFailed(MalformedData):
+    """A data handler raised what it must not: anything but MalformedData. ``__cause__`` is what it raised.
+
+    Args:
+        handler: that raised.
+        error: what it raised.
+    """
+
+    def __init__(self, handler: object, error: BaseException) -> None:
+        super().__init__(f"the data handler {type(handler).__name__} raised {error_text(error)}")
+        self.handler = handler
+        self.__cause__ = error
 
 
 class DataHandler(Protocol):

@@ -34,11 +34,13 @@ class Attribute:
         name: at most 80 letters, digits and ``_``.
         type: one of :data:`SIMPLE_TYPES`, or the name of a business object (a child).
         is_key, is_foreign_key, is_required: flags of the definition.
-        max_length: characters of a String or LongText; 0 = unlimited.
+        max_length: characters of a text; 0 = unlimited.
         default: the value that satisfies ``is_required`` where ``UseDefaults`` is true, already of
             the attribute's type; None = no default.
         cardinality: ``"1"`` or ``"n"``; only a child may be ``n``.
         app_specific_info: free text, usually ``name=value;name=value``.
+        is_required_server_bound, contained_object_version, relationship: as in the source. They are kept,
+            and change nothing.
     """
 
     name: str
@@ -47,9 +49,12 @@ class Attribute:
     is_foreign_key: bool = False
     is_required: bool = False
     max_length: int = 0
-    default: str | int | float | bool | None = None
+    default: str | int | float | bool | None = field(default=None, repr=False)
     cardinality: str = "1"
     app_specific_info: str = ""
+    is_required_server_bound: bool = False
+    contained_object_version: str = ""
+    relationship: str = ""
 
     @property
     def is_child(self) -> bool:
@@ -184,6 +189,26 @@ class Definitions(Mapping[str, Definition]):
 
     def __deepcopy__(self, memo: object) -> Definitions:
         return self
+
+    def find(self, name: str) -> tuple[Definition, str]:
+        """The definition and the verb that ``OBJECT.VERB`` names, such as ``Customer.Retrieve``.
+
+        Raises:
+            UnknownBusinessObject: it names no object, or one that has no such verb.
+        """
+        type_name, dot, verb = name.rpartition(".")
+        if not dot or not type_name or not verb:
+            raise UnknownBusinessObject(f"{name!r} is not OBJECT.VERB, such as Customer.Retrieve")
+        definition = self._by_name.get(type_name)
+        if definition is None:
+            guess = did_you_mean(type_name, self._by_name)
+            raise UnknownBusinessObject(f"there is no business object {type_name!r}{guess}")
+        if verb not in definition.verbs:
+            guess = did_you_mean(verb, definition.verbs)
+            raise UnknownBusinessObject(
+                f"{type_name} has no verb {verb!r}{guess}; it has {', '.join(definition.verbs) or 'none'}"
+            )
+        return definition, verb
 
     def schema(self, name: str) -> Schema:
         """The definition ``name``, ready for use.

@@ -1,32 +1,11 @@
 """The dynamic meta-object: what a message's headers say, in a child of its business object.
 
-Seed 004, "Understanding message header mapping"; reference wbi-adapter, section 6. The child is
-named by the tag ``cw_mo_<label>=<attribute>`` of the object. Only the attributes that its type
-declares are filled, and only those of this table; any other serves requests:
+The child is named by the tag ``cw_mo_<label>=<attribute>`` of the object (WBI Adapter for JMS, "Understanding
+message header mapping"). Of the attributes that its type declares, those in :data:`HEADERS` and
+:data:`PROPERTIES` are filled. The other attributes serve requests.
 
-======================  ==========================================================================
-attribute               filled with
-======================  ==========================================================================
-MessageID               JMSMessageID
-CorrelationID           JMSCorrelationID
-ReplyToDestination      JMSReplyTo
-Destination             JMSDestination
-Type                    JMSType
-DeliveryMode            JMSDeliveryMode: 1 non-persistent, 2 persistent
-Priority                JMSPriority
-Expiration, TimeStamp   JMSExpiration, JMSTimestamp: milliseconds since 1970, or ISO 8601 (UTC) where the
-                        attribute is a Date
-Redelivered             JMSRedelivered
-UserID, AppID           JMSXUserID, JMSXAppID
-GroupID, GroupSeq       JMSXGroupID, JMSXGroupSeq
-DeliveryCount           JMSXDeliveryCount
-InputFormat             the message format that rules see
-InputDestination        where the message was taken from
-JMSProperties           a child whose attributes are properties: ``name=<property>;type=<JMS type>``
-======================  ==========================================================================
-
-A header that the message does not have leaves its attribute unset. A value is converted to the
-type of its attribute; milliseconds do not fit the 32 bits of an Integer, so use String or Double.
+A header that the message does not have leaves its attribute unset. A value is converted to the type of its
+attribute.
 
 The way back, for requests, is :func:`properties_of`; what else a request reads from its dynamic meta-object
 stands in :mod:`connector.businessobjects.metadata`.
@@ -38,40 +17,92 @@ import datetime
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from connector.businessobjects.definition import Attribute, Definition, Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.names import did_you_mean
-from connector.businessobjects.types import SimpleValue
+from connector.businessobjects.types import TEXTS, SimpleValue
 from connector.errors import MalformedData
 from connector.messaging.message import Message, PropertyValue, check_property, parse_property
 from connector.messaging.selectors.identifiers import check_property_name
 
 PROPERTIES: Final = "JMSProperties"
 
-_HEADERS: Final[dict[str, Callable[[Message], PropertyValue | None]]] = {
-    "MessageID": lambda message: message.message_id,
-    "CorrelationID": lambda message: message.correlation_id,
-    "ReplyToDestination": lambda message: message.reply_to,
-    "Destination": lambda message: message.destination,
-    "Type": lambda message: message.type,
-    "DeliveryMode": lambda message: message.delivery_mode,
-    "Priority": lambda message: message.priority,
-    "Expiration": lambda message: message.expiration,
-    "TimeStamp": lambda message: message.timestamp,
-    "Redelivered": lambda message: message.redelivered,
-    "DeliveryCount": lambda message: message.delivery_count,
-    "UserID": lambda message: message.properties.get("JMSXUserID"),
-    "AppID": lambda message: message.properties.get("JMSXAppID"),
-    "GroupID": lambda message: message.properties.get("JMSXGroupID"),
-    "GroupSeq": lambda message: message.properties.get("JMSXGroupSeq"),
-}
-HEADER_ATTRIBUTES: Final = frozenset({*_HEADERS, "InputFormat", "InputDestination"})
-"""The attributes of the table above, but JMSProperties."""
+_TEXT: Final = ("String", "LongText")
+_NUMBER: Final = ("Integer", "Float", "Double", *_TEXT)
+_TIME: Final = ("Date", "Double", "Float", *_TEXT)
 
-_TIMES: Final = frozenset({"Expiration", "TimeStamp"})
-_TYPES: Final = {
+
+class Header(NamedTuple):
+    """An attribute that stands for a header of a message.
+
+    Args:
+        field: the header or property, by its name in JMS.
+        types: that the attribute may have.
+        read: the value of a message. None: the adapter knows it, not the message.
+        remark: for the reference page.
+    """
+
+    field: str
+    types: tuple[str, ...]
+    read: Callable[[Message], PropertyValue | None] | None
+    remark: str = ""
+
+
+def _property(name: str) -> Callable[[Message], PropertyValue | None]:
+    return lambda message: message.properties.get(name)
+
+
+HEADERS: Final[Mapping[str, Header]] = {
+    "MessageID": Header("JMSMessageID", _TEXT, lambda message: message.message_id),
+    "CorrelationID": Header("JMSCorrelationID", _TEXT, lambda message: message.correlation_id),
+    "ReplyToDestination": Header(
+        "JMSReplyTo", _TEXT, lambda message: message.reply_to, "Of a request it has to be a queue."
+    ),
+    "Destination": Header(
+        "JMSDestination", _TEXT, lambda message: message.destination, "Where the message was sent."
+    ),
+    "Type": Header("JMSType", _TEXT, lambda message: message.type, "Requests say it as `OutputFormat`."),
+    "DeliveryMode": Header(
+        "JMSDeliveryMode",
+        _NUMBER,
+        lambda message: message.delivery_mode,
+        "1: non-persistent, 2: persistent. Of a request also `NonPersistent` and `Persistent`.",
+    ),
+    "Priority": Header("JMSPriority", _NUMBER, lambda message: message.priority, "0 to 9."),
+    "Expiration": Header(
+        "JMSExpiration",
+        _TIME,
+        lambda message: message.expiration,
+        "Milliseconds since 1970. A Date has ISO 8601 in UTC. Not set where the message never expires.",
+    ),
+    "TimeStamp": Header(
+        "JMSTimestamp",
+        _TIME,
+        lambda message: message.timestamp,
+        "When it was sent, in milliseconds since 1970. A Date has ISO 8601 in UTC.",
+    ),
+    "Redelivered": Header(
+        "JMSRedelivered", ("Boolean", *_TEXT), lambda message: message.redelivered, "It was delivered before."
+    ),
+    "DeliveryCount": Header(
+        "JMSXDeliveryCount", _NUMBER, lambda message: message.delivery_count, "1 at the first delivery."
+    ),
+    "UserID": Header("JMSXUserID", _TEXT, _property("JMSXUserID"), "Set where the sender has said it."),
+    "AppID": Header("JMSXAppID", _TEXT, _property("JMSXAppID"), "Set where the sender has said it."),
+    "GroupID": Header("JMSXGroupID", _TEXT, _property("JMSXGroupID"), "What `order: group` goes by."),
+    "GroupSeq": Header("JMSXGroupSeq", _NUMBER, _property("JMSXGroupSeq")),
+    "InputFormat": Header(
+        "JMSType", _TEXT, None, "Or what `MessageFormatProperty` names: the format that rules see."
+    ),
+    "InputDestination": Header(
+        "", _TEXT, None, "The input that the message was taken from, or the queue of the reply."
+    ),
+}
+"""The attributes that stand for headers. ``docs/reference/dynamic-meta-object.md`` is made of them."""
+
+PROPERTY_TYPES: Final = {
     "string": "string",
     "int": "int",
     "integer": "int",
@@ -82,18 +113,22 @@ _TYPES: Final = {
     "double": "double",
     "boolean": "boolean",
 }
-_NATURAL: Final = {
+"""``type`` in the tags of an attribute of JMSProperties, in lower case, to the type of the property."""
+
+NATURAL_TYPES: Final = {
     "String": "string",
     "LongText": "string",
+    "Ciphertext": "string",
     "Date": "string",
     "Boolean": "boolean",
     "Integer": "int",
     "Float": "float",
     "Double": "double",
 }
+"""Type of such an attribute to that of the property, where no tag says it."""
+
 _INTEGERS: Final = frozenset({"byte", "short", "int", "long"})
-# A property is readable as any type that holds all of its values; text is parsed (JMS 2.0, section 3.5.4).
-_READABLE: Final = {
+READABLE_AS: Final = {
     "boolean": {"boolean", "string"},
     "byte": {"byte", "short", "int", "long", "string"},
     "short": {"short", "int", "long", "string"},
@@ -101,8 +136,10 @@ _READABLE: Final = {
     "long": {"long", "string"},
     "float": {"float", "double", "string"},
     "double": {"double", "string"},
-    "string": set(_TYPES.values()),
+    "string": set(PROPERTY_TYPES.values()),
 }
+"""Type of a property to the types that it can be read as: those that hold all of its values. Text is parsed
+(JMS 2.0, 3.5.4)."""
 
 
 def fill_dynamic(
@@ -155,7 +192,7 @@ def refill_dynamic(
     child = bo.add(holder)
     if kept is not None:
         for name in kept:
-            if name not in HEADER_ATTRIBUTES and name != PROPERTIES:
+            if name not in HEADERS and name != PROPERTIES:
                 child[name] = kept[name]
     _fill(child, message, message_format, input_destination, f"{bo.type}: {holder}")
 
@@ -202,7 +239,7 @@ def property_tags(attribute: Attribute) -> tuple[str, str | None]:
     """
     tags = _tags(attribute.app_specific_info)
     tagged = tags.get("type")
-    kind = _TYPES.get(tagged.lower()) if tagged else _NATURAL.get(attribute.type)
+    kind = PROPERTY_TYPES.get(tagged.lower()) if tagged else NATURAL_TYPES.get(attribute.type)
     return tags.get("name") or attribute.name, kind
 
 
@@ -218,18 +255,16 @@ def _fill(
             if name == PROPERTIES:
                 _fill_properties(child.add(name), message, f"{place}.{name}")
             continue
-        header = _HEADERS.get(name)
-        if header is not None:
-            value = header(message)
-        elif name == "InputFormat":
-            value = message_format
-        elif name == "InputDestination":
-            value = input_destination
-        else:
+        header = HEADERS.get(name)
+        if header is None:
             continue
+        if header.read is not None:
+            value = header.read(message)
+        else:
+            value = message_format if name == "InputFormat" else input_destination
         if value is None:
             continue
-        if name in _TIMES:
+        if header.types is _TIME:
             if not value:
                 continue  # 0 means unknown, or never
             if attribute.type == "Date":
@@ -258,7 +293,7 @@ def dynamic_problems(definition: Definition, definitions: Definitions) -> Iterat
         holder_of_properties = definitions.get(properties.type)
         for part in holder_of_properties.attributes.values() if holder_of_properties else ():
             kind = _tags(part.app_specific_info).get("type", "string")
-            if kind.lower() not in _TYPES:
+            if kind.lower() not in PROPERTY_TYPES:
                 yield (
                     f"{part.name} of {properties.type} has type={kind}, expected one of String, Integer, "
                     "Long, Short, Byte, Float, Double, Boolean"
@@ -277,10 +312,10 @@ def _fill_properties(child: BusinessObject, message: Message, path: str) -> None
         place = f"{path}.{attribute.name}"
         actual = message.property_types.get(name, "string")
         wanted = tags.get("type")
-        kind = _TYPES.get(wanted.lower()) if wanted else actual
+        kind = PROPERTY_TYPES.get(wanted.lower()) if wanted else actual
         if kind is None:
             raise MalformedData(f"{place}: type={wanted} is no property type; correct app_specific_info")
-        if kind not in _READABLE.get(actual, ()):
+        if kind not in READABLE_AS.get(actual, ()):
             raise MalformedData(
                 f"{place}: the property {name!r} is a {actual}, which cannot be read as {kind}"
             )
@@ -298,7 +333,7 @@ def _fill_properties(child: BusinessObject, message: Message, path: str) -> None
 
 def _set(bo: BusinessObject, name: str, value: PropertyValue, place: str) -> None:
     kind = bo.definition.attributes[name].type
-    converted: SimpleValue = as_text(value) if kind in ("String", "LongText") else value
+    converted: SimpleValue = as_text(value) if kind in TEXTS else value
     try:
         bo[name] = converted
     except MalformedData as error:

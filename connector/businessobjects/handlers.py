@@ -10,11 +10,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
+from typing import Final
 
 from connector.businessobjects.datahandler import DataHandler, OptionValue, resolve_options
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.names import did_you_mean
 from connector.errors import ConfigurationError, Problem
+from connector.tracebacks import failure_text
+
+HANDLER_KEYS: Final = ("DataHandlerClassName", "DataHandlerMimeType")
+"""The properties that name a data handler. Within one meta-object the class counts before the MIME type."""
+
+OPTIONS_KEY: Final = "DataHandlerConfigMO"
+"""The property that names the data-handler meta-object with the options."""
+
+HANDLER_METHODS: Final = ("to_business_object", "to_body")
+HANDLER_CLASS: Final = "a class with mime_types, options, to_business_object and to_body"
+"""What is expected of the class of a data handler."""
 
 _PRIVATE_PREFIX = "_connector_plugin_"
 
@@ -62,6 +74,11 @@ class Handlers:
         self._base = base
         self._made: dict[tuple[str, str], DataHandler] = {}
 
+    @property
+    def deployment(self) -> str:
+        """The deployment's directory."""
+        return str(self._base)
+
     def get(self, mime_type: str, config: str = "") -> DataHandler:
         """The handler for a MIME type; parameters of it (``; charset=...``) do not count.
 
@@ -108,7 +125,34 @@ class Handlers:
             spec.options,
             spec.config or f"data handler {spec.reference}",
         )
-        return _instantiate(handler_class, options, self._definitions, spec)
+        return _instantiate(handler_class, options, self._definitions, spec, self._base)
+
+
+def choose_handler(levels: Iterable[Mapping[str, str]], default: str) -> tuple[str, str]:
+    """The data handler of an event or a request, as the two arguments of :meth:`Handlers.get`.
+
+    The first level that names a handler counts. A handler that is named by its class has no options
+    (WBI Adapter for JMS, "Data handlers"), so DataHandlerConfigMO means nothing for it. For a MIME type the
+    first level with a DataHandlerConfigMO counts. Blank values are undefined.
+
+    Args:
+        levels: the properties of the meta-objects that say something, in the order in which they count. The
+            properties of a :class:`~connector.businessobjects.rules.Rule` have ``Default`` in them already.
+        default: MIME type or class of the connector's default data handler.
+
+    Returns:
+        the MIME type or class, and the data-handler meta-object. It is empty where the connector's own
+        counts, and for a class.
+    """
+    known = list(levels)
+    named = _first((level.get(key, "") for level in known for key in HANDLER_KEYS), default)
+    if ":" in named:  # a class is module:Class, and no MIME type has a colon
+        return named, ""
+    return named, _first((level.get(OPTIONS_KEY, "") for level in known), "")
+
+
+def _first(texts: Iterable[str], default: str) -> str:
+    return next((text.strip() for text in texts if text.strip()), default)
 
 
 def normal_mime_type(text: str) -> str:
@@ -125,14 +169,14 @@ def load_class(spec: HandlerSpec, base: Path) -> type[DataHandler]:
     try:
         module = _load_file(base / spec.path) if spec.path else importlib.import_module(spec.module)
     except (Exception, SystemExit) as error:  # whatever a foreign module raises
-        raise _broken(spec, f"cannot be loaded: {type(error).__name__}: {error}") from error
+        raise _broken(spec, f"cannot be loaded: {failure_text(error, None, str(base))}") from error
     handler_class = getattr(module, spec.class_name, None)
     if handler_class is None:
         classes = [name for name, value in vars(module).items() if isinstance(value, type)]
         raise _broken(spec, f"has no {spec.class_name}{did_you_mean(spec.class_name, classes)}")
     if not isinstance(handler_class, type):
         raise _broken(spec, f"{spec.class_name} is no class")
-    for name in ("to_business_object", "to_body"):
+    for name in HANDLER_METHODS:
         if not callable(getattr(handler_class, name, None)):
             raise _broken(spec, f"{spec.class_name} has no method {name}")
     return handler_class
@@ -143,11 +187,12 @@ def _instantiate(
     options: Mapping[str, OptionValue],
     definitions: Definitions,
     spec: HandlerSpec,
+    base: Path,
 ) -> DataHandler:
     try:
         return handler_class(options, definitions)
     except (Exception, SystemExit) as error:  # whatever a foreign constructor raises
-        raise _broken(spec, f"cannot be made: {type(error).__name__}: {error}") from error
+        raise _broken(spec, f"cannot be made: {failure_text(error, None, str(base))}") from error
 
 
 def _load_file(path: Path) -> ModuleType:
@@ -175,5 +220,4 @@ def _load_file(path: Path) -> ModuleType:
 
 
 def _broken(spec: HandlerSpec, found: str) -> ConfigurationError:
-    expected = "a class with mime_types, options, to_business_object and to_body"
-    return ConfigurationError([Problem(f"data handler {spec.reference}", 0, 0, "", found, expected)])
+    return ConfigurationError([Problem(f"data handler {spec.reference}", 0, 0, "", found, HANDLER_CLASS)])

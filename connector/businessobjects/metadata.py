@@ -1,22 +1,8 @@
-"""What the properties of requests may be (seed 004, tables 1, 2, 4 and 5).
+"""What the properties of requests may be.
 
 A value comes from a dynamic meta-object, of whatever simple type its attribute has, or from a rule, as
-text. There is one reader for each property, and ``connector check`` uses the same ones. A blank value is
-undefined and never read.
-
-======================  ==========================================================================
-property                value
-======================  ==========================================================================
-OutputDestination       a queue or topic: ``queue://crm``
-ReplyToDestination      a queue: nobody would be subscribed to a topic when the reply comes
-OutputFormat            text
-CorrelationID           text
-DataHandlerMimeType     text; so are DataHandlerConfigMO and DataHandlerClassName
-Priority                0 to 9
-DeliveryMode            Persistent or 2, NonPersistent or 1; case, ``_``, ``-`` and spaces do not count
-ResponseTimeout         milliseconds; below 0 = asynchronous
-TimeoutFatal            true or false
-======================  ==========================================================================
+text. There is one reader for each property (:data:`READERS`), and ``connector check`` uses the same ones. A
+blank value is undefined and never read. ``docs/reference/requests.md`` says what each property means.
 """
 
 from __future__ import annotations
@@ -26,9 +12,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from connector.businessobjects.definition import Definition, Definitions
-from connector.businessobjects.dynamic import HEADER_ATTRIBUTES, PROPERTIES, property_tags, sendable_text
+from connector.businessobjects.dynamic import HEADERS, PROPERTIES, property_tags, sendable_text
 from connector.businessobjects.names import did_you_mean
-from connector.businessobjects.types import SIMPLE_TYPES, SimpleValue, describe
+from connector.businessobjects.types import SECRET, SIMPLE_TYPES, SimpleValue, describe
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT
 from connector.messaging.selectors.identifiers import check_property_name, is_providers_own
@@ -155,10 +141,11 @@ _FITTING: Final = {
 }
 
 
-_PROPERTY_FITTING: Final = {
+PROPERTY_FITTING: Final = {
     "boolean": _TEXTS | {"Boolean"},
     **dict.fromkeys(("byte", "short", "int", "long", "float", "double"), _NUMBERS),
 }
+"""Type of a property to the types that its attribute may have; of a string any that a text fits."""
 
 
 class MetadataProblem(NamedTuple):
@@ -185,7 +172,7 @@ def metadata_problems(definition: Definition, definitions: Definitions) -> Itera
         definition: of the dynamic meta-object itself.
         definitions: where the type of its child JMSProperties is defined.
     """
-    known = [*READERS, *HEADER_ATTRIBUTES, PROPERTIES]
+    known = [*READERS, *HEADERS, PROPERTIES]
     for name, attribute in definition.attributes.items():
         fitting = _FITTING.get(name)
         if name in READERS and attribute.is_child:
@@ -194,6 +181,12 @@ def metadata_problems(definition: Definition, definitions: Definitions) -> Itera
             )
         elif fitting is not None and attribute.type not in fitting:
             yield MetadataProblem(definition.name, name, f"{_a(attribute.type)} as {name}", _one_of(fitting))
+        elif name in HEADERS and name not in READERS and attribute.type not in HEADERS[name].types:
+            kinds = frozenset(HEADERS[name].types)
+            yield MetadataProblem(definition.name, name, f"{_a(attribute.type)} as {name}", _one_of(kinds))
+        elif name in known and attribute.type == SECRET:
+            found = f"{_a(attribute.type)} as {name}, which logs and errors show"
+            yield MetadataProblem(definition.name, name, found, "a String")
         elif name not in known and (guess := did_you_mean(name, known)):
             found = f"{name} stands for no header and no property of requests{guess}"
             yield MetadataProblem(definition.name, name, found, warning=True)
@@ -207,7 +200,7 @@ def _property_problems(definition: Definition) -> Iterator[MetadataProblem]:
     first: dict[str, str] = {}
     for attribute in definition.attributes.values():
         name, kind = property_tags(attribute)
-        fitting = _PROPERTY_FITTING.get(kind or "")
+        fitting = PROPERTY_FITTING.get(kind or "")
         if attribute.is_child:
             continue  # found with the meta-object itself
         if fitting is not None and attribute.type not in fitting:

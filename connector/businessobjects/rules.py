@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from connector.businessobjects.definition import Definition
+from connector.businessobjects.handlers import HANDLER_KEYS
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
+from connector.messaging.selectors.identifiers import check_property_name
 
 _CACHED_MATCHES = 1024
 
@@ -20,8 +23,8 @@ class Rule:
         name: as written, ``Customer_Create``.
         object, verb: the defined pair that the name means.
         input_format, input_destination: the match keys; None = not a match key of this rule.
-        properties: the other properties by their names in the source, defaults of the ``Default``
-            entry filled in (never the match keys): ``DataHandlerMimeType``, ``OutputFormat``,
+        properties: the other properties by their names in the source, as :func:`filled_in` makes them of
+            the entry and ``Default`` (never the match keys): ``DataHandlerMimeType``, ``OutputFormat``,
             ``OutputDestination``, ``ResponseTimeout`` ... Values as text.
     """
 
@@ -83,11 +86,26 @@ class StaticMetaObject:
         return found[0] if len(found) == 1 else None
 
     def entry(self, object_name: str, verb: str) -> Rule | None:
-        """The entry for a business object and verb, where there is one (requests, OutputFormat)."""
+        """The entry for a business object and verb, where there is one."""
         for rule in self.rules:
             if rule.object == object_name and rule.verb == verb:
                 return rule
         return None
+
+    def properties(self, object_name: str, verb: str) -> Mapping[str, str]:
+        """What is said for a business object and verb: by its entry, else by ``Default``."""
+        entry = self.entry(object_name, verb)
+        return entry.properties if entry is not None else self.defaults
+
+
+def filled_in(own: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
+    """The properties of an entry, with those of ``Default`` that the entry does not have.
+
+    An entry that names a data handler, by class or MIME type, takes neither of the two from ``Default``.
+    """
+    if any(key in own for key in HANDLER_KEYS):
+        defaults = {key: text for key, text in defaults.items() if key not in HANDLER_KEYS}
+    return {**defaults, **own}
 
 
 def split_rule_name(name: str, definitions: Mapping[str, Definition]) -> tuple[tuple[str, str], ...]:
@@ -107,14 +125,43 @@ def split_rule_name(name: str, definitions: Mapping[str, Definition]) -> tuple[t
     return tuple(pairs)
 
 
-def message_format(message: Message, property_name: str = "JMSType") -> str | None:
+JMS_TYPE: Final = "JMSType"
+CORRELATION_ID: Final = "JMSCorrelationID"
+
+
+def set_format(message: Message, text: str, property_name: str) -> None:
+    """Writes the format of a message where :func:`message_format` reads it.
+
+    A header or property of that name that the message has already is replaced.
+
+    Args:
+        message: is changed.
+        text: the format.
+        property_name: ``MessageFormatProperty``: JMSType, JMSCorrelationID or the name of a property.
+
+    Raises:
+        ValueError: no message can carry a property of that name.
+    """
+    if property_name == JMS_TYPE:
+        message.type = text
+    elif property_name == CORRELATION_ID:
+        message.correlation_id = text
+    else:
+        try:
+            check_property_name(property_name)
+        except ValueError as error:
+            raise ValueError(f"OutputFormat cannot be said: MessageFormatProperty: {error}") from None
+        message.set_property(property_name, text)
+
+
+def message_format(message: Message, property_name: str = JMS_TYPE) -> str | None:
     """What ``InputFormat`` is compared with: a header, or a property, as text; None where there is none.
 
     Args:
         message: the message.
         property_name: ``MessageFormatProperty``.
     """
-    if property_name == "JMSType":
+    if property_name == JMS_TYPE:
         value: object = message.type
     else:
         value = message.properties.get(property_name)

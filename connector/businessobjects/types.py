@@ -9,6 +9,8 @@ type      typed value (JSON, Python)             text (XML, plain text)
 ========  =====================================  ==========================================
 String    text                                   the text as it stands
 LongText  text                                   the text as it stands
+Cipher-   text, which no error shows             the text as it stands
+text
 Boolean   true, false                            ``true``, ``false``, ``1``, ``0``
 Integer   an integer of 32 bits                  digits with an optional sign
 Float     a number within 32 bit floats          decimal, with an optional exponent
@@ -16,7 +18,7 @@ Double    a number within 64 bit floats          decimal, with an optional expon
 Date      ISO 8601 date or date-time             the same; kept as text
 ========  =====================================  ==========================================
 
-White space around the text of any type but String and LongText does not count, as in XML Schema. A Float
+White space around the text of a type that is no text does not count, as in XML Schema. A Float
 keeps the precision in which it was written; only its range is that of 32 bits.
 """
 
@@ -32,7 +34,13 @@ from typing import Any, Final
 SimpleValue = str | int | float | bool
 Converter = Callable[[Any], SimpleValue]
 
-SIMPLE_TYPES: Final = ("String", "LongText", "Boolean", "Integer", "Float", "Double", "Date")
+SECRET: Final = "Ciphertext"
+"""The type of texts that no log, error or ``repr`` shows; bodies have them."""
+
+TEXTS: Final = ("String", "LongText", SECRET)
+"""The types whose values are any text."""
+
+SIMPLE_TYPES: Final = ("String", "LongText", SECRET, "Boolean", "Integer", "Float", "Double", "Date")
 """Attribute types that are no business object; any other type names one."""
 
 _MAX_FLOAT: Final = 3.4028234663852886e38
@@ -57,17 +65,17 @@ def typed_converter(type_name: str, max_length: int = 0) -> Converter:
 
     Args:
         type_name: one of :data:`SIMPLE_TYPES`.
-        max_length: characters of a String or LongText; 0 = unlimited.
+        max_length: characters of a text; 0 = unlimited.
     """
-    if type_name in ("String", "LongText"):
-        return _string_converter(max_length)
+    if type_name in TEXTS:
+        return _string_converter(max_length, type_name == SECRET)
     return _TYPED[type_name]
 
 
 def text_converter(type_name: str, max_length: int = 0) -> Converter:
     """As :func:`typed_converter`, from text in the notation of the table above."""
-    if type_name in ("String", "LongText"):
-        return _string_converter(max_length)
+    if type_name in TEXTS:
+        return _string_converter(max_length, type_name == SECRET)
     return _TEXT[type_name]
 
 
@@ -96,13 +104,14 @@ def _shorten(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
-def _string_converter(max_length: int) -> Converter:
+def _string_converter(max_length: int, is_secret: bool) -> Converter:
     def check(value: Any) -> SimpleValue:
         if isinstance(value, str):
             if max_length and len(value) > max_length:
                 raise ValueError(f"found a text of {len(value)} characters, expected at most {max_length}")
             return str.__str__(value)
-        raise ValueError(f"found {describe(value)}, expected a text")
+        found = "another kind of value" if is_secret else describe(value)
+        raise ValueError(f"found {found}, expected a text")
 
     if max_length:
         return check

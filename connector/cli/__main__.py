@@ -14,7 +14,7 @@ def main() -> None:
     """Runs the command; ends the process with its exit status."""
     verb = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), "")
     if verb == "run":
-        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
     from connector.cli.app import main as command
 
     command()

@@ -17,12 +17,15 @@ from typing import Any, Final
 
 import typer
 
-from connector.cli.common import CannotAnswer, flush
+from connector import __version__
+from connector.cli.common import CannotAnswer, answer, complain, flush
 from connector.errors import ConfigurationError, ConnectorError
+from connector.log import LogSettings, set_up_logging_when_needed
 
 VERBS: Final = {
+    "init": "Writes a deployment to begin with.",
     "run": "Runs the adapter: as a service, or --once, or --drain.",
-    "check": "Finds every mistake in the configuration.",
+    "check": "Finds what run would refuse without connecting.",
     "config": "Shows the resolved configuration, secrets masked.",
     "schema": "Shows the JSON Schema of adapter.yaml.",
     "send": "Sends messages to a destination.",
@@ -31,6 +34,7 @@ VERBS: Final = {
     "receive": "Takes messages of a queue, topic or subscription.",
     "subscribe": "Makes a durable subscription of a topic.",
     "unsubscribe": "Removes a durable subscription, with its messages.",
+    "accept-root": "Makes the root, or takes it over as it is now.",
     "queues": "Lists destinations and subscriptions, with their numbers of messages.",
 }
 """Verb -> what it does, in one line. A verb with a ``-`` has a module and function with ``_``."""
@@ -40,7 +44,10 @@ _DEBUG: Final = "--debug"
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command; ends the process with its exit status."""
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    arguments = sys.argv[1:] if arguments is None else arguments
+    debug = _DEBUG in _split(arguments)[0]
+    set_up_logging_when_needed(LogSettings(level="warning", debug=debug))
+    sys.exit(run(arguments))
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -49,23 +56,25 @@ def run(arguments: Sequence[str]) -> int:
     debug = _DEBUG in ours
     arguments = [argument for argument in ours if argument != _DEBUG] + rest
     try:
-        status = _application(arguments)(args=arguments, prog_name="connector", standalone_mode=False)
+        status = _application(arguments)(
+            args=arguments, prog_name="connector", standalone_mode=False, obj=debug
+        )
         flush()
         return status if isinstance(status, int) else 0
     except ConfigurationError as error:
         if debug:
             raise
         for problem in error.problems:
-            print(problem, file=sys.stderr)
+            complain(str(problem))
         return 2
     except CannotAnswer as error:
         _give_up_stdout()
-        print(f"connector: {error}", file=sys.stderr)
+        complain(f"connector: {error}")
         return error.exit_code
     except typer.TyperException as error:
         show = getattr(error, "show", None)  # of those that know how the verb is called
         if show is None:
-            print(f"connector: {_one_line(error)}", file=sys.stderr)
+            complain(f"connector: {_one_line(error)}")
         else:
             show(file=sys.stderr)
         return int(error.exit_code)
@@ -77,13 +86,12 @@ def run(arguments: Sequence[str]) -> int:
     except ConnectorError as error:
         if debug:
             raise
-        print(f"connector: {_one_line(error)}", file=sys.stderr)
+        complain(f"connector: {_one_line(error)}")
         return 1
     except Exception as error:
         if debug:
             raise
-        text = f"connector: {type(error).__name__}: {_one_line(error)} ({_DEBUG} shows where)"
-        print(text, file=sys.stderr)
+        complain(f"connector: {type(error).__name__}: {_one_line(error)} ({_DEBUG} shows where)")
         return 1
 
 
@@ -124,8 +132,17 @@ def _not_loaded() -> None:
     """Stands for the verbs that were not asked for."""
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        answer(f"connector {__version__}")
+        raise typer.Exit
+
+
 def _connector(
     debug: bool = typer.Option(False, _DEBUG, help="Shows the traceback of a failure; anywhere in the line."),
+    version: bool = typer.Option(
+        False, "--version", help="Shows the version.", callback=_version, is_eager=True
+    ),
 ) -> None:
     """Turns messages into business objects, and hands them to business processes."""
 

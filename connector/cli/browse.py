@@ -14,11 +14,13 @@ from connector.cli.common import (
     JsonOption,
     SelectorOption,
     note,
+    printable,
     read_destination,
     read_selector,
 )
 from connector.cli.messages import show
 from connector.config.loading import load
+from connector.messaging.message import Message
 from connector.parts import make_provider
 
 
@@ -35,17 +37,26 @@ def browse(
 
     Takes nothing. ~PROCESSING, ~EXPIRED and ~RECOVER-ERROR behind the name of a queue show what is in
     progress, what has expired, and what was delivered too often. With --json each message is an object on a
-    line of its own.
+    line of its own. Exit status 1 when a message cannot be read; the others are shown.
     """
     target = read_destination(destination)
     wanted = read_selector(selector)
     if not target.is_queue:
         raise BadArgument(f"{target}: a topic keeps no messages, its subscriptions do; see connector queues")
     connection = make_provider(load(config)).existing()
-    found = connection.browse(target)
+    unreadable = 0
+
+    def tell(message: Message, reason: str) -> None:
+        nonlocal unreadable
+        unreadable += 1
+        name = printable(message.message_id or "a message")
+        note(f"connector: {name} in {target} cannot be read: {printable(reason)}")
+
+    found = connection.browse(target, tell)
     count = 0
     for message in itertools.islice(found if wanted is None else filter(wanted.matches, found), limit):
         count += 1
         show(message, as_json=json)
     if not json:
         note(f"{count} message{'s' * (count != 1)} in {target}")
+    raise typer.Exit(1 if unreadable else 0)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import re
 import sys
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from connector.errors import DestinationError, SelectorError
+from connector.log import JSON_BEGIN, is_json, is_json_line
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.selector import Selector, compile_selector
 
@@ -44,6 +47,14 @@ ClientIdOption = Annotated[
 ]
 
 DEFAULT_CONFIG = "adapter.yaml"
+
+_log = logging.getLogger("connector.cli")
+
+_JAVA: Final = re.compile(
+    r'(OpenJDK|Java HotSpot|WARNING: |Picked up |Exception in thread "|SLF4J|\[[0-9.,]+s\]|\tat |'
+    r"[A-Z]+StatusLogger|(Caused by: )?(java|javax|scala|sun|jdk|org\.apache)\.[\w.$]+)"
+)
+"""How lines of Java begin. Java passes on what the workers write, so that nothing else tells them apart."""
 
 
 class BadArgument(typer.TyperException):
@@ -164,6 +175,30 @@ def _stdout() -> Iterator[None]:
         raise
     except OSError as error:
         raise CannotAnswer(f"cannot write to standard output: {error.strerror}") from error
+
+
+def complain(text: str) -> None:
+    """Writes why a command fails to stderr: a line for people, or where the log is JSON a line of the log."""
+    if is_json():
+        _log.error("the command failed", extra={"reason": text.removeprefix("connector: ")})
+    else:
+        print(text, file=sys.stderr)
+
+
+def show_output(line: str) -> None:
+    """Shows a line that a worker or Java has written; where the log is JSON, as a line of the log."""
+    if not is_json():
+        note(line)
+        return
+    before, begin, rest = line.partition(JSON_BEGIN)
+    own = begin + rest if is_json_line(begin + rest) else ""
+    if (
+        text := before if own else line
+    ):  # what was printed without an end of line stands before a line of the log
+        source = "java" if _JAVA.match(text) else "worker"
+        _log.info("output", extra={"source": source, "text": text})
+    if own:
+        note(own)
 
 
 def note(text: str) -> None:

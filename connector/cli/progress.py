@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import shutil
 import sys
 import threading
@@ -11,6 +12,9 @@ from types import TracebackType
 from typing import Final, TextIO
 
 from connector.events.summary import Summary
+from connector.log import is_json
+
+_log: Final = logging.getLogger("connector.run")
 
 _LIVE_SECONDS: Final = 0.1
 _PLAIN_SECONDS: Final = 2.0
@@ -32,16 +36,19 @@ class Progress:
 
     Args:
         summary: of the adapter.
+
+    Where the log is JSON, the counts are a line of the log every 2 s.
     """
 
     def __init__(self, summary: Summary) -> None:
         self._summary = summary
-        self._live = sys.stderr.isatty()
+        self._live = sys.stderr.isatty() and not is_json()
         self._started = time.monotonic()
         self._shown_at = float("-inf")
         self._shown = ""
         self._stderr: TextIO = sys.stderr
         self._above: _Above | None = None
+        self._logged: dict[str, int] = {}
 
     def __enter__(self) -> Progress:
         if self._live:
@@ -61,6 +68,9 @@ class Progress:
 
     def update(self, *, last: bool = False) -> None:
         """Something was settled. ``last``: it is shown however short the time since the one before."""
+        if is_json():
+            self._log_counts()
+            return
         now = time.monotonic()
         pause = _LIVE_SECONDS if self._live else _PLAIN_SECONDS
         if now - self._shown_at < pause and not last:
@@ -75,6 +85,14 @@ class Progress:
         else:
             self._stderr.write(f"{text}\n")
             self._stderr.flush()
+
+    def _log_counts(self) -> None:
+        now = time.monotonic()
+        counts = self._summary.total.as_dict()
+        if now - self._shown_at < _PLAIN_SECONDS or counts == self._logged:
+            return
+        self._shown_at, self._logged = now, counts
+        _log.info("progress", extra={**counts, "seconds": round(now - self._started, 3)})
 
     def _text(self, seconds: float) -> str:
         total = self._summary.total
@@ -101,8 +119,6 @@ class _Above:
 
     def redirect(self) -> None:
         """Sends what is printed to stderr, and logged there, through here."""
-        import logging
-
         self._redirect.enter_context(contextlib.redirect_stderr(self))
         for handler in logging.getLogger("connector").handlers:
             if isinstance(handler, logging.StreamHandler) and handler.stream is self._stream:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from connector.cli.common import (
@@ -14,11 +14,14 @@ from connector.cli.common import (
     note,
     printable,
 )
+from connector.cli.destinations import roles
 from connector.cli.subscriptions import info_document, title
 from connector.config.loading import load
+from connector.messaging.destination import Destination
 from connector.messaging.provider import DestinationInfo
 from connector.parts import make_provider
 
+_NOT_POLLED: Final = "not polled"
 _NUMBERS: Final = ("waiting", "in_progress", "processed", "expired", "error")
 
 
@@ -27,44 +30,55 @@ def queues(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> N
 
     The messages of a topic are those of its subscriptions; its own are not yet distributed. With --json each
     destination is an object on a line of its own.
+    The role of a destination is what the configuration uses it for. A queue without one is not polled: no
+    input of this configuration takes its messages.
     """
-    infos = make_provider(load(config)).existing().destinations()
+    configuration = load(config)
+    infos = make_provider(configuration).existing().destinations()
+    has = roles(configuration)
     if json:
         for info in infos:
-            answer_json(_as_document(info))
+            answer_json(_as_document(info, has.get(info.destination)))
         return
     if not infos:
         note("no destinations yet")
         return
-    for line in _table(infos):
+    for line in _table(infos, has):
         answer(line)
 
 
-def _as_document(info: DestinationInfo) -> dict[str, Any]:
+def _as_document(info: DestinationInfo, role: str | None) -> dict[str, Any]:
     return {
         "destination": str(info.destination),
         "kind": info.destination.kind,
+        "role": role,
         **{name: getattr(info, name) for name in _NUMBERS},
         "subscriptions": [info_document(one) for one in info.subscriptions],
     }
 
 
-def _table(infos: Sequence[DestinationInfo]) -> list[str]:
-    """A line a destination, and below a topic one for each of its subscriptions."""
-    rows: list[tuple[str, list[str]]] = []
+def _table(infos: Sequence[DestinationInfo], has: Mapping[Destination, str]) -> list[str]:
+    """A line a destination, and below a topic one for each of its subscriptions.
+
+    Args:
+        has: the roles of destinations.
+    """
+    rows: list[tuple[str, list[str], str]] = []
     for info in infos:
-        rows.append((printable(str(info.destination)), [f"{getattr(info, name):,}" for name in _NUMBERS]))
+        cells = [f"{getattr(info, name):,}" for name in _NUMBERS]
+        role = has.get(info.destination, _NOT_POLLED if info.destination.is_queue else "")
+        rows.append((printable(str(info.destination)), cells, role))
         for one in info.subscriptions:
             cells = [f"{number:,}" for number in (one.waiting, one.in_progress, one.expired, one.error)]
             cells.insert(_NUMBERS.index("processed"), "")
-            rows.append((f"  {title(one)}", cells))
+            rows.append((f"  {title(one)}", cells, ""))
     titles = [name.replace("_", " ") for name in _NUMBERS]
-    width = max(len(name) for name in ("destination", *(name for name, _ in rows)))
-    widths = [max(len(t), *(len(row[n]) for _, row in rows)) for n, t in enumerate(titles)]
+    width = max(len(name) for name in ("destination", *(name for name, _, _ in rows)))
+    widths = [max(len(t), *(len(row[n]) for _, row, _ in rows)) for n, t in enumerate(titles)]
 
-    def line(name: str, cells: list[str]) -> str:
+    def line(name: str, cells: list[str], role: str) -> str:
         numbers = "".join(f"  {cell:>{size}}" for cell, size in zip(cells, widths, strict=True))
-        return (name.ljust(width) + numbers).rstrip()
+        return f"{name.ljust(width)}{numbers}  {role}".rstrip()
 
-    head = line("destination", titles)
-    return [head, "-" * len(head), *(line(name, cells) for name, cells in rows)]
+    head = line("destination", titles, "role")
+    return [head, "-" * len(head), *(line(*row) for row in rows)]

@@ -26,6 +26,7 @@ from connector.cli.common import (
     read_selector,
     read_topic,
 )
+from connector.cli.destinations import warn_of_new_queue
 from connector.cli.messages import show
 from connector.config.loading import load
 from connector.core.connection import MessagingConnection
@@ -68,8 +69,9 @@ def receive(
     """Takes messages, highest priority first, then oldest, and prints them like browse.
 
     What is not acknowledged, with --ack none and rollback, waits again, redelivered. A topic without
-    --subscription gives what is sent while this waits. A queue or subscription that is not there is made; one
-    that is there is taken as it is, with the selector that it has.
+    --subscription gives what is sent while this waits. A queue or subscription that is not there is made, a
+    queue with a warning where the configuration does not name it. One that is there is taken as it is, with
+    the selector that it has.
     Exit status 0 also when nothing came; 1 when a message could not be read, which then waits again.
     """
     target = read_destination(destination)
@@ -79,13 +81,15 @@ def receive(
         check_subscription(subscription, client_id, shared=shared)
     elif shared:
         raise BadArgument("--shared: say which subscription with --subscription")
-    provider = make_provider(load(config))
+    configuration = load(config)
+    provider = make_provider(configuration)
     number = unreadable = 0
     last: ReceivedMessage | None = None
     with (
         MessagingConnection(provider, client_id=client_id) as connection,
         contextlib.closing(connection.session(_MODES[ack])) as session,
     ):
+        warn_of_new_queue(target, configuration, provider)
         if subscription is None:
             consumer: Consumer = session.consumer(target, selector or "")
         else:

@@ -24,7 +24,7 @@ from connector.cli.common import (
     printable,
 )
 from connector.config.loading import load
-from connector.errors import MalformedData
+from connector.errors import MalformedData, UnknownBusinessObject
 from connector.parts import make_requests
 from connector.requests.result import RequestResult
 from datahandlers.json_handler import parse_object
@@ -60,6 +60,10 @@ def request(
     Exit status 0 for SUCCEED, VALCHANGE and MULTIPLE_HITS, 1 for any other answer, 2 for a wrong call.
     """
     configuration = load(config)
+    try:
+        configuration.metaobjects.definitions.find(name)
+    except UnknownBusinessObject as error:  # before a body is waited for
+        raise BadArgument(str(error)) from None
     source, body = _read(data)
     try:
         attributes = parse_object(body)

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -15,20 +16,25 @@ from typing import Annotated, Any, Final
 import typer
 
 from connector.adapter import Adapter
-from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, note
+from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, complain, show_output
+from connector.cli.notify import ServiceManager
 from connector.cli.progress import Progress
 from connector.cli.summary import print_summary, write_summary
 from connector.config.loading import load
-from connector.errors import PipelineError
+from connector.errors import ConnectorError, PipelineError
 from connector.events.cycle import CycleReport
-from connector.log import set_up_logging
+from connector.log import LogSettings, divert_to_log, is_json, set_up_logging
 from connector.status import ReturnCode
 
+_log: Final = logging.getLogger("connector.run")
+
+_STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
 _EARLY: Final = 5.0
 """Seconds that a signal which came before it could be handled may take to be seen."""
 
 
 def run(
+    context: typer.Context,
     config: ConfigOption = DEFAULT_CONFIG,
     once: Annotated[bool, typer.Option("--once", help="One poll cycle, then the summary.")] = False,
     drain: Annotated[
@@ -52,22 +58,55 @@ def run(
     """
     if once and drain:
         raise typer.BadParameter("--once and --drain exclude each other")
+    began = time.monotonic()
     configuration = load(config)
-    set_up_logging(configuration.logging.level, configuration.logging.format)
-    adapter = Adapter(configuration, output=note)
-    with _signals(adapter.request_stop) as stopped:
-        code = 0
+    settings = LogSettings(configuration.logging.level, configuration.logging.format, bool(context.obj))
+    set_up_logging(settings)
+    if is_json():
+        divert_to_log()
+    adapter = Adapter(configuration, output=show_output, debug=settings.debug)
+    manager = ServiceManager()
+    failure: str | None = None
+
+    def begin_to_stop(why: str) -> None:
+        _log.info("stopping", extra={"reason": why})
+        manager.stopping(why)
+
+    def on_signal(name: str) -> None:
+        adapter.request_stop()
+        begin_to_stop(f"{name}: what is in flight is finished; once more ends at once")
+
+    with _signals(on_signal) as stopped:
         if not stopped.is_set():
             try:
                 with nullcontext() if once or drain else _http_server(adapter, stopped):
                     if _starts(adapter, stopped):
-                        code = _bounded(adapter, drain=drain) if once or drain else _service(adapter, stopped)
+                        failure = (
+                            _bounded(adapter, drain=drain)
+                            if once or drain
+                            else _service(adapter, stopped, manager)
+                        )
+                    if failure is not None and not stopped.is_set():
+                        begin_to_stop(failure)
             finally:
-                adapter.stop()
+                _stop(adapter)
+                manager.close()
+                seconds = round(time.monotonic() - began, 3)
+                _log.info("stopped", extra={**adapter.summary.total.as_dict(), "seconds": seconds})
         print_summary(adapter.summary, as_json=json)
         if summary is not None:
             write_summary(adapter.summary, summary)
-    raise typer.Exit(0 if stopped.is_set() else code)
+    if failure is not None:
+        complain(f"connector: {failure}")
+    raise typer.Exit(1 if failure is not None and not stopped.is_set() else 0)
+
+
+def _stop(adapter: Adapter) -> None:
+    """Stops the adapter. A failure on the way is logged: what came before it is why the run ends."""
+    try:
+        adapter.stop()
+    except (ConnectorError, OSError) as error:
+        _log.error("stopping failed", extra={"reason": str(error)})
 
 
 def _starts(adapter: Adapter, stopped: threading.Event) -> bool:
@@ -77,12 +116,13 @@ def _starts(adapter: Adapter, stopped: threading.Event) -> bool:
     except PipelineError as error:
         if not stopped.is_set():
             raise
-        logging.getLogger("connector").info("stopped before it had started: %s", error)
+        _log.info("stopped before it had started", extra={"reason": str(error)})
         return False
     return True
 
 
-def _bounded(adapter: Adapter, *, drain: bool) -> int:
+def _bounded(adapter: Adapter, *, drain: bool) -> str | None:
+    """One poll, or all until the inputs are empty. Returns why it was not successful; None where it was."""
     with Progress(adapter.summary) as progress:
 
         def after_cycle(report: CycleReport) -> None:
@@ -90,25 +130,27 @@ def _bounded(adapter: Adapter, *, drain: bool) -> int:
 
         report = adapter.drain(after_cycle) if drain else adapter.poll()
         progress.update(last=True)
-    if report.code is not ReturnCode.SUCCEED:
-        note(f"connector: {report.code.name}: {report.reason}")
-        return 1
-    return 0
+    return None if report.code is ReturnCode.SUCCEED else f"{report.code.name}: {report.reason}"
 
 
-def _service(adapter: Adapter, stopped: threading.Event) -> int:
+def _service(adapter: Adapter, stopped: threading.Event, manager: ServiceManager) -> str | None:
+    """Polls until a signal comes. Returns why it cannot go on; None where a signal has stopped it."""
     from connector.service import Service
 
     service = Service(adapter)
     if stopped.is_set():
-        return 0
-
+        return None
     _once_set(stopped, service.stop)
+    manager.ready(lambda: adapter.working_for, lambda: _status(adapter))
     failure = service.run()
-    if failure is not None:
-        note(f"connector: APPRESPONSETIMEOUT: {failure}")
-        return 1
-    return 0
+    return None if failure is None else f"{ReturnCode.APPRESPONSETIMEOUT.name}: {failure}"
+
+
+def _status(adapter: Adapter) -> str:
+    """One line about a service, for whoever asks the service manager."""
+    counts = adapter.summary.total.as_dict()
+    numbers = ", ".join(f"{number} {key}" for key, number in counts.items() if number)
+    return numbers or "nothing has come yet"
 
 
 @contextmanager
@@ -149,8 +191,10 @@ def _once_set(event: threading.Event, what: Callable[[], None]) -> None:
 
 
 @contextmanager
-def _signals(request_stop: Callable[[], None]) -> Iterator[threading.Event]:
+def _signals(on_signal: Callable[[str], None]) -> Iterator[threading.Event]:
     """The first SIGTERM or SIGINT asks for an orderly stop, the second ends the process at once.
+
+    SIGHUP is ignored.
 
     Python runs the handlers of signals in the main thread only, and that thread may sleep on: a signal that
     reaches another thread does not wake it. What Python does at once, in whichever thread, is to write the
@@ -163,12 +207,12 @@ def _signals(request_stop: Callable[[], None]) -> Iterator[threading.Event]:
     def read() -> None:
         with reading:
             while number := reading.recv(1):
-                _on_signal(number[0], stopped, request_stop)
+                _take_signal(number[0], stopped, on_signal)
 
     threading.Thread(target=read, name="connector-signals", daemon=True).start()
     wakeup = signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
-    before = {number: signal.signal(number, _leave_it) for number in (signal.SIGTERM, signal.SIGINT)}
-    early = signal.sigpending() & before.keys()  # those that came before this was there, see __main__
+    before = {number: signal.signal(number, _leave_it) for number in (*_STOPPING, signal.SIGHUP)}
+    early = signal.sigpending() & set(_STOPPING)  # those that came before this was there, see __main__
     signal.pthread_sigmask(signal.SIG_UNBLOCK, before)
     if early:
         stopped.wait(_EARLY)
@@ -181,15 +225,15 @@ def _signals(request_stop: Callable[[], None]) -> Iterator[threading.Event]:
         writing.close()
 
 
-def _on_signal(number: int, stopped: threading.Event, request_stop: Callable[[], None]) -> None:
-    if number not in (signal.SIGTERM, signal.SIGINT):
+def _take_signal(number: int, stopped: threading.Event, on_signal: Callable[[str], None]) -> None:
+    if number == signal.SIGHUP:  # a terminal has closed, or somebody expects that it reopens a log file
+        _log.warning("SIGHUP is ignored; SIGTERM stops the adapter")
+    if number not in _STOPPING:
         return
     if stopped.is_set():
         os._exit(128 + number)
     stopped.set()
-    request_stop()
-    name = signal.Signals(number).name
-    logging.getLogger("connector").warning("%s: finishing what is in flight; once more ends at once", name)
+    on_signal(signal.Signals(number).name)
 
 
 def _leave_it(signum: int, frame: Any) -> None:

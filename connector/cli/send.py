@@ -18,6 +18,7 @@ from connector.cli.common import (
     answer_json,
     read_destination,
 )
+from connector.cli.destinations import warn_of_new_queue
 from connector.config.loading import load
 from connector.messaging.message import PROPERTY_TYPES, Message, parse_property
 from connector.messaging.selectors.identifiers import check_property_name
@@ -53,6 +54,7 @@ def send(
 ) -> None:
     """Sends messages and prints their ids, one a line.
 
+    A queue that is not there is made, with a warning where the configuration does not name it.
     What is sent to a topic is there for every subscription that it has now; where it has none, for nobody.
     """
     template = Message(
@@ -80,8 +82,10 @@ def send(
     if expires_in:
         template.expiration = time.time_ns() // 1_000_000 + expires_in
     configuration = load(config)
-    connection = make_provider(configuration).connect()
+    provider = make_provider(configuration)
+    connection = provider.connect()
     try:
+        warn_of_new_queue(target, configuration, provider)
         left = count
         while left > 0:
             ids = connection.send(target, [template] * min(left, _BATCH))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from connector.cli.common import BadArgument, answer, answer_bytes, printable
+from connector.cli.common import BadArgument, answer, answer_bytes, answer_json, printable
 from connector.events.summary import Counts, Summary
-from connector.status import OutcomeKind
+from connector.log import is_json
+from connector.status import OutcomeKind, timestamp
 
 _ALWAYS: Final = 6
 _COLUMNS: Final = (
@@ -31,9 +32,12 @@ _MAX_LENGTH: Final = 300
 
 
 def print_summary(summary: Summary, *, as_json: bool) -> None:
-    """Prints to stdout."""
+    """Prints to stdout: the document, or a table, or where the log is JSON a line like those of the log."""
     if as_json:
         answer_bytes(_document(summary))
+        return
+    if is_json():
+        answer_json(_line(summary))
         return
     for line in [*_table(summary), *_reasons(summary)]:
         answer(line)
@@ -55,6 +59,24 @@ def _document(summary: Summary) -> bytes:
     import orjson
 
     return orjson.dumps(summary.as_dict()) + b"\n"
+
+
+def _line(summary: Summary) -> dict[str, Any]:
+    """What the table says, with the fields that every line of a JSON log has."""
+    document = summary.as_dict()
+    del document["events"]
+    return {
+        "event": "summary",
+        "level": "info",
+        "logger": "connector.run",
+        **document,
+        "reasons": [
+            {"destination": name, "outcome": kind, "reason": reason, "number": number}
+            for (name, kind), reasons in summary.reasons.items()
+            for reason, number in reasons.items()
+        ],
+        "timestamp": timestamp(),
+    }
 
 
 def _table(summary: Summary) -> list[str]:

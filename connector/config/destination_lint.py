@@ -134,16 +134,8 @@ def _check_roles(
         if entry.no_local:
             continue  # it leaves out what the adapter sends itself
         taken.setdefault(entry.destination, ("InputDestination", places.mark(*_INPUTS, index)))
-    connector = file.connector
     roles: list[tuple[str, Location, Destination | None]] = [
-        (role, ("connector", role), destination)
-        for role, destination in (
-            ("InProgressDestination", connector.in_progress_destination),
-            ("ArchiveDestination", connector.archive_destination),
-            ("ErrorDestination", connector.error_destination),
-            ("UnsubscribedDestination", connector.unsubscribed_destination),
-            (_REPLY_TO, connector.reply_to_destination),
-        )
+        (key, ("connector", key), destination) for key, destination in file.connector.own_destinations.items()
     ]
     roles.extend(
         ("destination of a subscription", ("subscriptions", index, "destination"), subscription.destination)

@@ -68,4 +68,6 @@ def _fill_leaf(leaf: Leaf, environment: Mapping[str, str], problems: Problems, p
         return ""
 
     text = _REFERENCE.sub(replace, leaf)
-    return Leaf.of("" if failed else text, leaf.mark, plain=leaf.plain or failed, raw=str(leaf))
+    if failed:
+        text = ""
+    return Leaf.of(text, leaf.mark, plain=leaf.plain or not text, raw=str(leaf))

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import fnmatch
-import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from connector.businessobjects.catalogue import Catalogue
+from connector.businessobjects.handlers import OPTIONS_KEY, choose_handler
+from connector.businessobjects.rules import StaticMetaObject
 from connector.config.destination_lint import check_destinations
 from connector.config.http_lint import check_http
 from connector.config.metaobject_lint import check_config_mo, check_handler_class, check_mime_type
 from connector.config.metaobjects import Collected, MetaObjects
-from connector.config.model import AdapterFile, Connector, Spark
+from connector.config.model import AdapterFile, Connector
 from connector.config.places import Places
 from connector.config.problems import nearest, shown
 from connector.config.provider_model import Dropbox, Memory, Provider
-from connector.config.python_names import LookupProblem, check_process
-from connector.config.reading import Reading, find
-from connector.config.spark_owned import owner_reason
+from connector.config.python_names import LookupProblem, check_process, missing_imports
+from connector.config.reading import Location, Reading, find
+from connector.config.spark_lint import check_spark
 from connector.config.subscription_model import Subscription
 from connector.config.tree import Table
-
-_FIXED = {"spark.task.maxFailures": "1", "spark.speculation": "false"}
-"""Owned settings that may be written down with the value that they have anyway (design, section 4)."""
 
 
 @dataclass(slots=True)
@@ -52,6 +49,7 @@ class Lint:
         connector = self.file.connector
         self._provider(self.file.provider)
         self._window(connector)
+        self._keeping(connector)
         static = self.metaobjects.static.get(connector.configuration_meta_object or "")
         check_destinations(self.file, self.reading, static, self.collected, self.places)
         self._meta_objects(connector)
@@ -60,7 +58,7 @@ class Lint:
         for index, subscription in self._subscriptions():
             self._subscription(index, subscription, names)
         self._answered_twice()
-        self._spark(self.file.spark)
+        check_spark(self.file.spark, self.directory, self.places)
         check_http(self.file.http, self.places)
         if self.file.datahandlers is not None and not self.file.datahandlers.exists():
             self.places.add(("datahandlers",), f"there is no {self.file.datahandlers}", "a file or directory")
@@ -101,6 +99,25 @@ class Lint:
                 ("connector", "PollEndTime"), "an empty window: it ends when it starts", "another time"
             )
 
+    def _keeping(self, connector: Connector) -> None:
+        for key, role, destination in (
+            ("keep_archive", "ArchiveDestination", connector.archive_destination),
+            ("keep_error", "ErrorDestination", connector.error_destination),
+            ("keep_unsubscribed", "UnsubscribedDestination", connector.unsubscribed_destination),
+        ):
+            if not self.places.leaf("connector", key):
+                continue
+            where = ("connector", key)
+            if not self.places.leaf("connector", role):
+                self.places.add(where, f"{key} without {role}", f"{role}, or no {key}")
+            elif destination is not None and not connector.inputs:
+                self.places.add(
+                    where,
+                    f"{key} without InputDestination: who only makes requests removes nothing",
+                    "an InputDestination",
+                    warning=True,
+                )
+
     # --- meta-objects ------------------------------------------------------------------------
 
     def _meta_objects(self, connector: Connector) -> None:
@@ -134,6 +151,8 @@ class Lint:
                 connector.data_handler_mime_type, mark, path, self.catalogue, self.places.problems
             )
         self._default_verb(connector)
+        if static is not None:
+            self._unread_options(static, connector)
         polled = {entry.destination for entry in connector.inputs}
         for rule in static.rules if static is not None and polled else ():
             if rule.input_destination is not None and rule.input_destination not in polled:
@@ -148,6 +167,30 @@ class Lint:
                     nearest(str(rule.input_destination), [str(destination) for destination in polled]),
                     warning=True,
                 )
+
+    def _unread_options(self, static: StaticMetaObject, connector: Connector) -> None:
+        """Options of a handler that is named by its class: such a handler has none."""
+        default = connector.data_handler_class_name or connector.data_handler_mime_type
+        defaults, entries = self.collected.rules[static.name]
+        handlers = {rule.name: choose_handler((rule.properties,), default)[0] for rule in static.rules}
+        unread: list[tuple[tuple[str, ...], str]] = []
+        unread += [
+            (("rules", name), named) for name, named in handlers.items() if OPTIONS_KEY in entries[name]
+        ]
+        if OPTIONS_KEY in defaults and all(":" in handler for handler in handlers.values()):
+            unread.append((("Default",), choose_handler((static.defaults,), default)[0]))
+        document = self.collected.documents[static.name]
+        for location, handler in unread:
+            if ":" not in handler:
+                continue
+            mark, path = document.place(*location, OPTIONS_KEY)
+            self.places.problems.add(
+                mark,
+                path,
+                f"the data handler is named by its class, {handler}: these options are not read",
+                "a DataHandlerMimeType, or no options",
+                warning=True,
+            )
 
     def _default_verb(self, connector: Connector) -> None:
         verbs = {verb for definition in self.metaobjects.definitions.values() for verb in definition.verbs}
@@ -201,6 +244,8 @@ class Lint:
                 check_process(subscription.process, self.directory)
             except LookupProblem as error:
                 self.places.add((*here, "process"), error.found, error.expected, error.near)
+            else:
+                self._imports(here, subscription.process)
         if subscription.mime_type is not None:
             _, mark, path = find(self.places.tree, (*here, "mime_type"))
             check_mime_type(subscription.mime_type, mark, path, self.catalogue, self.places.problems)
@@ -212,6 +257,19 @@ class Lint:
                 location,
                 f"a second subscription named {subscription_name(subscription)!r}, first in line {mark.line}",
                 "a name of its own: name: ...",
+            )
+
+    def _imports(self, here: Location, process: str) -> None:
+        """What a process imports and is not there; only this Python can be asked."""
+        spark = self.file.spark
+        if spark.python is not None or not spark.master.startswith("local"):
+            return
+        for file, line, module in missing_imports(process, self.directory):
+            self.places.add(
+                (*here, "process"),
+                f"{file} imports {module!r} in line {line}, which is not installed here",
+                f"an installed module, or {module}.py beside the configuration file",
+                warning=True,
             )
 
     def _foreign_keys(self, index: int, written: set[str], sink: str, subscription: Subscription) -> None:
@@ -274,46 +332,6 @@ class Lint:
                 f"{pattern} has no verb {shown(verb)}",
                 f"one of {', '.join(sorted(verbs))}" if verbs else "verbs in its definition",
                 nearest(verb, verbs),
-            )
-
-    # --- Spark -------------------------------------------------------------------------------
-
-    def _spark(self, spark: Spark) -> None:
-        self._master(spark.master)
-        for key, value in spark.conf.items():
-            location = ("spark", "conf", key)
-            mark = self.places.key_mark("spark", "conf", key)
-            reason = owner_reason(key)
-            if reason is not None and _FIXED.get(key) != value.casefold():
-                expected = f"{_FIXED[key]}, or nothing" if key in _FIXED else "it left out"
-                self.places.add(location, f"the event job owns this setting: {reason}", expected, mark=mark)
-            elif not key.startswith("spark."):
-                expected = "a name that begins with 'spark.'"
-                self.places.add(location, "no Spark setting", expected, f"spark.{key}", mark=mark)
-        for index, path in enumerate(spark.ship or ()):
-            if not path.exists():
-                self.places.add(("spark", "ship", index), f"there is no {path}", "a file or directory")
-        python = spark.python
-        if python is not None and "/" in python and spark.master.startswith("local"):
-            found = self.directory / python
-            if not found.is_file() or not os.access(found, os.X_OK):
-                self.places.add(
-                    ("spark", "python"), f"there is no program {shown(python)}", "a Python interpreter"
-                )
-
-    def _master(self, master: str) -> None:
-        local = re.fullmatch(r"local(?:\[(\*|[1-9][0-9]{0,3})(?:,\s*([0-9]+))?\])?", master)
-        if local is not None:
-            if local[2] is not None and local[2] != "1":
-                self.places.add(
-                    ("spark", "master"),
-                    f"{shown(master)} lets Spark repeat a failed task",
-                    f"local[{local[1]}]: a failed task is repeated from the outcome journal",
-                )
-            return
-        if not re.fullmatch(r"spark://[^\s/:,]+:[0-9]{1,5}(?:,[^\s/:,]+:[0-9]{1,5})*|yarn|k8s://\S+", master):
-            self.places.add(
-                ("spark", "master"), shown(master), "local[*], local[4], spark://host:7077, yarn or k8s://..."
             )
 
 

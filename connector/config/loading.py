@@ -16,7 +16,7 @@ from connector.config.later import LATER, PROVIDERS, REFUSED, not_yet
 from connector.config.lint import Lint, subscription_name
 from connector.config.metaobject_lint import check_metaobjects
 from connector.config.metaobjects import MetaObjects, collect
-from connector.config.model import FILES, AdapterFile, Connector, Logging, Spark, State
+from connector.config.model import FILES, AdapterFile, Connector, Logging, Spark
 from connector.config.places import Places
 from connector.config.problems import Mark, Problems, nearest
 from connector.config.provider_model import Provider
@@ -34,7 +34,7 @@ class Configuration:
     Attributes:
         file: ``adapter.yaml``, absolute.
         directory: where it stands; relative paths count from here, and processes are found here.
-        provider, connector, spark, logging, state: its sections (:mod:`connector.config.model`).
+        provider, connector, spark, logging: its sections (:mod:`connector.config.model`).
         subscriptions: in the order of the file, each with a name.
         metaobjects: business objects, rules and options of data handlers.
         metaobject_paths: the files and directories that they were read from.
@@ -52,7 +52,6 @@ class Configuration:
     datahandlers: Path | None
     spark: Spark
     logging: Logging
-    state: State
     http: Http | None = None
 
 
@@ -155,7 +154,6 @@ def _read(
         datahandlers=read.datahandlers,
         spark=_without_owned(read.spark),
         logging=read.logging,
-        state=read.state,
         http=read.http,
     )
 

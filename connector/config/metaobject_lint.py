@@ -1,24 +1,19 @@
-"""Checking business objects, rules and handler options against one another."""
+"""Checking rules and handler options against one another and against the business objects."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 
 from connector.businessobjects.catalogue import Catalogue
-from connector.businessobjects.definition import SIMPLE_TYPES, Attribute, Definition, Definitions
-from connector.businessobjects.dynamic import dynamic_problems
-from connector.businessobjects.metadata import metadata_problems
+from connector.businessobjects.definition import Definitions
+from connector.businessobjects.handlers import HANDLER_CLASS, HANDLER_METHODS, normal_mime_type
 from connector.businessobjects.rules import Rule, StaticMetaObject, split_rule_name
-from connector.businessobjects.types import text_converter
+from connector.config.definition_lint import check_definitions
 from connector.config.metaobjects import Collected, Document, MetaObjects, make_rule
 from connector.config.problems import Mark, Problems, nearest, shown
-from connector.config.python_names import LookupProblem, check_class
-from connector.config.reading import find
+from connector.config.python_names import LookupProblem, check_class, missing_methods
 from connector.config.tree import Leaf
-from connector.errors import MalformedData
-from connector.requests.response_selector import ResponseSelector, misspelt
 from connector.requests.selector_values import Quoting
 
 
@@ -36,16 +31,7 @@ def check_metaobjects(
         directory: of ``adapter.yaml``.
         quoting: of values in response selectors.
     """
-    definitions: dict[str, Definition] = {}
-    for name, definition in collected.definitions.items():
-        document = collected.documents[name]
-        definitions[name] = _check_definition(definition, document, collected, problems)
-    _check_cycles(collected, problems)
-    known = Definitions(definitions)
-    if not collected.incomplete:
-        _check_dynamic(known, collected, problems)
-        _check_metadata(known, collected, problems)
-        _check_response_selectors(known, collected, quoting, problems)
+    known = check_definitions(collected, quoting, problems)
     static = {}
     for name, (defaults, entries) in collected.rules.items():
         document = collected.documents[name]
@@ -62,164 +48,13 @@ def check_metaobjects(
         static[name] = StaticMetaObject(name, tuple(rules), given)
     _check_options(collected, catalogue, problems)
     options = {
-        name: {mime: {key: str(text) for key, text in given.items()} for mime, given in handlers.items()}
+        name: {
+            normal_mime_type(mime): {key: str(text) for key, text in given.items()}
+            for mime, given in handlers.items()
+        }
         for name, handlers in collected.handler_options.items()
     }
     return MetaObjects(known, static, options)
-
-
-# --- business objects ------------------------------------------------------------------------
-
-
-def _check_definition(
-    definition: Definition, document: Document, collected: Collected, problems: Problems
-) -> Definition:
-    if definition.name in SIMPLE_TYPES:
-        mark, path = document.place("business_object")
-        problems.add(mark, path, f"{definition.name!r} is a simple type", "another name")
-    attributes: dict[str, Attribute] = {}
-    for name, attribute in definition.attributes.items():
-        attributes[name] = _check_attribute(attribute, document, collected, problems)
-    for name in definition.metaobject_attributes:
-        mark, path = document.place("app_specific_info")
-        held = definition.attributes.get(name)
-        if held is None and document.has("attributes", name):
-            continue  # it has a mistake of its own
-        if held is None:
-            near = nearest(name, definition.attributes)
-            problems.add(mark, path, f"there is no attribute {name!r}", "cw_mo_<label>=<attribute>", near)
-        elif not held.is_child or held.is_many:
-            problems.add(
-                mark, path, f"{name!r} is no single child", "an attribute that holds one business object"
-            )
-    return replace(definition, attributes=attributes)
-
-
-def _check_attribute(
-    attribute: Attribute, document: Document, collected: Collected, problems: Problems
-) -> Attribute:
-    where = ("attributes", attribute.name)
-    if attribute.is_child:
-        if attribute.type not in collected.definitions:
-            mark, path = document.place(*where, "type")
-            other = collected.documents.get(attribute.type)
-            if other is not None and other.kind != "business_object":
-                problems.add(mark, path, f"{attribute.type!r} is a {other.kind}", "a business object")
-            elif other is None and not collected.incomplete:
-                near = nearest(attribute.type, [*SIMPLE_TYPES, *collected.definitions])
-                problems.add(
-                    mark,
-                    path,
-                    f"there is no type {attribute.type!r}",
-                    f"{', '.join(SIMPLE_TYPES)}, or a business object",
-                    near,
-                )
-    elif attribute.is_many:
-        mark, path = document.place(*where, "cardinality")
-        problems.add(mark, path, f"cardinality n of a {attribute.type}", "1; only a child can be n")
-        attribute = replace(attribute, cardinality="1")
-    if attribute.max_length and attribute.type not in ("String", "LongText"):
-        mark, path = document.place(*where, "max_length")
-        problems.add(
-            mark, path, f"max_length of a {attribute.type}", "it left out; only a String or LongText has one"
-        )
-    text = collected.defaults.get((document.name, attribute.name))
-    if text is None:
-        return attribute
-    mark, path = document.place(*where, "default")
-    if attribute.is_child:
-        problems.add(mark, path, "a default of a child", "it left out; only simple types have one")
-        return attribute
-    try:
-        value = text_converter(attribute.type, attribute.max_length)(str(text))
-    except (ValueError, MalformedData) as error:
-        found, _, expected = str(error).partition(", expected ")
-        problems.add(mark, path, found, expected or f"a {attribute.type}")
-        return attribute
-    return replace(attribute, default=value)
-
-
-def _check_cycles(collected: Collected, problems: Problems) -> None:
-    """Children that cannot be without one another: no such object could ever be complete."""
-    finished: set[str] = set()
-    for start in collected.definitions:
-        # Depth first without recursion: definitions may be long chains.
-        path: list[str] = [start]
-        waiting: list[Iterator[Attribute]] = [_required_children(start, collected)]
-        while waiting:
-            attribute = next(waiting[-1], None)
-            if attribute is None:
-                waiting.pop()
-                finished.add(path.pop())
-                continue
-            if attribute.type in path:
-                holder = collected.documents[path[-1]]
-                mark, where = holder.key_place("attributes", attribute.name)
-                ring = [*path[path.index(attribute.type) :], attribute.type]
-                problems.add(
-                    mark,
-                    where,
-                    f"required children in a circle: {' > '.join(ring)}",
-                    "one of them that is not required",
-                )
-            elif attribute.type not in finished:
-                path.append(attribute.type)
-                waiting.append(_required_children(attribute.type, collected))
-
-
-def _required_children(name: str, collected: Collected) -> Iterator[Attribute]:
-    definition = collected.definitions[name]
-    hidden = definition.metaobject_attributes
-    for attribute in definition.attributes.values():
-        required = attribute.is_child and attribute.is_required and attribute.name not in hidden
-        if required and attribute.type in collected.definitions:
-            yield attribute
-
-
-def _check_dynamic(known: Definitions, collected: Collected, problems: Problems) -> None:
-    for name, definition in known.items():
-        held = definition.attributes.get(definition.dynamic_metaobject or "")
-        if held is None or held.type not in known or held.is_many:
-            continue
-        mark, path = collected.documents[name].key_place("attributes", held.name)
-        for text in dynamic_problems(definition, known):
-            problems.add(mark, path, text, "")
-
-
-def _check_metadata(known: Definitions, collected: Collected, problems: Problems) -> None:
-    """The dynamic meta-objects as the meta-data of requests, each once however many objects have it."""
-    held = dict.fromkeys(
-        definition.attributes[definition.dynamic_metaobject].type
-        for definition in known.values()
-        if definition.dynamic_metaobject in definition.attributes
-    )
-    found = dict.fromkeys(
-        problem for name in held if name in known for problem in metadata_problems(known[name], known)
-    )
-    for problem in found:
-        mark, path = collected.documents[problem.object].key_place("attributes", problem.attribute)
-        problems.add(mark, path, problem.found, problem.expected, warning=problem.warning)
-
-
-def _check_response_selectors(
-    known: Definitions, collected: Collected, quoting: Quoting, problems: Problems
-) -> None:
-    for name, definition in known.items():
-        document = collected.documents[name]
-        for verb in definition.verbs.values():
-            selector = ResponseSelector.parse(verb.app_specific_info, quoting)
-            location = ("verbs", verb.name, "app_specific_info")
-            text, _, _ = find(document.table, location)
-            if not isinstance(text, Leaf):
-                continue
-            mistakes = list(misspelt(verb.app_specific_info))
-            if selector is not None:
-                mistakes += selector.problems(definition, known)
-            _, path = document.place(*location)
-            for mistake in mistakes:
-                near = nearest(mistake.meant, mistake.among) if mistake.meant else None
-                mark = text.place(mistake.offset)
-                problems.add(mark, path, mistake.found, mistake.expected, near, warning=mistake.warning)
 
 
 # --- rules -----------------------------------------------------------------------------------
@@ -313,11 +148,15 @@ def check_config_mo(name: str, mark: Mark, path: str, collected: Collected, prob
 
 
 def check_handler_class(reference: str, mark: Mark, path: str, directory: Path, problems: Problems) -> None:
-    """Notes a class that is not there."""
+    """Notes a class that is not there, or that cannot have the methods of a data handler."""
     try:
-        check_class(reference, directory)
+        missing = missing_methods(check_class(reference, directory), HANDLER_METHODS)
     except LookupProblem as error:
         problems.add(mark, path, error.found, error.expected, error.near)
+        return
+    if missing:
+        class_name = reference.partition(":")[2]
+        problems.add(mark, path, f"{class_name} has no method {missing[0]}", HANDLER_CLASS)
 
 
 def _check_options(collected: Collected, catalogue: Catalogue | None, problems: Problems) -> None:

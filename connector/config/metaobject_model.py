@@ -39,6 +39,9 @@ ALIASES: Final = {
     "Cardinality": "cardinality",
     "AppSpecificInfo": "app_specific_info",
     "Version": "version",
+    "IsRequiredServerBound": "required_server_bound",
+    "ContainedObjectVersion": "contained_object_version",
+    "Relationship": "relationship",
 }
 """Name in the source -> short name."""
 
@@ -100,22 +103,35 @@ class AttributeEntry(Section):
     """One attribute; ``Name: String`` is short for ``Name: {type: String}``."""
 
     type: Annotated[str, text_kind("type")] = Field(
-        description="`String`, `LongText`, `Boolean`, `Integer`, `Float`, `Double`, `Date`, or a business "
-        "object."
+        description="`String`, `LongText`, `Ciphertext` (a text that no log and no error shows), `Boolean`, "
+        "`Integer`, `Float`, `Double`, `Date`, or a business object."
     )
-    key: Boolean = Field(default=False, description="Part of the key of the object.")
+    key: Boolean = Field(
+        default=False, description="Part of the key of the object. Every object but a meta-object has one."
+    )
     foreign_key: Boolean = Field(default=False, description="The key of another object.")
     required: Boolean = Field(default=False, description="Without it a body or request is malformed.")
     max_length: Annotated[int, integer(0, "characters")] = Field(
-        default=0, description="Of a String or LongText; 0: unlimited."
+        default=0, description="Of a String, LongText or Ciphertext; 0: unlimited."
     )
     default: Annotated[str | None, AS_WRITTEN] = Field(
-        default=None, description="Satisfies `required` where `UseDefaults` is true."
+        default=None,
+        description="Satisfies `required` where `UseDefaults` is true; never used where the attribute is not "
+        "required. `CxBlank`: blank. `CxIgnore`: no default.",
     )
     cardinality: Annotated[str, choice("1", "n", "N")] = Field(
         default="1", description="`n`: a list of children."
     )
     app_specific_info: Info = Field(default="", description="Free text, usually `name=value;name=value`.")
+    required_server_bound: Boolean = Field(
+        default=False, description="Kept for definitions that come from the source; changes nothing."
+    )
+    contained_object_version: Text | None = Field(
+        default=None, description="Of a child: the version of its definition that is meant."
+    )
+    relationship: Annotated[str, choice("Containment")] | None = Field(
+        default=None, description="Of a child; changes nothing."
+    )
 
 
 class VerbEntry(Section):
@@ -144,13 +160,15 @@ class DefaultEntry(Section):
         default=None, alias="DataHandlerMimeType", description="The data handler, by format."
     )
     config_mo: Text | None = Field(
-        default=None, alias="DataHandlerConfigMO", description="The options of that data handler."
+        default=None,
+        alias="DataHandlerConfigMO",
+        description="The options of that data handler. A class has none.",
     )
     class_name: Text | None = Field(
         default=None, alias="DataHandlerClassName", description="The data handler, `module:Class`."
     )
     output_format: Text | None = Field(
-        default=None, alias="OutputFormat", description="Format of messages sent (JMSType)."
+        default=None, alias="OutputFormat", description="Format of messages sent."
     )
     output_destination: Annotated[Destination, SINK] | None = Field(
         default=None, alias="OutputDestination", description="Where requests are sent."
@@ -170,10 +188,12 @@ class DefaultEntry(Section):
         default=None, alias="ReplyToDestination", description="JMSReplyTo of requests."
     )
     priority: Annotated[int, integer(0, maximum=9)] | None = Field(
-        default=None, alias="Priority", description="JMSPriority of messages sent."
+        default=None,
+        alias="Priority",
+        description="JMSPriority of requests, and of what subscriptions with `destination` send.",
     )
     delivery_mode: Annotated[int, DELIVERY_MODE] | None = Field(
-        default=None, alias="DeliveryMode", description="JMSDeliveryMode of messages sent."
+        default=None, alias="DeliveryMode", description="JMSDeliveryMode of the same."
     )
 
 
@@ -208,9 +228,6 @@ class HandlerDocument(Section):
 
 
 MATCH_KEYS: Final = ("InputFormat", "InputDestination")
-
-HANDLER_KEYS: Final = ("DataHandlerClassName", "DataHandlerMimeType")
-"""Either names a data handler."""
 
 REFUSED: Final = {
     f"Default.{key}": (

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
-from connector.businessobjects.rules import Rule, StaticMetaObject
+from connector.businessobjects.rules import Rule, StaticMetaObject, filled_in
 from connector.config.metaobject_model import (
     ALIASES,
-    HANDLER_KEYS,
     MATCH_KEYS,
     NAME_RULE,
     REFUSED,
@@ -25,6 +24,9 @@ from connector.config.problems import Mark, Problems, nearest, shown
 from connector.config.reading import find, join, read_section
 from connector.config.tree import Items, Leaf, Node, Table, kind_of, read_file
 from connector.messaging.destination import parse_destination
+
+_IGNORE: Final = "CxIgnore"
+"""What the source writes for a default that is none."""
 
 KINDS: Final = ("business_object", "static_metaobject", "datahandler_metaobject")
 """The key that says what a document is."""
@@ -262,8 +264,11 @@ def _read_business_object(document: Document, collected: Collected, problems: Pr
             max_length=entry.max_length,
             cardinality=entry.cardinality.lower(),
             app_specific_info=entry.app_specific_info,
+            is_required_server_bound=entry.required_server_bound,
+            contained_object_version=entry.contained_object_version or "",
+            relationship=entry.relationship or "",
         )
-        if isinstance(entry.default, Leaf):
+        if isinstance(entry.default, Leaf) and entry.default != _IGNORE:
             collected.defaults[document.name, name] = entry.default
     # A verb that has a mistake of its own is one all the same.
     verbs = {name: Verb(name) for name, _ in _each(table, "verbs")}
@@ -366,15 +371,12 @@ def _read_handlers(document: Document, collected: Collected, problems: Problems)
 def make_rule(name: str, pair: tuple[str, str], texts: dict[str, Leaf], defaults: dict[str, Leaf]) -> Rule:
     """The rule that the texts of an entry mean."""
     destination = texts.get("InputDestination")
-    properties = {key: str(text) for key, text in defaults.items()}
-    if any(key in texts for key in HANDLER_KEYS):  # one that is named here stands against both of Default
-        properties = {key: text for key, text in properties.items() if key not in HANDLER_KEYS}
-    properties.update({key: str(text) for key, text in texts.items() if key not in MATCH_KEYS})
+    own = {key: str(text) for key, text in texts.items() if key not in MATCH_KEYS}
     return Rule(
         name,
         pair[0],
         pair[1],
         str(texts["InputFormat"]) if "InputFormat" in texts else None,
         parse_destination(destination) if destination is not None else None,
-        properties,
+        filled_in(own, {key: str(text) for key, text in defaults.items()}),
     )

@@ -30,7 +30,7 @@ from connector.config.kinds import (
     split_list,
 )
 from connector.config.provider_model import Dropbox, Memory, Provider
-from connector.config.request_model import PROPERTY, ReplyMatching
+from connector.config.request_model import FORMAT, PROPERTY, ReplyMatching
 from connector.config.section import Section
 from connector.config.subscription_model import Subscription
 from connector.config.tree import Leaf
@@ -157,6 +157,19 @@ class Connector(Section):
         alias="UnsubscribedDestination",
         description="Copies of messages that nobody wants; none: no copy is kept.",
     )
+    keep_archive: Annotated[float | None, duration(none="forever")] = Field(
+        default=None,
+        description="A copy is removed from the `ArchiveDestination` after this. So with the two below: "
+        "only copies of adapters are, no other message and none that somebody has taken.",
+    )
+    keep_error: Annotated[float | None, duration(none="forever")] = Field(
+        default=None, description="The same for the `ErrorDestination`."
+    )
+    keep_unsubscribed: Annotated[float | None, duration(none="forever")] = Field(
+        default=None,
+        description="The same for the `UnsubscribedDestination`. Where two of them are one queue, the longer "
+        "time counts.",
+    )
     duplicate_event_elimination: Boolean = Field(
         default=False,
         alias="DuplicateEventElimination",
@@ -192,7 +205,7 @@ class Connector(Section):
         alias="DataHandlerClassName",
         description="The default data handler named directly, `module:Class`; then no options are read.",
     )
-    message_format_property: Text = Field(
+    message_format_property: Annotated[str, FORMAT] = Field(
         default="JMSType",
         alias="MessageFormatProperty",
         description="The header or property that `InputFormat` and `OutputFormat` mean (default ours).",
@@ -249,7 +262,18 @@ class Connector(Section):
         description="Reconnections after APPRESPONSETIMEOUT; 0: end at once.",
     )
     restart_retry_interval: Minutes = Field(
-        default=1.0, alias="RestartRetryInterval", description="Minutes between two reconnections."
+        default=1.0,
+        alias="RestartRetryInterval",
+        description="Minutes between two attempts to reconnect; the first one comes at once.",
+    )
+    agent_trace_level: Annotated[int, integer(0, "level", maximum=5)] = Field(
+        default=0,
+        alias="AgentTraceLevel",
+        description="What the log traces; a level has all below it. 0: nothing. 1: each message detected and "
+        "the outcome of each event. 2: each business object handed to a subscriber, requests sent and "
+        "answered. 3: conversions, messages sent to destinations. 4: the steps of a poll with their "
+        "durations. 5: properties at the start, messages taken and put, dumps of business objects. "
+        "Secrets and attributes of type Ciphertext are masked.",
     )
     stop_timeout: Annotated[float, duration(zero=True)] = Field(
         default=30.0, description="How long what is in flight may take once the adapter was told to stop."
@@ -260,11 +284,27 @@ class Connector(Section):
         "number where several run).",
     )
 
+    @property
+    def own_destinations(self) -> dict[str, Destination]:
+        """The destinations that the connector uses beside its inputs, by their keys."""
+        found = {
+            "InProgressDestination": self.in_progress_destination,
+            "ArchiveDestination": self.archive_destination,
+            "ErrorDestination": self.error_destination,
+            "UnsubscribedDestination": self.unsubscribed_destination,
+            "ReplyToDestination": self.reply_to_destination,
+        }
+        return {key: destination for key, destination in found.items() if destination is not None}
+
 
 class Spark(Section):
     """Where the events are processed."""
 
-    master: Text = Field(default="local[*]", description="`local[n]`, `local[*]`, or the URL of a master.")
+    master: Text = Field(
+        default="local[*]",
+        description="`local[4]`, `local[*]`, or the masters of a standalone cluster: "
+        "`spark://HOST:PORT`, with `,HOST:PORT` for each further one.",
+    )
     python: Text | None = Field(
         default=None, description="The workers' Python; default: the one that runs the adapter."
     )
@@ -274,7 +314,10 @@ class Spark(Section):
         "this file.",
     )
     conf: dict[str, Text] = Field(
-        default_factory=dict, repr=False, description="Any Spark setting but those that the event job owns."
+        default_factory=dict,
+        repr=False,
+        description="Any Spark setting but those that the event job owns. A name one or two letters "
+        "away from a setting of Spark is a mistake, and so is a value that Spark cannot read.",
     )
 
 
@@ -286,14 +329,6 @@ class Logging(Section):
     ] = Field(default="info", description="The least level that is written.")
     format: Annotated[Literal["console", "json"], choice("console", "json")] = Field(
         default="console", description="For people or for programs."
-    )
-
-
-class State(Section):
-    """What outlives a process and is no message, where the provider cannot keep it."""
-
-    directory: PathName | None = Field(
-        default=None, description="Journals and duplicate window; a `dropbox` keeps them under its root."
     )
 
 
@@ -313,7 +348,6 @@ class AdapterFile(Section):
     )
     spark: Spark = Field(default=Spark(), description="Where the events are processed.")
     logging: Logging = Field(default=Logging(), description="Logs.")
-    state: State = Field(default=State(), description="What the provider cannot keep.")
     http: Http | None = Field(default=None, description="Requests over HTTP; left out: no server.")
 
 

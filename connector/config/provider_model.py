@@ -56,8 +56,13 @@ class Dropbox(Provider):
         default="dropbox", description="The provider: `dropbox` or `memory`."
     )
     root: PathName = Field(
-        description="Directory that every adapter and every Spark worker sees under this path; made by "
-        "`run` and `send` when missing."
+        description="Directory that every adapter and every Spark worker sees under this path."
+    )
+    create: Boolean = Field(
+        default=False,
+        description="`true`: the first start makes the root where it is missing or empty, and records it in "
+        "`.connector/root` beside this file. From then on a root that is missing, empty or another one is an "
+        "error. `false`: a root that is missing or empty is an error at once.",
     )
     incoming_directory: _Level = Field(
         default="incoming",

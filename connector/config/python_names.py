@@ -11,8 +11,9 @@ import ast
 import importlib.util
 import sys
 import warnings
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Final
 
@@ -40,12 +41,14 @@ class Names:
 
     Attributes:
         functions, classes, others: names by what they are; ``others`` are assigned or imported.
+        imports: outermost packages that it imports in any case, and the lines where it does.
         is_open: there may be more: ``from x import *``, ``__getattr__``, or a compiled module.
     """
 
     functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = field(default_factory=dict)
     classes: dict[str, ast.ClassDef] = field(default_factory=dict)
     others: set[str] = field(default_factory=set)
+    imports: list[tuple[str, int]] = field(default_factory=list)
     is_open: bool = False
 
     def __contains__(self, name: object) -> bool:
@@ -87,8 +90,11 @@ def check_process(reference: str, directory: Path) -> None:
         )
 
 
-def check_class(reference: str, directory: Path) -> None:
+def check_class(reference: str, directory: Path) -> ast.ClassDef | None:
     """Checks that ``module:Class`` names a class.
+
+    Returns:
+        its definition; None where another may take its place.
 
     Raises:
         LookupProblem: it does not.
@@ -97,6 +103,43 @@ def check_class(reference: str, directory: Path) -> None:
     names = _names_of(module, directory)
     if name not in names.classes:
         _expect(name, names, module, [*names.classes, *sorted(names.others)], "class")
+    return None if name in names.others else names.classes.get(name)
+
+
+def missing_methods(definition: ast.ClassDef | None, methods: Iterable[str]) -> list[str]:
+    """The methods that a class certainly lacks: nothing but its own body could bring them."""
+    if definition is None or definition.decorator_list or definition.keywords:
+        return []
+    if any(not (isinstance(base, ast.Name) and base.id == "object") for base in definition.bases):
+        return []
+    names = Names()
+    is_open = _collect(definition.body, names)
+    return [] if is_open else [method for method in methods if method not in names]
+
+
+def missing_imports(reference: str, directory: Path) -> Iterator[tuple[str, int, str]]:
+    """What the module of a reference that :func:`check_process` has passed imports, and is not there.
+
+    Only a module beside ``adapter.yaml`` is looked at, and only imports that are in no condition.
+
+    Returns:
+        the name of the file, the line, and the module that is missing.
+    """
+    path = _below(directory, reference.partition(":")[0].split("."))
+    if path is None:
+        return
+    for module, line in read_names(path).imports:
+        is_beside = _below(directory, [module]) is not None or (directory / module).is_dir()
+        if not is_beside and _find(module) is None:
+            yield path.name, line, module
+
+
+def _find(module: str) -> ModuleSpec | None:
+    """The outermost package or module of that name, without running it."""
+    try:
+        return importlib.util.find_spec(module)
+    except (ImportError, ValueError, AttributeError):
+        return None
 
 
 def locate(module: str, directory: Path) -> Path | None:
@@ -111,11 +154,7 @@ def locate(module: str, directory: Path) -> Path | None:
         return beside
     if parts[0] in sys.builtin_module_names:
         return None
-    try:
-        # A single name: nothing is imported for it.
-        found = importlib.util.find_spec(parts[0])
-    except (ImportError, ValueError, AttributeError):
-        found = None
+    found = _find(parts[0])
     if found is None:
         raise LookupProblem(
             f"there is no module {parts[0]!r}",
@@ -167,7 +206,14 @@ def _parse(path: Path, size: int) -> Names | str:
         return f"{path.name} is no Python: {error}"
     names = Names()
     is_open = _collect(tree.body, names)
-    return Names(names.functions, names.classes, names.others, is_open)
+    for statement in tree.body:
+        if isinstance(statement, ast.Import):
+            names.imports.extend(
+                (alias.name.partition(".")[0], statement.lineno) for alias in statement.names
+            )
+        elif isinstance(statement, ast.ImportFrom) and statement.module and not statement.level:
+            names.imports.append((statement.module.partition(".")[0], statement.lineno))
+    return replace(names, is_open=is_open)
 
 
 def _collect(statements: Iterable[ast.stmt], names: Names) -> bool:
@@ -184,7 +230,11 @@ def _collect(statements: Iterable[ast.stmt], names: Names) -> bool:
                 names.others.add(alias.asname or alias.name.partition(".")[0])
         elif isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
             for node in ast.walk(statement):
-                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                if not isinstance(getattr(node, "ctx", None), ast.Store):
+                    continue
+                if isinstance(node, ast.Attribute):  # of a class: it is no longer as it was defined
+                    node = node.value
+                if isinstance(node, ast.Name):
                     names.others.add(node.id)
         else:
             for block in ("body", "orelse", "finalbody"):

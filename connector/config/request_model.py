@@ -1,4 +1,4 @@
-"""What a request and its reply are told apart by."""
+"""Names of headers and properties: what says the format, and what tells a request and its reply apart."""
 
 from __future__ import annotations
 
@@ -46,6 +46,8 @@ def _property_or(*headers: str) -> Kind:
 PROPERTY: Final = _property_or()
 """The name of a property of messages."""
 REQUESTED_BY: Final = _property_or(_MESSAGE_ID, _CORRELATION_ID)
+FORMAT: Final = _property_or("JMSType", _CORRELATION_ID)
+"""What can say the format of a message that is sent."""
 ANSWERED_BY: Final = _property_or(_CORRELATION_ID)
 
 

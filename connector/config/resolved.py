@@ -47,7 +47,6 @@ def resolved(configuration: Configuration) -> dict[str, Any]:
         "datahandlers": _path(configuration.datahandlers),
         "spark": _section(configuration.spark),
         "logging": _section(configuration.logging),
-        "state": _section(configuration.state),
         "http": None if configuration.http is None else _section(configuration.http),
     }
     masked: dict[str, Any] = mask({key: value for key, value in sections.items() if value is not None})

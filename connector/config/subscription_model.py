@@ -65,7 +65,7 @@ class Subscription(Section):
     )
     format: Text | None = Field(
         default=None,
-        description="JMSType of the message or reply sent; left out: `OutputFormat` of the rule.",
+        description="Format of the message or reply sent; left out: `OutputFormat` of the rule.",
     )
     reply: Boolean = Field(
         default=False,

@@ -132,7 +132,7 @@ class Channel(ABC):
         if isinstance(message, Reference):
             message = replace(message.load(), message_id=None, delivery_count=1)
         if reason := self.refusal(message):
-            _log.warning("%s", reason)
+            _log.warning("a message is not taken", extra={"reason": reason})
             return None
         if self.is_synchronous:
             if transaction is not None:
@@ -158,7 +158,9 @@ class Channel(ABC):
                 except NotAccepted:
                     answer = None
                 except Exception:
-                    _log.warning("%s is broken", receiver.receiver_id, exc_info=True)
+                    _log.warning(
+                        "a receiver is broken", extra={"receiver": receiver.receiver_id}, exc_info=True
+                    )
                     answer = None
                 positive.append(answer)
                 if answer is not None and self.is_storing_undeliverable:
@@ -227,7 +229,8 @@ class Channel(ABC):
                 self._attempt(anew=False)
         except (ProviderError, SessionStateError) as error:  # what was sent is sent: this is not its sender's
             _log.warning(
-                "%s: its messages stay, delivery is attempted again later: %s", self.destination, error
+                "delivery failed; it is attempted again later",
+                extra={"destination": str(self.destination), "reason": str(error)},
             )
 
     # -- acknowledgement -------------------------------------------------------------------------------

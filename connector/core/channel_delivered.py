@@ -77,7 +77,11 @@ class Delivered:
         except NotAccepted:
             answer = Answer.REFUSED
         except Exception:
-            _log.warning("%s is broken by %r", receiver.receiver_id, delivery.reference, exc_info=True)
+            _log.warning(
+                "a receiver is broken",
+                extra={"receiver": receiver.receiver_id, "reference": repr(delivery.reference)},
+                exc_info=True,
+            )
         finally:  # one that is interrupted (Ctrl-C) may have seen it: a negative acknowledgement
             with self._store.lock:
                 delivery.handling = False
@@ -88,7 +92,10 @@ class Delivered:
                 try:
                     self._settle(delivery)
                 except ClaimLost as error:
-                    _log.warning("%r is not ours any more and may come again: %s", delivery.reference, error)
+                    _log.warning(
+                        "a message is not ours any more and may come again",
+                        extra={"reference": repr(delivery.reference), "reason": str(error)},
+                    )
         return answer
 
     def acknowledge(
@@ -129,7 +136,8 @@ class Delivered:
                         self._settle(delivery)
                     except ClaimLost as error:
                         _log.warning(
-                            "%r is not ours any more and may come again: %s", delivery.reference, error
+                            "a message is not ours any more and may come again",
+                            extra={"reference": repr(delivery.reference), "reason": str(error)},
                         )
 
     def expire(self) -> None:

@@ -128,5 +128,9 @@ def wants(receiver: Filter, reference: Reference) -> bool:
     try:
         return receiver.accepts(reference)
     except Exception:
-        _log.warning("whether %r is accepted cannot be said", reference, exc_info=True)
+        _log.warning(
+            "a receiver cannot say whether it accepts a message",
+            extra={"reference": repr(reference)},
+            exc_info=True,
+        )
         return False

@@ -15,6 +15,7 @@ from connector.errors import SessionStateError
 from connector.messaging.client import AcknowledgeMode
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Capabilities, Connection, Provider
+from connector.tracebacks import error_text
 
 _log = logging.getLogger("connector.core")
 
@@ -114,7 +115,7 @@ class MessagingConnection:
         """Tells the exception listener, or the log."""
         listener = self.exception_listener
         if listener is None:
-            _log.error("%s: %s", type(error).__name__, error, exc_info=error)
+            _log.error("the connection has failed", extra={"reason": error_text(error)}, exc_info=error)
             return
         try:
             listener(error)

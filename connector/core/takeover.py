@@ -30,7 +30,10 @@ def take_over(connection: Connection, *, at_start: bool) -> int:
         claims = leftover.claims
         try:
             if claims:
-                _log.warning("%d messages of the dead client %s come again", len(claims), leftover.client_id)
+                _log.warning(
+                    "messages of a dead client come again",
+                    extra={"client": leftover.client_id, "number": len(claims)},
+                )
             for claim in claims:  # one by one: one that is gone must keep no other
                 try:
                     connection.settle(
@@ -51,7 +54,7 @@ def try_take_over(connection: Connection, *, at_start: bool) -> None:
     try:
         take_over(connection, at_start=at_start)
     except ProviderError as error:
-        _log.warning("what dead clients have left is tried again: %s", error)
+        _log.warning("taking over from dead clients failed; it is tried again", extra={"reason": str(error)})
 
 
 class Schedule:

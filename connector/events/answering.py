@@ -16,10 +16,11 @@ from connector.broker.sinks import Event
 from connector.broker.subscriptions import Subscription
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import UnknownDestination
-from connector.events.convert import Converter, error_text
+from connector.events.convert import Converter
 from connector.events.plan import EventPlan
 from connector.messaging.message import Message
 from connector.messaging.provider import MessageAccess, Prepared
+from connector.tracebacks import error_text
 
 _log: Final = logging.getLogger("connector.events")
 
@@ -31,7 +32,7 @@ class Asked:
     Args:
         envelope: with what the request decides.
         to_body: writes the object of the reply.
-        format_of: JMSType of the reply, by object and verb.
+        format_of: the format of the reply, by object and verb.
         request_id: the JMSMessageID of the request.
         key: of the reply, as :meth:`connector.messaging.provider.MessageAccess.prepare` has it.
     """
@@ -71,6 +72,7 @@ class Refusals:
             plan.definitions,
             result_property=plan.result_property,
             matching=plan.matching,
+            format_property=plan.format_property,
             use_defaults=plan.use_defaults,
         )
 
@@ -102,7 +104,7 @@ class Refusals:
             return self._access.prepare(envelope.destination, message, key)
         except (UnknownDestination, ValueError) as error:
             # a temporary queue that has ended, a view of a queue, a header that no message can carry
-            _log.warning("%s gets no reply: %s", request_id, error)
+            _log.warning("a request gets no reply", extra={"message_id": request_id, "reason": str(error)})
             return None
 
 
@@ -154,6 +156,6 @@ class Answering(Refusals):
             except Exception as error:  # what the process returned is nothing that can be sent
                 failure = error
         if failure is not None:
-            message_type = asked.format_of(bo.type, bo.verb or "")
-            message = self._replies.failure(asked.envelope, error_text(failure), message_type)
+            message_format = asked.format_of(bo.type, bo.verb or "")
+            message = self._replies.failure(asked.envelope, error_text(failure), message_format)
         return Answer(self._prepare(asked.envelope, message, asked.key, asked.request_id), failure)

@@ -1,17 +1,20 @@
-"""Claim: round robin over the input destinations (seed 004, "Event detection").
+"""Claim: round robin over the input destinations (WBI Adapter for JMS, "Polling").
 
-One message of each destination in turn, at most ``PollQuantity`` rounds, never waiting. A
-destination found empty is not asked again in that poll; when all are empty the poll is over.
+First what waits in the in-progress destination because its process was not active. Then one message of
+each destination in turn, at most ``PollQuantity`` rounds, never waiting. A destination found empty is not
+asked again in that poll; when all are empty the poll is over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from connector.errors import ProviderError
 from connector.events.outcome import Outcome
-from connector.messaging.provider import Claim, Poller
+from connector.events.settling import untouched
+from connector.messaging.destination import Destination
+from connector.messaging.provider import Claim, Connection, Poller
 
 
 @dataclass(slots=True)
@@ -53,8 +56,61 @@ class Batch:
         return [key for sequence, key in enumerate(self.keys) if sequence not in self.returned]
 
 
-def claim_round_robin(pollers: Sequence[Poller], quantity: int, cycle: int) -> Batch:
-    """Takes at most ``quantity`` messages of each poller, in turn.
+class WaitingMessages:
+    """Messages whose process was not active; they wait in the in-progress destination until they run again.
+
+    They belong to nobody, so that any instance may run them, also after a crash. One rename decides which
+    instance does.
+
+    Args:
+        connection: of this adapter.
+        in_progress: InProgressDestination.
+        inputs: the input destinations; what was taken from elsewhere is another application's.
+    """
+
+    def __init__(
+        self, connection: Connection, in_progress: Destination, inputs: Iterable[Destination]
+    ) -> None:
+        self._connection = connection
+        self._in_progress = in_progress
+        self._inputs = frozenset(inputs)
+        self._found: list[Claim] = []
+        self._is_due = True
+
+    def look(self) -> None:
+        """There may be some: the next :meth:`take` looks for them."""
+        self._is_due = True
+
+    def has(self, claim: Claim) -> bool:
+        """Whether a message of the in-progress destination is one of them."""
+        return claim.waits and claim.destination in self._inputs
+
+    def take(self, cycle: int, sequence: int) -> Claim | None:
+        """Claims the next one, highest priority first, then oldest; None where there is none.
+
+        One that has expired meanwhile goes back to its input, whose poller finds it expired.
+
+        Raises:
+            ProviderError: the in-progress destination cannot be read, or a message cannot be given back.
+        """
+        if self._is_due:
+            found = [claim for claim in self._connection.unowned(self._in_progress) if self.has(claim)]
+            self._found = sorted(found, key=lambda claim: -claim.headers().priority)
+            self._is_due = False
+        while self._found:
+            claim = self._connection.adopt(self._found.pop(0), cycle, sequence)
+            if claim is None:
+                continue
+            if not claim.headers().has_expired():
+                return claim
+            self._connection.settle([untouched(claim)])
+        return None
+
+
+def claim_round_robin(
+    pollers: Sequence[Poller], quantity: int, cycle: int, waiting: WaitingMessages | None = None
+) -> Batch:
+    """Takes what waits, then at most ``quantity`` messages of each poller, in turn.
 
     A provider error ends it; what was taken before is in the batch, and so is the error.
     """
@@ -62,6 +118,8 @@ def claim_round_robin(pollers: Sequence[Poller], quantity: int, cycle: int) -> B
     claims = batch.claims
     active = list(pollers)
     try:
+        while waiting is not None and (claim := waiting.take(cycle, len(claims))) is not None:
+            claims.append(claim)
         for _ in range(quantity):
             remaining = []
             for poller in active:

@@ -9,15 +9,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from connector.businessobjects.datahandler import DataHandler, Hint
+from connector.businessobjects.datahandler import DataHandler, HandlerFailed, Hint
 from connector.businessobjects.dynamic import fill_dynamic
-from connector.businessobjects.handlers import Handlers
+from connector.businessobjects.handlers import Handlers, choose_handler
 from connector.businessobjects.instance import BusinessObject, finish
 from connector.businessobjects.rules import Rule, message_format
-from connector.errors import MalformedData
+from connector.errors import ConfigurationError, MalformedData
 from connector.events.plan import EventPlan
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
+from connector.trace import CONVERSION
 
 _UNREADABLE: Final = "O"
 _MAX_CHOSEN: Final = 1000
@@ -36,6 +37,7 @@ class Converter:
 
     def __init__(self, plan: EventPlan, deployment: str) -> None:
         self._plan = plan
+        self.trace = plan.trace
         self._handlers = Handlers(plan.handlers, plan.definitions, Path(deployment))
         self._handlers.load_all()
         self._destinations: dict[str, Destination] = {}
@@ -52,7 +54,10 @@ class Converter:
             raise MalformedData("an object message is never deserialised; send text or bytes")
         plan = self._plan
         found_format = message_format(message, plan.format_property)
-        handler, hint = self._chosen_for(found_format, input_destination)
+        try:
+            handler, hint = self._chosen_for(found_format, input_destination)
+        except ConfigurationError as error:  # it is this event's failure: the others have handlers
+            raise MalformedData(error.problems[0].mistake) from None
         body = b"" if message.message_class == "M" else message.body
         try:
             bo = handler.to_business_object(body, hint)
@@ -64,7 +69,19 @@ class Converter:
         except MalformedData:
             raise
         except (Exception, SystemExit) as error:  # a handler's bug is this message's failure only
-            raise MalformedData(f"{_name(handler)} raised {error_text(error)}") from error
+            raise HandlerFailed(handler, error) from error
+        if self.trace.level >= CONVERSION:
+            self.trace(
+                CONVERSION,
+                "message converted",
+                message_id=message.message_id,
+                destination=input_destination,
+                object=bo.type,
+                verb=bo.verb,
+                rule=None if hint is None else f"{hint.object}_{hint.verb}",
+                data_handler=type(handler).__name__,
+                bytes=len(body),
+            )
         return bo
 
     def reader(self, message: Message, input_destination: str) -> DataHandler:
@@ -88,16 +105,8 @@ class Converter:
         rule = self._rule(found_format, input_destination)
         if rule is None:
             return self._handlers.get(self._plan.default_handler), None
-        return self.handler_of(rule), Hint(rule.object, rule.verb)
-
-    def handler_of(self, rule: Rule) -> DataHandler:
-        """The handler a rule names, the default one where it names none."""
-        properties = rule.properties
-        class_name = properties.get("DataHandlerClassName")
-        if class_name:
-            return self._handlers.get(class_name)
-        mime_type = properties.get("DataHandlerMimeType", self._plan.default_handler)
-        return self._handlers.get(mime_type, properties.get("DataHandlerConfigMO", ""))
+        named = choose_handler((rule.properties,), self._plan.default_handler)
+        return self._handlers.get(*named), Hint(rule.object, rule.verb)
 
     def handler(self, mime_type: str | None) -> DataHandler:
         """The handler for a MIME type; None = the default one."""
@@ -111,16 +120,6 @@ class Converter:
         if destination is None:
             destination = self._destinations[input_destination] = parse_destination(input_destination)
         return rules.dictating(found_format, destination)
-
-
-def error_text(error: BaseException) -> str:
-    """Type and text of an exception of foreign code; its ``__str__`` is foreign, too, and may raise."""
-    kind = type(error).__name__
-    try:
-        text = str(error).strip()
-    except Exception:
-        return kind
-    return f"{kind}: {text}" if text else kind
 
 
 def _name(handler: DataHandler) -> str:

@@ -9,17 +9,18 @@ from dataclasses import dataclass
 from typing import Final
 
 from connector.errors import ProviderError
-from connector.events.claiming import Batch, claim_round_robin
+from connector.events.claiming import Batch, WaitingMessages, claim_round_robin
 from connector.events.gate import Gate
 from connector.events.job import CycleJob, Result
 from connector.events.lanes import lane_key
-from connector.events.outcome import Outcome
+from connector.events.outcome import Outcome, event_fields
 from connector.events.settling import Settling, rolled_back, untouched
 from connector.events.summary import Summary
 from connector.messaging.provider import Claim, Connection, Poller, Settlement
 from connector.state.duplicates import DuplicateWindow
 from connector.state.journal import JournalDirectory
 from connector.status import OutcomeKind, ReturnCode, timestamp
+from connector.trace import EVENTS, OFF, Trace, step
 
 _NEIGHBOUR_SECONDS: Final = 30.0
 _NEIGHBOUR_PAUSE: Final = 0.02
@@ -41,11 +42,13 @@ class PollSettings:
         quantity: PollQuantity, messages of one destination and poll.
         order: ``destination``, ``group`` or ``none``.
         max_attempts: deliveries begun for one event; then it has failed.
+        trace: of AgentTraceLevel.
     """
 
     quantity: int
     order: str
     max_attempts: int
+    trace: Trace = OFF
 
 
 @dataclass(slots=True)
@@ -80,6 +83,7 @@ class EventCycles:
         window: for duplicate event elimination; None = it is off.
         summary: counts.
         settings: of the adapter.
+        waiting: messages whose process was not active; None without InProgressDestination.
     """
 
     def __init__(
@@ -92,6 +96,7 @@ class EventCycles:
         window: DuplicateWindow | None,
         summary: Summary,
         settings: PollSettings,
+        waiting: WaitingMessages | None = None,
     ) -> None:
         self._connection = connection
         self._pollers = list(pollers)
@@ -101,6 +106,8 @@ class EventCycles:
         self._window = window
         self._summary = summary
         self._settings = settings
+        self.trace = settings.trace
+        self._waiting = waiting
         self._cycle = 0
         self._expired: dict[int, int] = {}
         self._executor = ThreadPoolExecutor(2, thread_name_prefix="cycle-job")
@@ -148,6 +155,7 @@ class EventCycles:
 
     # -- the steps ---------------------------------------------------------------------------------
 
+    @step("claim")
     def claim(self, in_flight: Sequence[str]) -> Batch:
         """Claims a batch, and decides what needs no task.
 
@@ -155,16 +163,25 @@ class EventCycles:
             in_flight: duplicate keys of batches that are not settled.
         """
         self.unsettled += 1
-        batch = claim_round_robin(self._pollers, self._settings.quantity, self.next_cycle())
+        batch = claim_round_robin(self._pollers, self._settings.quantity, self.next_cycle(), self._waiting)
         for number, poller in enumerate(self._pollers):
             seen = self._expired.get(number, 0)
             if poller.expired != seen:
                 self._summary.expired(str(poller.destination), poller.expired - seen)
                 self._expired[number] = poller.expired
         if batch.failure is not None:
-            _log.error("%s", batch.failure)
+            _log.error("claiming failed", extra={"cycle": batch.cycle, "reason": str(batch.failure)})
         elif not batch.claims:
             self._connection.check()
+        if self.trace.level >= EVENTS:
+            for claim in batch.claims:
+                self.trace(
+                    EVENTS,
+                    "message detected",
+                    message_id=claim.message_id,
+                    destination=str(claim.destination),
+                    cycle=batch.cycle,
+                )
         self._decide(batch, in_flight)
         if not batch.claims:
             self.unsettled -= 1
@@ -277,6 +294,7 @@ class EventCycles:
         self.note_published(batch, result)
         return self.settle(batch, result)
 
+    @step("settle", lambda self, batch, result: {"cycle": batch.cycle})
     def settle(self, batch: Batch, result: Result) -> CycleReport:
         """Settles a batch in one commit; an event without an outcome goes back.
 
@@ -305,7 +323,10 @@ class EventCycles:
                 settlements.append(settlement)
             if outcome.kind == _ROLLED_BACK:
                 report.rolled_back += 1
-                _log.warning("%s of %s: rolled back: %s", claim.message_id, claim.destination, outcome.reason)
+                _log.warning(
+                    "an event is rolled back",
+                    extra=event_fields(batch.cycle, claim, claim.message_id, outcome),
+                )
             elif outcome.kind == _GIVEN_BACK:
                 report.code = ReturnCode.APPRESPONSETIMEOUT
                 report.reason = outcome.reason or ""
@@ -315,6 +336,8 @@ class EventCycles:
                 settled.append((claim, outcome, discarded))
         identities = [claim.message_id for claim, _, _ in settled]
         self._connection.settle(settlements)
+        if self._waiting is not None and any(settlement.stay for settlement in settlements):
+            self._waiting.look()
         self.unsettled -= 1
         self._journals.forget(batch.cycle)
         report.settled = len(settled)
@@ -325,9 +348,13 @@ class EventCycles:
         for (claim, outcome, discarded), identity in zip(settled, identities, strict=True):
             self._summary.settled(str(claim.destination), identity, outcome, discarded=discarded)
             if outcome.kind not in (_PUBLISHED, _DUPLICATE):
-                _log.warning("%s of %s: %s: %s", identity, claim.destination, outcome.kind, outcome.reason)
+                _log.warning(
+                    "an event was not published", extra=event_fields(batch.cycle, claim, identity, outcome)
+                )
+            if self.trace.level >= EVENTS:
+                self.trace(EVENTS, "event settled", **event_fields(batch.cycle, claim, identity, outcome))
         if report.reason:
-            _log.error("the poll ends: %s", report.reason)
+            _log.error("the poll ends", extra={"cycle": batch.cycle, "reason": report.reason})
         return report
 
 

@@ -9,7 +9,7 @@ import orjson
 
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Prepared
+from connector.messaging.provider import Claim, Prepared
 from connector.status import OutcomeKind
 
 
@@ -76,8 +76,8 @@ class Outcome(NamedTuple):
 
 _KINDS: Final = frozenset(kind.value for kind in OutcomeKind)
 _DELIVERED: Final = Outcome._fields.index("delivered")
-_MAX_ATTEMPTS: Final = 1 << 31
-"""What a property may claim; so that counting on stays within the type of the property."""
+_MAX_ATTEMPTS: Final = 1 << 30
+"""What a property may claim, so that JMSXDeliveryCount stays an int of 32 bits when it is counted on."""
 
 
 def history(message: Message) -> tuple[int, tuple[str, ...]]:
@@ -111,6 +111,20 @@ def join_names(names: Iterable[str]) -> str:
 def split_names(text: str) -> tuple[str, ...]:
     """Undoes :func:`join_names`."""
     return tuple(name.replace("%3B", ";").replace("%25", "%") for name in text.split(";") if name)
+
+
+def event_fields(cycle: int, claim: Claim, message_id: str, outcome: Outcome) -> dict[str, object]:
+    """The fields of a log line about the outcome of an event."""
+    return {
+        "message_id": message_id,
+        "destination": str(claim.destination),
+        "object": outcome.object,
+        "verb": outcome.verb,
+        "outcome": outcome.kind,
+        "reason": outcome.reason,
+        "attempts": outcome.attempts,
+        "cycle": cycle,
+    }
 
 
 def pack_prepared(prepared: Prepared) -> list[Any]:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from connector.broker.requesting import RequestsSpec
 from connector.broker.subscriptions import Subscription
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.handlers import HandlerSpec
 from connector.businessobjects.rules import StaticMetaObject
+from connector.log import LogSettings
 from connector.messaging.provider import AccessSpec
+from connector.trace import OFF, Trace
+
+_LOGGING: Final = LogSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,7 @@ class EventPlan:
         use_defaults: whether an attribute's default satisfies ``required``.
         max_body: bytes.
         max_attempts: deliveries begun for one event; then it has failed.
-        format_property: the header or property that InputFormat means.
+        format_property: the header or property that InputFormat and OutputFormat mean.
         access: how to read claimed messages.
         rerun: whether an event whose worker was ended runs again; else it stays in doubt.
         stop_timeout: seconds a task may go on when its driver or its Spark worker is gone.
@@ -38,7 +42,8 @@ class EventPlan:
         matching: what identifies a request (JMSMessageID, JMSCorrelationID or the name of a property), and
             where its reply repeats that (JMSCorrelationID or the name of a property).
         requests: how a business process makes requests while it handles an event; None = it cannot.
-        logging: level and format of what workers log.
+        logging: how workers log.
+        trace: of AgentTraceLevel.
     """
 
     application: str
@@ -60,7 +65,8 @@ class EventPlan:
     result_property: str = "ResponseResult"
     matching: tuple[str, str] = ("JMSMessageID", "JMSCorrelationID")
     requests: RequestsSpec | None = None
-    logging: tuple[str, str] = ("info", "console")
+    logging: LogSettings = _LOGGING
+    trace: Trace = OFF
 
     @property
     def serves(self) -> bool:

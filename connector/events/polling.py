@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from connector.errors import ProviderError
 from connector.events.answering import Refusals
+from connector.events.claiming import WaitingMessages
 from connector.events.cycle import CycleReport, EventCycles, PollSettings
 from connector.events.drain import Drain
 from connector.events.job import CycleJob, Pipeline
@@ -15,11 +17,14 @@ from connector.events.recovery import InDoubtPolicy, Recovered, Recovery, adopt
 from connector.events.settling import CopyDestinations, Settling, untouched
 from connector.events.summary import Summary
 from connector.messaging.destination import Destination
-from connector.messaging.provider import Connection, Poller, TopicSubscription
+from connector.messaging.provider import Connection, Poller, Retention, TopicSubscription
 from connector.messaging.selector import compile_selector
 from connector.state.duplicates import DuplicateWindow
 from connector.state.journal import JournalDirectory
 from connector.status import ReturnCode
+from connector.trace import step
+
+_log = logging.getLogger("connector.events")
 
 RECOVERY_INTERVAL = 10.0
 """Seconds between two looks for dead clients while running."""
@@ -62,6 +67,7 @@ class EventSettings:
         inputs: in the order in which they are polled.
         copies: where settled messages go.
         in_progress, policy: InProgressDestination and InDoubtEvents.
+        retentions: how long copies are kept; none for those that are kept for ever.
         duplicate_window: ids to remember; 0 = duplicates are not eliminated.
         poll: how to poll.
         stop_timeout: seconds.
@@ -76,6 +82,7 @@ class EventSettings:
     duplicate_window: int
     poll: PollSettings
     stop_timeout: float
+    retentions: tuple[Retention, ...] = ()
 
     @property
     def client_id(self) -> str:
@@ -128,6 +135,10 @@ class Polling:
         refusals = Refusals(plan, connection.access().open()) if plan.serves else None
         settling = Settling(settings.copies, remember=self._window is not None, refusals=refusals)
         self.job = CycleJob(pipeline, plan, self.journals, settings.poll.order, settings.stop_timeout + 5.0)
+        waiting = None
+        if settings.in_progress is not None:
+            inputs = [one.destination for one in settings.inputs]
+            waiting = WaitingMessages(connection, settings.in_progress, inputs)
         self._pollers = [one.poller(connection, settings.in_progress) for one in settings.inputs]
         self.cycles = EventCycles(
             connection,
@@ -138,15 +149,25 @@ class Polling:
             self._window,
             summary,
             settings.poll,
+            waiting,
         )
+        self.trace = settings.poll.trace
         self._recovery = Recovery(
-            connection, settling, summary, self._window, settings.in_progress, settings.policy
+            connection,
+            settling,
+            summary,
+            self._window,
+            settings.in_progress,
+            settings.policy,
+            self.trace,
+            waiting,
         )
 
     def drain(self, after_cycle: Callable[[CycleReport], None] | None) -> CycleReport:
         """See :meth:`connector.events.drain.Drain.run`."""
         return Drain(self.cycles, self.job).run(after_cycle)
 
+    @step("recover", lambda self, *, at_start: {"at_start": at_start})
     def recover(self, *, at_start: bool) -> CycleReport:
         """Takes over from dead clients, and runs what is to be reprocessed before any new input.
 
@@ -183,6 +204,13 @@ class Polling:
         if rest:  # they wait in their queues, not unseen in progress
             self.connection.settle(rest)
         return report
+
+    def prune(self) -> bool:
+        """Removes what is kept no longer, for half a second at most; False where more is to be removed."""
+        pruned = self.connection.prune(self._settings.retentions)
+        for destination, number in pruned.copies.items():
+            _log.info("copies removed", extra={"destination": str(destination), "number": number})
+        return pruned.is_done
 
     def close(self) -> None:
         """Ends it; what is not settled or given back is left to the recovery of whoever comes next."""

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import signal
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Final
 
 from connector import faults
 from connector.broker.loading import load_process
 from connector.broker.sinks import DestinationSink, Event, ProcessSink, Watch
 from connector.broker.subscriptions import Broker, Subscription
+from connector.businessobjects.datahandler import HandlerFailed
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import NotActive, ProviderError, TemporaryFailure, Unsubscribed
 from connector.events.answering import Answering
-from connector.events.convert import Converter, error_text
+from connector.events.convert import Converter
 from connector.events.plan import EventPlan
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.provider import MessageAccess, Prepared
 from connector.state.journal import Journal
+from connector.trace import CONVERSION, DETAILS, HANDOVER
+from connector.tracebacks import error_text, log_failure
+
+_log: Final = logging.getLogger("connector.events")
 
 
 @dataclass(slots=True)
@@ -70,10 +78,13 @@ class Publisher:
         self, plan: EventPlan, deployment: str, converter: Converter, access: MessageAccess, watch: Watch
     ) -> None:
         self._plan = plan
+        self._deployment = deployment
+        self.trace = plan.trace
         self._broker = Broker(plan.subscriptions)
         self._access = access
         self._answering = Answering(plan, converter, access)
         self._pid = os.getpid()
+        self._warned: set[str] = set()
         self._external: dict[str, ProcessSink] = {}
         self._prepared: dict[str, tuple[DestinationSink, Destination]] = {}
         for subscription in plan.subscriptions:
@@ -88,7 +99,8 @@ class Publisher:
             elif subscription.destination is not None:
                 sink = DestinationSink(
                     converter.handler(subscription.mime_type).to_body,
-                    partial(subscription.output_format, plan.rules),
+                    partial(subscription.headers, plan.rules),
+                    format_property=plan.format_property,
                     persistent=plan.persistent,
                 )
                 self._prepared[subscription.name] = (sink, subscription.destination)
@@ -119,6 +131,15 @@ class Publisher:
             name = subscription.name
             if name in result.delivered:
                 continue
+            if self.trace.level >= HANDOVER:
+                self.trace(
+                    HANDOVER,
+                    "business object handed over",
+                    message_id=event.id,
+                    object=bo.type,
+                    verb=bo.verb,
+                    subscription=name,
+                )
             external = self._external.get(name)
             if external is None:
                 self._prepare(bo, event, f"{reference}|{name}", name, result)
@@ -149,7 +170,10 @@ class Publisher:
         asked = None
         if subscription.reply:
             asked = self._answering.asked(subscription, event, f"{reference}|{name}")
-        returned, failure = self._call(external, bo, event)
+        returned, raised = self._call(external, bo, replace(event, subscription=name))
+        if raised is None and returned is not None and not subscription.reply:
+            self._warn_of_return(name, event.id)
+        failure = raised
         if asked is not None and not isinstance(failure, Unsubscribed | NotActive):
             try:
                 answer = self._answering.answer(asked, bo, returned, failure)
@@ -160,16 +184,69 @@ class Publisher:
             failure = answer.failure
             if answer.prepared is not None:
                 (result.replies if failure is None else result.refusals).append(answer.prepared)
+                if self.trace.level >= CONVERSION:
+                    self.trace(
+                        CONVERSION,
+                        "reply made",
+                        message_id=event.id,
+                        destination=str(answer.prepared.destination),
+                        subscription=name,
+                    )
         if failure is None:
             result.delivered.append(name)
         elif isinstance(failure, Unsubscribed):
             result.unsubscribed.append(_reason(name, failure))
         elif isinstance(failure, NotActive):
             result.inactive = _reason(name, failure)
-        elif isinstance(failure, TemporaryFailure):
-            result.failures.append(f"{_reason(name, failure)} (tried {subscription.retries + 1} times)")
         else:
-            result.failures.append(_reason(name, failure))
+            times = subscription.retries + 1
+            tried = f" (tried {times} times)" * (isinstance(failure, TemporaryFailure) and times > 1)
+            process = external.function if raised is not None else None
+            place = self._log_failure(failure, process, name, bo, event)
+            result.failures.append(f"{_reason(name, failure)}{tried}{place}")
+
+    def _log_failure(
+        self, error: BaseException, process: object, name: str, bo: BusinessObject, event: Event
+    ) -> str:
+        """Logs an exception of a business process or data handler, once, where it has happened.
+
+        Args:
+            error: why a subscription has failed.
+            process: what raised it; None where no process did.
+            name: of the subscription.
+
+        Returns:
+            the end of the reason, `` (FILE:LINE)``; empty for what is no exception of user code.
+        """
+        text, handler = "a business process has failed", None
+        if process is None:
+            if not isinstance(error, HandlerFailed):
+                return ""  # a statement about an object: there is no place in a file where it came from
+            text, handler, process = "a data handler has failed", type(error.handler).__name__, error.handler
+            error = error.__cause__ or error
+        return log_failure(
+            _log,
+            text,
+            error,
+            process,
+            self._deployment,
+            message_id=event.id,
+            destination=event.input_destination,
+            object=bo.type,
+            verb=bo.verb,
+            subscription=name,
+            data_handler=handler,
+            attempts=event.delivery_count,
+        )
+
+    def _warn_of_return(self, name: str, message_id: str) -> None:
+        """Says once for each subscription that nobody gets what its process returns."""
+        if name not in self._warned:
+            self._warned.add(name)
+            _log.warning(
+                "a process returned something, but its subscription has no reply: true",
+                extra={"subscription": name, "message_id": message_id},
+            )
 
     def _call(
         self, external: ProcessSink, bo: BusinessObject, event: Event
@@ -177,9 +254,9 @@ class Publisher:
         """What a process returns, and what it raises."""
         try:
             return external.deliver(bo, event), None
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:  # asyncio.CancelledError and SystemExit are the process's own, too
+            if isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+                raise  # Ctrl-C; a worker ignores it, so that there it is the process's own as well
             return None, error
         finally:
             if os.getpid() != self._pid:
@@ -195,14 +272,23 @@ class Publisher:
         try:
             message = sink.prepare(bo, event)
         except Exception as error:
-            result.failures.append(_reason(name, error))
+            place = self._log_failure(error, None, name, bo, event)
+            result.failures.append(f"{_reason(name, error)}{place}")
             return
         try:
             result.prepared.append(self._access.prepare(destination, message, key))
+            if self.trace.level >= CONVERSION:
+                self._traced_message(destination, message, name, event)
         except ValueError as error:  # a header that no message can carry
             result.failures.append(_reason(name, error))
         except ProviderError as error:
             result.inactive, result.provider_failed = f"{name}: {error}", True
+
+    def _traced_message(self, destination: Destination, message: Message, name: str, event: Event) -> None:
+        fields = {"message_id": event.id, "destination": str(destination), "subscription": name}
+        self.trace(CONVERSION, "message sent", **fields, format=message.type, bytes=len(message.body))
+        if self.trace.level >= DETAILS:
+            self.trace(DETAILS, "message put", **fields, headers=message.headers())
 
 
 def _reason(name: str, error: BaseException) -> str:

@@ -13,7 +13,8 @@ from enum import Enum
 from typing import Final
 
 from connector.errors import ConnectorError
-from connector.events.outcome import Outcome
+from connector.events.claiming import WaitingMessages
+from connector.events.outcome import Outcome, event_fields
 from connector.events.settling import Settling, rolled_back, untouched
 from connector.events.summary import Summary
 from connector.messaging.destination import Destination
@@ -21,6 +22,7 @@ from connector.messaging.provider import Claim, Connection, Leftover, Settlement
 from connector.state.duplicates import DuplicateWindow
 from connector.state.journal import CycleJournal, JournalDirectory
 from connector.status import timestamp
+from connector.trace import EVENTS, OFF, Trace
 
 _log = logging.getLogger("connector.recovery")
 
@@ -72,6 +74,8 @@ class Recovery:
         window: of duplicates; None where it is off.
         in_progress: InProgressDestination, None without.
         policy: InDoubtEvents.
+        trace: of AgentTraceLevel.
+        waiting: messages whose process was not active: they are not in doubt.
     """
 
     def __init__(
@@ -82,13 +86,17 @@ class Recovery:
         window: DuplicateWindow | None,
         in_progress: Destination | None,
         policy: InDoubtPolicy,
+        trace: Trace = OFF,
+        waiting: WaitingMessages | None = None,
     ) -> None:
+        self._trace = trace
         self._connection = connection
         self._settling = settling
         self._summary = summary
         self._window = window
         self._in_progress = in_progress
         self._policy = policy
+        self._waiting = waiting
 
     def run(self, *, at_start: bool, patience: float) -> Recovered:
         """Settles or returns what dead clients have left.
@@ -102,6 +110,8 @@ class Recovery:
             ProviderError: something cannot be settled.
         """
         result = Recovered()
+        if self._waiting is not None:
+            self._waiting.look()
         for leftover in self._connection.leftovers(self._in_progress, at_start=at_start):
             try:
                 self._take_over(leftover, result, patience)
@@ -111,7 +121,8 @@ class Recovery:
             result.in_doubt.clear()  # those just left lie among the ones without an owner
             known = {claim.reference for claim in result.reprocess}
             for claim in self._connection.unowned(self._in_progress):
-                if claim.reference not in known:
+                waits = self._waiting is not None and self._waiting.has(claim)
+                if claim.reference not in known and not waits:
                     self._doubt(claim, result)
         self._speak_up(result, at_start)
         return result
@@ -120,7 +131,10 @@ class Recovery:
         journals = JournalDirectory(self._connection.journal_directory(leftover.client_id, leftover.instance))
         journals.close()  # tasks that have not begun yet never will
         if not journals.wait(patience):
-            _log.warning("a task of the dead client %s still runs; it is looked at again", leftover.client_id)
+            _log.warning(
+                "a task of a dead client still runs; it is looked at again",
+                extra={"client": leftover.client_id},
+            )
             result.busy = True
             return
         cycles = journals.read_all() if leftover.application else {}
@@ -157,6 +171,8 @@ class Recovery:
             self._doubt(claim, result)
         for (claim, outcome, discarded), identity in zip(settled, identities, strict=True):
             self._summary.settled(str(claim.destination), identity, outcome, discarded=discarded)
+            if self._trace.level >= EVENTS:
+                self._trace(EVENTS, "event settled", **event_fields(claim.cycle, claim, identity, outcome))
         result.settled += len(settled)
         if self._window is not None:
             self._window.add(one.published for one in settlements if one.published is not None)
@@ -166,10 +182,13 @@ class Recovery:
         leftover.forget()
         if leftover.claims:
             _log.warning(
-                "took over from the dead client %s: %d events settled, %d in doubt, the others given back",
-                leftover.client_id,
-                len(settled),
-                len(doubtful),
+                "took over from a dead client",
+                extra={
+                    "client": leftover.client_id,
+                    "settled": len(settled),
+                    "in_doubt": len(doubtful),
+                    "given_back": len(leftover.claims) - len(settled) - len(doubtful),
+                },
             )
 
     def _doubt(self, claim: Claim, result: Recovered) -> None:
@@ -190,7 +209,7 @@ class Recovery:
         if self._policy is InDoubtPolicy.FAIL_ON_STARTUP and at_start:
             raise InDoubtAtStartup(f"{text}, and start again (InDoubtEvents: FailOnStartup)")
         if self._policy is not InDoubtPolicy.IGNORE:
-            _log.error("%s (InDoubtEvents: %s)", text, self._policy.value)
+            _log.error("messages are in doubt", extra={"reason": text, "in_doubt_events": self._policy.value})
 
 
 def adopt(connection: Connection, claims: list[Claim], cycle: int) -> list[Claim]:

@@ -95,7 +95,7 @@ def follow_commands(
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != parent:
         return
-    set_up_logging_when_needed(*plan.logging)
+    set_up_logging_when_needed(plan.logging)
     worker = _Work(plan, deployment, progress)
     try:
         while (data := receive(commands)) is not None and not progress.stopping:

@@ -35,6 +35,7 @@ _COPIES: Final = {
 
 _FAILED: Final = OutcomeKind.FAILED.value
 _PUBLISHED: Final = OutcomeKind.PUBLISHED.value
+_GIVEN_BACK: Final = OutcomeKind.GIVEN_BACK.value
 _ROLLED_BACK: Final = OutcomeKind.ROLLED_BACK.value
 _IN_DOUBT: Final = OutcomeKind.IN_DOUBT.value
 
@@ -94,6 +95,12 @@ class Settling:
 
     @staticmethod
     def _given_back(claim: Claim, outcome: Outcome) -> Settlement:
+        """Back to its queue. Where its process is not active, a message in progress stays there.
+
+        Its deliveries are those that the outcome knows: some may have ended workers of this cycle.
+        """
+        begun = outcome.attempts if outcome.unread else outcome.attempts - history(claim.headers())[0]
+        begun = max(begun, claim.delivery_count) + (outcome.kind == _ROLLED_BACK or outcome.in_vain)
         properties: dict[str, PropertyValue] = {}
         if outcome.delivered:
             properties["connector_outcome"] = outcome.kind
@@ -101,7 +108,8 @@ class Settling:
         return Settlement(
             claim,
             give_back=True,
-            delivery_count=claim.delivery_count + (outcome.kind == _ROLLED_BACK or outcome.in_vain),
+            stay=claim.in_progress and outcome.kind == _GIVEN_BACK and not outcome.provider_failed,
+            delivery_count=begun,
             properties=properties,
             sends=[unpack_prepared(packed) for packed in outcome.sends],
             discards=[unpack_prepared(packed) for packed in outcome.discards],

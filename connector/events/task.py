@@ -6,11 +6,15 @@ never raises for what is wrong with one event; that is an outcome.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+import logging
+import re
+from functools import partial
+from typing import Any, Final, Protocol
 
 from connector import faults
 from connector.broker.lazy_requests import LazyRequests
 from connector.broker.sinks import Event, Watch
+from connector.businessobjects.datahandler import HandlerFailed
 from connector.errors import MalformedData, ProviderError, UnknownBusinessObject
 from connector.events.convert import Converter
 from connector.events.outcome import Outcome, history, pack_prepared
@@ -20,9 +24,16 @@ from connector.messaging.message import Message
 from connector.messaging.provider import Prepared
 from connector.state.journal import Journal
 from connector.status import OutcomeKind
+from connector.trace import DETAILS, STEPS, dump
+from connector.tracebacks import log_failure
+
+_log: Final = logging.getLogger("connector.events")
 
 MAX_REASON = 8192
 """Bytes of a reason that are kept with the message."""
+
+_LONGEST_PLACE: Final = 1000
+_PLACE: Final = re.compile(rb" \([^()\n]+:\d+\)\Z")
 
 _LEAVE_SECONDS = 1.0
 """For requests in flight that no business process waits for."""
@@ -56,9 +67,11 @@ class Task:
 
     def __init__(self, plan: EventPlan, deployment: str, progress: Progress) -> None:
         self._plan = plan
+        self._deployment = deployment
         self._access = plan.access.open()
         self._converter = Converter(plan, deployment)
         self._publisher = Publisher(plan, deployment, self._converter, self._access, progress)
+        self._trace = plan.trace
         self._progress = progress
         spec = plan.requests
         self._requests = LazyRequests(None if spec is None else lambda: spec, deployment)
@@ -133,21 +146,57 @@ class Task:
             message = self._access.load(reference, self._plan.max_body)
             earlier, confirmed = history(message)
             attempts += earlier
-            bo = self._converter.convert(message, destination)
+            message.delivery_count = attempts + 1  # the file does not know of workers that died since
+            message.destination = destination  # also where the file lies in an in-progress destination
+            if self._trace.level >= DETAILS:
+                self._trace(
+                    DETAILS,
+                    "message taken",
+                    message_id=message.message_id,
+                    destination=destination,
+                    bytes=len(message.body),
+                )
+            if self._trace.level >= STEPS:
+                bo = self._trace.step(
+                    "convert",
+                    {"message_id": message.message_id},
+                    partial(self._converter.convert, message, destination),
+                )
+            else:
+                bo = self._converter.convert(message, destination)
+            if self._trace.level >= DETAILS:
+                values = dump(bo)
+                self._trace(
+                    DETAILS,
+                    "business object",
+                    message_id=message.message_id,
+                    object=bo.type,
+                    verb=bo.verb,
+                    values=values,
+                )
             subscribers = self._publisher.subscribers(bo)
             if not subscribers:
                 reason = f"no subscription wants {bo.type}.{bo.verb}"
                 outcome = Outcome(sequence, _UNSUBSCRIBED, bo.type, bo.verb, reason, attempts)
                 return self._refused(outcome, message, reference), False
-            message.destination = destination
-            event = Event(message.message_id or "", destination, attempts + 1, message, self._requests)
-            publication = self._publisher.publish(
-                bo, event, subscribers, confirmed, journal, sequence, reference
+            event = Event(
+                message.message_id or "",
+                destination,
+                message.delivery_count,
+                message,
+                requests=self._requests,
             )
+            publish = partial(
+                self._publisher.publish, bo, event, subscribers, confirmed, journal, sequence, reference
+            )
+            if self._trace.level >= STEPS:
+                publication = self._trace.step("publish", {"message_id": event.id}, publish)
+            else:
+                publication = publish()
         except MalformedData as error:
             kind = _UNSUBSCRIBED if isinstance(error, UnknownBusinessObject) else _FAILED
             delivered = confirmed if kind == _FAILED else ()
-            reason = shorten(str(error))
+            reason = shorten(f"{error}{self._place(error, message, destination, attempts)}")
             outcome = Outcome(sequence, kind, None, None, reason, attempts, delivered, unread=message is None)
             if message is not None and not confirmed:  # who has confirmed has replied
                 outcome = self._refused(outcome, message, reference)
@@ -159,11 +208,30 @@ class Task:
             return Outcome(sequence, _FAILED, None, None, reason, attempts, unread=True), False
         except ProviderError as error:
             reason = shorten(str(error))
-            return Outcome(sequence, _GIVEN_BACK, None, None, reason, attempts, provider_failed=True), False
+            unread = message is None
+            return Outcome(
+                sequence, _GIVEN_BACK, reason=reason, attempts=attempts, provider_failed=True, unread=unread
+            ), False
         outcome = _outcome(sequence, bo.type, bo.verb, attempts, publication)
         if outcome.kind == _UNSUBSCRIBED:
             outcome = self._refused(outcome, message, reference)
         return outcome, publication.begun
+
+    def _place(self, error: MalformedData, message: Message | None, destination: str, attempts: int) -> str:
+        """The end of the reason: where a data handler has failed, which is logged; empty for all else."""
+        if not isinstance(error, HandlerFailed):
+            return ""
+        return log_failure(
+            _log,
+            "a data handler has failed",
+            error.__cause__ or error,
+            error.handler,
+            self._deployment,
+            message_id=None if message is None else message.message_id,
+            destination=destination,
+            data_handler=type(error.handler).__name__,
+            attempts=attempts,
+        )
 
     def _refused(self, outcome: Outcome, message: Message, reference: Any) -> Outcome:
         """The outcome of a message that no process has taken; whoever awaits a reply to it is told why."""
@@ -171,7 +239,7 @@ class Task:
             reply = self._publisher.refuse(message, outcome.reason or "", reference)
         except ProviderError as error:
             reason = shorten(str(error))
-            return Outcome(outcome.sequence, _GIVEN_BACK, reason=reason, provider_failed=True)
+            return outcome._replace(kind=_GIVEN_BACK, reason=reason, delivered=(), provider_failed=True)
         return outcome if reply is None else outcome._replace(sends=(pack_prepared(reply),))
 
 
@@ -212,8 +280,13 @@ def _packed(prepared: list[Prepared]) -> tuple[Any, ...]:
 
 
 def shorten(text: str) -> str:
-    """At most :data:`MAX_REASON` bytes, cut at a character; text that is no Unicode is escaped."""
+    """At most :data:`MAX_REASON` bytes, cut at a character; text that is no Unicode is escaped.
+
+    A place in user code at its end, `` (FILE:LINE)``, stays at its end.
+    """
     data = text.encode("utf-8", "backslashreplace")
     if len(data) <= MAX_REASON:
         return data.decode()
-    return data[: MAX_REASON - 3].decode("utf-8", "ignore") + "..."
+    found = _PLACE.search(data, len(data) - _LONGEST_PLACE)
+    end = b"..." + (found.group() if found is not None else b"")
+    return data[: MAX_REASON - len(end)].decode("utf-8", "ignore") + end.decode("utf-8", "ignore")

@@ -156,9 +156,12 @@ def run_assignment(plan_bytes: bytes, deployment: str, payload: bytes) -> bytes:
         PipelineError: processes or data handlers cannot be loaded here.
     """
     runner = _runner(plan_bytes, deployment)
+    ended: RunnerEnded | None = None
     try:
         outcomes = runner.run(payload)
-    except RunnerEnded as ended:
+    except RunnerEnded as error:
+        ended = error
+    if ended is not None:  # not while it is handled: the next runner is forked, and would inherit that
         supervision = _Supervision(plan_bytes, deployment, pickle.loads(payload))  # from our own driver
         outcomes = b",".join(supervision.run(runner, ended))
     return b"[" + outcomes + b"]"

@@ -48,9 +48,7 @@ class Calls:
         self._max_body = settings.max_body
         self._max_requests = settings.max_requests
         self._max_timeout = milliseconds(settings.max_timeout)
-        self._refused = Tally(
-            f"calls refused: %d; {settings.max_requests} are being answered (http.max_requests)"
-        )
+        self._refused = Tally("calls are refused", {"max_requests": settings.max_requests})
         self._answers = Answers(settings.idempotency_time, settings.idempotency_keys)
         self._threads = ThreadPoolExecutor(THREADS, "connector-http")
         self._under_way = 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import resource
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from connector.http.framing import StrictConnection
 from connector.http.guard import HEADERS
 from connector.http.problems import HttpProblem
 from connector.http.tally import Tally
+from connector.open_files import raise_open_files
 
 _log = logging.getLogger("connector.http")
 
@@ -41,13 +41,13 @@ def most_connections(max_requests: int) -> int:
     Asks for more files where the system allows it.
     """
     wanted = max_requests + _SPARE
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < wanted + _RESERVED:
-        more = wanted + _RESERVED if hard == resource.RLIM_INFINITY else min(hard, wanted + _RESERVED)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (more, hard))
-        if more < wanted + _RESERVED:
-            wanted = max(_SPARE, more - _RESERVED)
-            _log.warning("at most %d connections: this process may open %d files (ulimit -n)", wanted, more)
+    allowed = raise_open_files(wanted + _RESERVED)
+    if allowed < wanted + _RESERVED:
+        wanted = max(_SPARE, allowed - _RESERVED)
+        _log.warning(
+            "fewer connections than http.max_requests wants: ulimit -n is too low",
+            extra={"connections": wanted, "open_files": allowed},
+        )
     return wanted
 
 
@@ -123,5 +123,5 @@ class Connection(H11Protocol):
 
 def limited(most: int) -> type[Connection]:
     """Connections, of which there are at most so many."""
-    refused = Tally(f"connections refused: %d; {most} are open, as many as there may be (http.max_requests)")
+    refused = Tally("connections are refused", {"open": most})
     return type("LimitedConnection", (Connection,), {"most": most, "refused": refused})

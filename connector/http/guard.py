@@ -74,7 +74,15 @@ class Guard:
             _log.exception("a call failed in a way that it should not")
         finally:
             took = (time.monotonic() - began) * 1000
-            _log.debug("%s %s %d %.1f ms", scope["method"], scope["raw_path"][:200].decode(), status, took)
+            _log.debug(
+                "call",
+                extra={
+                    "method": scope["method"],
+                    "path": scope["raw_path"][:200].decode(),
+                    "status": status,
+                    "ms": round(took, 1),
+                },
+            )
 
     def _refusal(self, headers: Headers) -> Response | None:
         host = headers.get("host", "")

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from connector.businessobjects.definition import OBJECT_EVENT_ID, Attribute, Definition, Definitions, Field
 from connector.businessobjects.metadata import MAX_TIMEOUT
+from connector.businessobjects.types import SECRET, TEXTS
 from connector.http.patience import TIMEOUT
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT
 
@@ -31,6 +32,7 @@ _NUMBERS: Final = {
 _SAMPLES: Final = {
     "String": "text",
     "LongText": "a longer text",
+    "Ciphertext": "a secret",
     "Boolean": True,
     "Integer": 7,
     "Float": 2.5,
@@ -153,7 +155,7 @@ def _attribute(attribute: Attribute, is_metaobject: bool) -> Schema:
         said.append("Meta-data of this one request; never part of a message's body.")
     if attribute.type == "Date":
         said.append("Date or date-time of ISO 8601.")
-    if attribute.default is not None:
+    if attribute.default is not None and attribute.type != SECRET:
         schema["default"] = attribute.default
     if said:
         schema["description"] = " ".join(said)
@@ -167,8 +169,10 @@ def _value(attribute: Attribute) -> Schema:
         return {"type": ["array", "null"], "items": reference(kind)}
     if attribute.is_child:
         return {"anyOf": [reference(kind), {"type": "null"}]}
-    if kind in ("String", "LongText"):
+    if kind in TEXTS:
         schema: Schema = {"type": ["string", "null"]}
+        if kind == SECRET:
+            schema["format"] = "password"
         if attribute.max_length:
             schema["maxLength"] = attribute.max_length
         return schema
@@ -196,7 +200,7 @@ def sample(definitions: Definitions, name: str, seen: tuple[str, ...] = ()) -> d
 
 
 def _sample_value(attribute: Attribute) -> Any:
-    if attribute.default is not None:
+    if attribute.default is not None and attribute.type != SECRET:
         return attribute.default
     value = _SAMPLES[attribute.type]
     return value[: attribute.max_length or None] if isinstance(value, str) else value

@@ -79,7 +79,7 @@ class Server:
         self._ready.wait()
         if self._server is None:
             raise ListenError(f"http.listen: {self._address}: the server has ended at once; the log says why")
-        _log.info("requests over HTTP: %s (what there is: %s/docs)", self.url, self.url)
+        _log.info("requests are taken over HTTP", extra={"url": self.url, "docs": f"{self.url}/docs"})
 
     def stop(self, timeout: float = 0.0) -> None:
         """Takes no more requests, and sends none of those that wait for their turn; they are told so.
@@ -188,4 +188,4 @@ def _divert_log() -> None:
 class _Diversion(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         level = record.levelno if record.levelno >= logging.ERROR else logging.DEBUG
-        _log.log(level, "%s", record.getMessage().strip(), exc_info=record.exc_info)
+        _log.log(level, "uvicorn", extra={"text": record.getMessage().strip()}, exc_info=record.exc_info)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 _log = logging.getLogger("connector.http")
@@ -17,12 +17,16 @@ class Tally:
     """Counts one kind of refusal. For one thread, that of the server.
 
     Args:
-        text: the line of the log, with ``%d`` for the number since the last one.
+        text: of the line in the log, which gets the field ``number``: how many since the last line.
+        fields: further fields of the line.
         clock: seconds that pass.
     """
 
-    def __init__(self, text: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, text: str, fields: Mapping[str, object], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._text = text
+        self._fields = fields
         self._clock = clock
         self._count = 0
         self._said: float | None = None
@@ -33,5 +37,5 @@ class Tally:
         now = self._clock()
         if self._said is None or now - self._said >= SECONDS:
             self._said = now
-            _log.info(self._text, self._count)
+            _log.info(self._text, extra={"number": self._count, **self._fields})
             self._count = 0

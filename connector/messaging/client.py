@@ -384,8 +384,9 @@ def connect(url: str, *, client_id: str = "", start: bool = True, **options: Any
     """Connects to the provider that a URL names.
 
     Args:
-        url: ``dropbox:/var/mq``, ``dropbox:./data``, ``memory:name`` (within a process, one name is one
-            provider); a provider that is installed beside these names itself by an entry point.
+        url: ``dropbox:/var/mq``, ``dropbox:./data?create=true`` (made where it is missing or empty),
+            ``memory:name`` (within a process, one name is one provider); a provider that is
+            installed beside these names itself by an entry point.
         client_id: of JMS; held by one process at a time.
         start: whether messages are delivered at once, or from :meth:`MessagingConnection.start` on.
         options: of the provider, as its class takes them.

@@ -52,7 +52,7 @@ def parse_destination(text: str) -> Destination:
     """Reads ``queue://orders``, ``topic://prices``, ``orders`` (a bare name is a queue), ``orders~EXPIRED``.
 
     Names are validated wherever they come from, message headers included, because a name becomes
-    a directory (design, section 7).
+    a directory. Of a topic, each part between dots becomes one.
 
     Raises:
         DestinationError: the text names no destination; says why.
@@ -64,6 +64,8 @@ def parse_destination(text: str) -> Destination:
         raise DestinationError(f"{text!r} is no destination: {kind!r} is neither 'queue' nor 'topic'")
     base, tilde, view = name.partition("~")
     reason = _what_is_wrong(base) or (_what_is_wrong_with_view(kind, view) if tilde else None)
+    if reason is None and kind == "topic" and name.endswith("."):
+        reason = "the name of a topic does not end with a dot"
     if reason:
         raise DestinationError(f"{text!r} is no destination: {reason}")
     return Destination(kind, name)

@@ -12,9 +12,10 @@ task's process, and only reads claimed messages and prepares new ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message, PropertyValue
@@ -137,6 +138,10 @@ class Claim(Protocol):
         """Whether it lies in an in-progress destination: taking it was the move there."""
 
     @property
+    def waits(self) -> bool:
+        """Whether a settlement has left it to wait in an in-progress destination; then nobody owns it."""
+
+    @property
     def message_id(self) -> str:
         """JMSMessageID."""
 
@@ -165,6 +170,20 @@ class Prepared:
     destination: Destination
 
 
+HISTORY: Final = (
+    "connector_origin_destination",
+    "connector_outcome",
+    "connector_reason",
+    "connector_time",
+    "connector_attempts",
+    "connector_delivered",
+)
+"""The properties by which an adapter says in a copy what became of the message.
+
+A copy has those of its settlement alone. It inherits none of them, but all other properties.
+"""
+
+
 @dataclass(slots=True)
 class Settlement:
     """What is to become of one claim.
@@ -175,8 +194,11 @@ class Settlement:
     Args:
         claim: the claim.
         copy_to: the destination that gets the message with ``properties`` added.
-        properties: ``connector_*`` properties of the copy, all strings but ``int`` for numbers.
+        properties: of :data:`HISTORY`, for the copy or, with ``give_back``, for the message itself. All are
+            strings, but ``int`` for numbers.
         give_back: return it to its queue.
+        stay: with ``give_back``, a claim in an in-progress destination waits there, without an owner, until
+            somebody adopts it.
         delivery_count: with ``give_back``, the deliveries begun so far.
         sends: prepared messages that are sent in the same commit.
         discards: prepared messages that must not be sent.
@@ -187,10 +209,58 @@ class Settlement:
     copy_to: Destination | None = None
     properties: Mapping[str, PropertyValue] = field(default_factory=dict)
     give_back: bool = False
+    stay: bool = False
     delivery_count: int = 0
     sends: Sequence[Prepared] = ()
     discards: Sequence[Prepared] = ()
     published: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long a queue keeps copies of an adapter.
+
+    Args:
+        destination: the queue.
+        seconds: older copies are removed.
+    """
+
+    destination: Destination
+    seconds: float
+
+    def is_over(self, message: Message, arrived: float, now: float) -> bool:
+        """Whether a message is a copy that was kept long enough. No other message ever is.
+
+        Args:
+            message: its headers and properties.
+            arrived: when the provider got it; counts where its ``connector_time`` cannot be read.
+            now: the provider's clock; both are seconds since 1970.
+        """
+        if "connector_origin_destination" not in message.properties:
+            return False
+        settled = message.properties.get("connector_time")
+        if settled is None:
+            return False
+        try:
+            since = datetime.datetime.fromisoformat(str(settled)).timestamp()
+        except (ValueError, OverflowError):
+            since = arrived
+        return since + self.seconds < now
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What was removed because it was kept long enough.
+
+    Args:
+        settled: messages that the provider itself had kept, such as those in ``processed/``.
+        copies: queue -> copies of an adapter.
+        is_done: False where the time was too short; asking again goes on.
+    """
+
+    settled: int = 0
+    copies: Mapping[Destination, int] = field(default_factory=dict)
+    is_done: bool = True
 
 
 class Poller(Protocol):
@@ -287,6 +357,9 @@ class Connection(Protocol):
     def subscriptions(self) -> Sequence[SubscriptionInfo]:
         """All subscriptions, of every client, by topic and name."""
 
+    def names(self) -> Sequence[Destination]:
+        """All queues and topics, by kind and name; no virtual ones. Temporary ones are among them."""
+
     def destinations(self) -> Sequence[DestinationInfo]:
         """All queues and topics, by kind and name; no virtual ones, temporary ones of this client only."""
 
@@ -323,7 +396,10 @@ class Connection(Protocol):
         """
 
     def adopt(self, claim: Claim, cycle: int, sequence: int) -> Claim | None:
-        """Claims a message that waits in an in-progress destination; None where it is gone.
+        """Claims a message of an in-progress destination that has no living owner; None where it is gone.
+
+        It counts as delivered once more, because it may have been. One that waits (:attr:`Claim.waits`), or
+        that was counted when it was left there, does not.
 
         Raises:
             ProviderError: it cannot be taken.
@@ -370,8 +446,14 @@ class Connection(Protocol):
             ProviderError: nothing was sent.
         """
 
-    def browse(self, destination: Destination) -> Iterator[Message]:
+    def browse(
+        self, destination: Destination, unreadable: Callable[[Message, str], object] | None = None
+    ) -> Iterator[Message]:
         """Messages that wait or are claimed, in the order in which they would be taken.
+
+        Args:
+            unreadable: called with each message that cannot be read, and with the reason. A message that has
+                lost headers is also returned; one whose body cannot be read is not.
 
         Raises:
             UnknownDestination: there is no such destination.
@@ -388,10 +470,17 @@ class Connection(Protocol):
         """
 
     def unowned(self, in_progress: Destination) -> Sequence[Claim]:
-        """Messages in an in-progress destination that no known client owns."""
+        """Messages in an in-progress destination that no known client owns, those that wait among them."""
 
-    def prune(self) -> int:
-        """Removes what is kept no longer; returns how many messages."""
+    def prune(self, retentions: Sequence[Retention] = (), *, seconds: float = 0.5) -> Pruned:
+        """Removes what is kept no longer. A copy that somebody has claimed stays.
+
+        How often it really looks is the provider's affair.
+
+        Args:
+            retentions: of queues that have copies of an adapter.
+            seconds: that it may take, about.
+        """
 
     def close(self) -> None:
         """Ends the connection; everything is settled or given back."""

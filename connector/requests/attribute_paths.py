@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from connector.businessobjects.definition import Attribute, Definition, Definitions
 from connector.businessobjects.names import shown
-from connector.businessobjects.types import SimpleValue
+from connector.businessobjects.types import SECRET, SimpleValue
 
 Step = tuple[str | int, int]
 """The name of an attribute or the index of a child, and the character of the path where it stands."""
@@ -154,6 +154,9 @@ def follow(
         return Mistake(
             steps[-1][1], f"{attribute.name} is {what}", f"one of its attributes: {whole}.Attribute"
         )
+    if to_value and attribute is not None and attribute.type == SECRET:
+        what = f"{attribute.name} is a {SECRET}: the provider would see its value in the selector"
+        return Mistake(steps[-1][1], what, "another attribute")
     return attribute
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
-from connector.businessobjects.datahandler import DataHandler, message_body
+from connector.businessobjects.datahandler import DataHandler, HandlerFailed, message_body
 from connector.businessobjects.handlers import Handlers
 from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.rules import set_format
 from connector.errors import ConfigurationError, MalformedData, RequestRefused
 from connector.messaging.message import DEFAULT_PRIORITY, NON_PERSISTENT, PERSISTENT, Message
-from connector.messaging.selectors.identifiers import check_property_name
-from connector.requests.plan import CORRELATION_ID, RequestPlan
+from connector.requests.plan import RequestPlan
 from connector.requests.properties import RequestProperties
+from connector.tracebacks import log_failure
 
-_TYPE: Final = "JMSType"
+_log: Final = logging.getLogger("connector.requests")
 
 
 def build(
@@ -31,7 +33,7 @@ def build(
         RequestRefused: there is no such data handler, it cannot write the object, or the format cannot be
             said in a message.
     """
-    message_class, body = _body(bo, plan, find_handler(properties, handlers))
+    message_class, body = _body(bo, properties, plan, handlers)
     mode = properties.delivery_mode
     message = Message(
         body=body,
@@ -43,7 +45,10 @@ def build(
     for name, kind, value in properties.user_properties:
         message.set_property(name, value, kind)
     if properties.output_format is not None:
-        _set_format(message, properties.output_format, plan.format_property)
+        try:  # it counts before a property of that name
+            set_format(message, properties.output_format, plan.format_property)
+        except ValueError as error:
+            raise RequestRefused(str(error)) from None
     return message
 
 
@@ -56,23 +61,37 @@ def find_handler(properties: RequestProperties, handlers: Handlers) -> DataHandl
     try:
         return handlers.get(*properties.handler)
     except ConfigurationError as error:
-        problem = error.problems[0]
-        raise RequestRefused(f"{problem.found}, expected {problem.expected}") from None
+        raise RequestRefused(error.problems[0].mistake) from None
 
 
-def handler_error(handler: DataHandler, error: BaseException) -> str:
-    """What a data handler has raised, in words; the exception of foreign code may not even have a text."""
+def handler_failed(
+    handler: DataHandler,
+    error: BaseException,
+    bo: BusinessObject,
+    properties: RequestProperties,
+    handlers: Handlers,
+) -> MalformedData:
+    """What a request says of the exception of its data handler. One that is no MalformedData is logged."""
     if isinstance(error, MalformedData):
-        return str(error)
-    kind = type(error).__name__
-    try:
-        text = str(error).strip()
-    except Exception:
-        text = ""
-    return f"the data handler {type(handler).__name__} raised {kind}{': ' if text else ''}{text}"
+        return error
+    log_failure(
+        _log,
+        "a data handler has failed",
+        error,
+        handler,
+        handlers.deployment,
+        destination=str(properties.output_destination),
+        object=bo.type,
+        verb=bo.verb,
+        data_handler=type(handler).__name__,
+    )
+    return HandlerFailed(handler, error)
 
 
-def _body(bo: BusinessObject, plan: RequestPlan, handler: DataHandler) -> tuple[str, bytes]:
+def _body(
+    bo: BusinessObject, properties: RequestProperties, plan: RequestPlan, handlers: Handlers
+) -> tuple[str, bytes]:
+    handler = find_handler(properties, handlers)
     try:
         body: object = handler.to_body(_without_metaobjects(bo, plan))
         if not isinstance(body, str | bytes):
@@ -80,7 +99,7 @@ def _body(bo: BusinessObject, plan: RequestPlan, handler: DataHandler) -> tuple[
             raise MalformedData(f"the data handler {type(handler).__name__} returned {what}, no body")
         return message_body(body)
     except (Exception, SystemExit) as error:  # whatever a foreign handler raises is this request's failure
-        raise RequestRefused(handler_error(handler, error)) from error
+        raise RequestRefused(str(handler_failed(handler, error, bo, properties, handlers))) from error
 
 
 def _without_metaobjects(bo: BusinessObject, plan: RequestPlan) -> BusinessObject:
@@ -90,17 +109,3 @@ def _without_metaobjects(bo: BusinessObject, plan: RequestPlan) -> BusinessObjec
         return bo
     values = {name: bo[name] for name in bo if name not in held}
     return BusinessObject(plan.definitions, bo.type, bo.verb, values)
-
-
-def _set_format(message: Message, output_format: str, name: str) -> None:
-    """Says the format where ``MessageFormatProperty`` wants it, before a property of that name."""
-    if name == _TYPE:
-        message.type = output_format
-    elif name == CORRELATION_ID:
-        message.correlation_id = output_format
-    else:
-        try:
-            check_property_name(name)
-        except ValueError as error:
-            raise RequestRefused(f"OutputFormat cannot be said: MessageFormatProperty: {error}") from None
-        message.set_property(name, output_format)

@@ -28,14 +28,12 @@ from typing import Any, Final
 
 from connector.businessobjects.handlers import Handlers
 from connector.businessobjects.instance import BusinessObject, finish
-from connector.businessobjects.names import did_you_mean
 from connector.businessobjects.types import describe
 from connector.errors import (
     ConfigurationError,
     MalformedData,
     RequestRefused,
     SelectorError,
-    UnknownBusinessObject,
 )
 from connector.messaging.message import Message
 from connector.messaging.provider import Capabilities, Connection
@@ -51,6 +49,7 @@ from connector.requests.response_selector import ResponseSelector
 from connector.requests.result import RequestResult
 from connector.requests.slots import Slots, Waiter
 from connector.status import ReturnCode
+from connector.trace import CONVERSION, DETAILS, HANDOVER, dump
 
 _log = logging.getLogger("connector.requests")
 
@@ -115,6 +114,7 @@ class RequestClient:
         deployment: str,
     ) -> None:
         self._plan = plan
+        self._trace = plan.trace
         self._deployment = Path(deployment)
         self._exchange = Exchange(plan, connect, capabilities)
         self._slots = Slots(plan.pool_size)
@@ -214,6 +214,8 @@ class RequestClient:
             selector = self._selector(bo) if properties.synchronous else None
             with self._borrowed_handlers() as handlers:
                 message = build(bo, properties, self._plan, handlers)
+            if self._trace.level >= CONVERSION:
+                self._trace_conversion("object converted", bo, message, properties)
         except (RequestRefused, SelectorError, ConfigurationError) as error:
             what = "its response selector: " if isinstance(error, SelectorError) else ""
             text = str(error) if str(error).startswith(f"{bo.type}.") else f"{name}: {what}{error}"
@@ -222,26 +224,15 @@ class RequestClient:
 
     def _object(self, name: str, data: Mapping[str, Any] | BusinessObject) -> BusinessObject:
         """The client's own object; the caller's stays as it is."""
-        type_name, dot, verb = name.rpartition(".")
-        if not dot or not type_name or not verb:
-            raise UnknownBusinessObject(f"{name!r} is not OBJECT.VERB, such as Customer.Retrieve")
         definitions = self._plan.definitions
-        definition = definitions.get(type_name)
-        if definition is None:
-            guess = did_you_mean(type_name, list(definitions))
-            raise UnknownBusinessObject(f"there is no business object {type_name!r}{guess}")
-        if verb not in definition.verbs:
-            guess = did_you_mean(verb, definition.verbs)
-            raise UnknownBusinessObject(
-                f"{type_name} has no verb {verb!r}{guess}; it has {', '.join(definition.verbs) or 'none'}"
-            )
+        definition, verb = definitions.find(name)
         if isinstance(data, BusinessObject):
-            if data.type != type_name:
+            if data.type != definition.name:
                 raise MalformedData(f"{name} was asked for with a {data.type}")
             data = data.as_dict()
         elif not isinstance(data, Mapping):
             raise MalformedData(f"{name}: found {describe(data)}, expected a mapping with the attributes")
-        bo = BusinessObject(definitions, type_name, verb, data)
+        bo = BusinessObject(definitions, definition.name, verb, data)
         finish(bo, use_defaults=self._plan.use_defaults)
         return bo
 
@@ -293,10 +284,8 @@ class RequestClient:
         if now - self._complained > _COMPLAINTS:
             self._complained = now
             _log.warning(
-                "%d requests in flight, as many as there may be (SessionPoolSizeForRequests); others wait, "
-                "%g s at most (pool_timeout)",
-                self._plan.pool_size,
-                self._plan.pool_timeout,
+                "requests wait: as many as SessionPoolSizeForRequests are in flight",
+                extra={"in_flight": self._plan.pool_size, "pool_timeout": self._plan.pool_timeout},
             )
         return self._slots.queue(granted)
 
@@ -366,13 +355,26 @@ class RequestClient:
             return self._failed(call.bo, answer)
         try:
             with self._borrowed_handlers() as handlers:
-                return interpret(answer, call.bo, call.properties, self._plan, handlers)
+                result = interpret(answer, call.bo, call.properties, self._plan, handlers)
+            if self._trace.level >= CONVERSION:
+                self._trace_conversion("reply converted", result.object, answer, call.properties)
+            return result
         except Exception as error:
             _log.exception("a reply could not be made a result")
             text = (
                 f"the reply {answer.message_id} could not be made a result: {type(error).__name__}: {error}"
             )
             return RequestResult(ReturnCode.FAIL, call.bo, text)
+
+    def _trace_conversion(
+        self, text: str, bo: BusinessObject, message: Message, properties: RequestProperties
+    ) -> None:
+        fields = {"object": bo.type, "verb": bo.verb, "message_id": message.message_id}
+        size, handler = len(message.body), properties.handler[0]
+        destination = message.destination or str(properties.output_destination)
+        self._trace(CONVERSION, text, **fields, destination=destination, data_handler=handler, bytes=size)
+        if self._trace.level >= DETAILS:
+            self._trace(DETAILS, "business object", **fields, values=dump(bo))
 
     @staticmethod
     def _failed(bo: BusinessObject, failure: Failure) -> RequestResult:
@@ -381,7 +383,18 @@ class RequestClient:
     def _counted(self, result: RequestResult) -> RequestResult:
         with self._lock:
             self._completed[result.status.name] += 1
+        bo = result.object
+        if self._trace.level >= HANDOVER:
+            outcome = result.status.name
+            self._trace(HANDOVER, "request answered", object=bo.type, verb=bo.verb, outcome=outcome)
         if not result.good:
-            bo = result.object
-            _log.info("the request %s.%s ended %s: %s", bo.type, bo.verb, result.status.name, result.message)
+            _log.info(
+                "a request has failed",
+                extra={
+                    "object": bo.type,
+                    "verb": bo.verb,
+                    "outcome": result.status.name,
+                    "reason": result.message,
+                },
+            )
         return result

@@ -67,4 +67,4 @@ class Clock:
             try:
                 then()
             except Exception:
-                _log.exception("what was to be done at a time has failed")
+                _log.exception("a timer failed in a way that it should not")

@@ -22,6 +22,7 @@ from connector.requests.pending import Call, Failure, Pending
 from connector.requests.plan import CORRELATION_ID, MESSAGE_ID, RequestPlan
 from connector.requests.sender import Outgoing, Sender
 from connector.status import ReturnCode
+from connector.trace import DETAILS, HANDOVER
 
 _log = logging.getLogger("connector.requests")
 
@@ -86,7 +87,7 @@ class Exchange:
             try:
                 sender.close()
             except (ProviderError, OSError) as error:
-                _log.warning("ending a connection for requests: %s", error)
+                _log.warning("ending a connection for requests failed", extra={"reason": str(error)})
 
     # -- asynchronous --------------------------------------------------------------------------------
 
@@ -105,6 +106,12 @@ class Exchange:
         call.outgoing = Outgoing(properties.output_destination, call.message, prepared, time_to_live)
         sender.send(call.outgoing)
         call.sent_as = call.message.message_id or ""
+        trace = self._plan.trace
+        if trace.level >= HANDOVER:
+            fields = {"message_id": call.sent_as, "destination": str(properties.output_destination)}
+            trace(HANDOVER, "request sent", **fields, object=call.bo.type, verb=call.bo.verb)
+            if trace.level >= DETAILS:
+                trace(DETAILS, "message put", **fields, bytes=len(call.message.body))
 
     # -- synchronous ---------------------------------------------------------------------------------
 

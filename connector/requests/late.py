@@ -75,20 +75,24 @@ class LateReplies:
             self._quiet_until = now + _QUIET
         _log.log(
             level,
-            "%s %s on %s (%s) is %s: %s; so far %d late, %d duplicate",
-            "an" if stray is Stray.UNREADABLE else "a",
-            stray.value.replace("_", " "),
-            claim.destination,
-            claim.message_id,
-            "not kept" if copy_to is None else f"copied to {copy_to}",
-            why,
-            self.late,
-            self.duplicate,
+            "no request awaits this reply",
+            extra={
+                "message_id": claim.message_id,
+                "destination": str(claim.destination),
+                "outcome": stray.value,
+                "reason": why,
+                "copied_to": None if copy_to is None else str(copy_to),
+                "late": self.late,
+                "duplicate": self.duplicate,
+            },
         )
 
     def put_off(self, settlements: list[Settlement], error: SettlementError) -> None:
         """They could not be settled: they stay claimed, and are tried again from time to time."""
-        _log.error("%d late replies are tried again in %.0f s: %s", len(settlements), _AGAIN, error)
+        _log.error(
+            "late replies cannot be settled; they are tried again",
+            extra={"number": len(settlements), "seconds": _AGAIN, "reason": str(error)},
+        )
         self._put_off += settlements
         self._next = time.monotonic() + _AGAIN
 

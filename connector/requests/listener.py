@@ -272,9 +272,9 @@ class Listener:
     def _fail(self, error: Exception) -> None:
         """The connection has failed: who waits is told so, and everything of it is given up."""
         if isinstance(error, ConnectorError | OSError):
-            _log.warning("replies cannot be taken: %s", error)
+            _log.warning("replies cannot be taken", extra={"reason": str(error)})
         else:
-            _log.error("replies cannot be taken: %s", error, exc_info=error)
+            _log.error("replies cannot be taken", extra={"reason": str(error)}, exc_info=error)
         self._complete_all(f"the provider failed while the reply was awaited: {error}", str(error))
         reception, self._reception = self._reception, None
         if reception is not None:
@@ -295,7 +295,7 @@ class Listener:
             try:
                 reception.close()
             except (ProviderError, OSError) as error:
-                _log.warning("ending the listener for replies: %s", error)
+                _log.warning("ending the listener for replies failed", extra={"reason": str(error)})
 
 
 def _status_of(error: Exception) -> ReturnCode:

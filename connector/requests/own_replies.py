@@ -132,7 +132,10 @@ class OwnReplies:
             except ConnectorError as error:  # it was possible once: a temporary queue that has ended
                 if isinstance(error, ProviderError):
                     connection.check()
-                _log.warning("no replies are taken from %s any more: %s", destination, error)
+                _log.warning(
+                    "no replies are taken from a destination any more",
+                    extra={"destination": str(destination), "reason": str(error)},
+                )
                 del self._destinations[destination]
 
     def close(self) -> None:

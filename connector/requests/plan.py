@@ -10,6 +10,7 @@ from connector.businessobjects.definition import Definitions
 from connector.businessobjects.handlers import HandlerSpec
 from connector.businessobjects.rules import StaticMetaObject
 from connector.messaging.destination import Destination
+from connector.trace import OFF, Trace
 
 MESSAGE_ID: Final = "JMSMessageID"
 CORRELATION_ID: Final = "JMSCorrelationID"
@@ -49,6 +50,7 @@ class RequestPlan:
         quoting: of values substituted into response selectors.
         late_replies: where replies that nobody awaits any more are copied to; None = nowhere.
         max_body: bytes of a reply; a larger one is unreadable.
+        trace: of AgentTraceLevel.
     """
 
     definitions: Definitions
@@ -66,6 +68,7 @@ class RequestPlan:
     quoting: Literal["quoted", "raw"] = "quoted"
     late_replies: Destination | None = None
     max_body: int = 16 << 20
+    trace: Trace = OFF
 
     @property
     def defaults(self) -> Mapping[str, str]:

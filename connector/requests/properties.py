@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from connector.businessobjects.dynamic import PROPERTIES, properties_of, sendable_text
+from connector.businessobjects.handlers import HANDLER_KEYS, OPTIONS_KEY, choose_handler
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.metadata import (
     is_blank,
@@ -101,7 +102,7 @@ def resolve(bo: BusinessObject, plan: RequestPlan, *, timeout: int | None = None
         delivery_mode=_first(levels, "DeliveryMode", read_delivery_mode),
         response_timeout=timeout,
         timeout_fatal=True if fatal is None else fatal,
-        handler=_handler(levels, plan),
+        handler=_handler(bo, levels, plan),
         user_properties=_user_properties(bo),
     )
 
@@ -159,23 +160,12 @@ def _read(place: str, value: SimpleValue, read: Callable[[SimpleValue], T]) -> T
         raise RequestRefused(f"{place}: {error}") from None
 
 
-def _handler(levels: tuple[_Level, ...], plan: RequestPlan) -> tuple[str, str]:
-    """The data handler: the first level that names one by class or MIME type; within it the class counts.
-
-    A handler that is named by its class has no options, and so no data-handler meta-object (reference
-    wbi-adapter, section 1).
-    """
-    mime_type = plan.default_handler
-    for level in levels:
-        if class_name := _first((level,), "DataHandlerClassName", sendable_text):
-            return class_name.strip(), ""
-        if named := _first((level,), "DataHandlerMimeType", sendable_text):
-            mime_type = named.strip()
-            break
-    else:
-        if ":" in mime_type:
-            return mime_type, ""
-    return mime_type, (_first(levels, "DataHandlerConfigMO", sendable_text) or "").strip()
+def _handler(bo: BusinessObject, levels: tuple[_Level, ...], plan: RequestPlan) -> tuple[str, str]:
+    """The arguments of ``Handlers.get``; see :func:`~connector.businessobjects.handlers.choose_handler`."""
+    said = levels[:1] if _dynamic(bo) is not None else ()
+    dynamic = {key: _first(said, key, sendable_text) or "" for key in (*HANDLER_KEYS, OPTIONS_KEY)}
+    static = plan.rules.properties(bo.type, bo.verb or "") if plan.rules is not None else {}
+    return choose_handler((dynamic, static), plan.default_handler)
 
 
 def _user_properties(bo: BusinessObject) -> tuple[tuple[str, str, PropertyValue], ...]:

@@ -196,7 +196,10 @@ class Reception:
                 else:
                     self._found(found, call, claim, message, failure)
         except RequestRefused as error:
-            _log.warning("%s", error)
+            _log.warning(
+                "no replies are taken from a destination any more",
+                extra={"destination": str(poller.destination), "reason": str(error)},
+            )
             self._own.drop(poller.destination)
             self._unreachable[poller.destination] = str(error)
             for call in self._pending.waiting_at(poller.destination):
@@ -238,7 +241,7 @@ class Reception:
             try:
                 self._connection.settle([settlement])
             except ClaimLost as error:  # moved away by hand; or this client is taken for dead ...
-                _log.warning("a reply was taken away while it was read: %s", error)
+                _log.warning("a reply was taken away while it was read", extra={"reason": str(error)})
                 self._connection.check()  # ... and then it is to begin anew
         if stray:
             try:
@@ -306,4 +309,4 @@ class Reception:
         try:
             self._connection.abandon()
         except (ProviderError, OSError) as error:
-            _log.debug("ending a failed connection: %s", error)
+            _log.debug("ending a failed connection failed", extra={"reason": str(error)})

@@ -14,7 +14,7 @@ from connector.businessobjects.rules import message_format
 from connector.businessobjects.types import describe
 from connector.errors import MalformedData, RequestRefused
 from connector.messaging.message import Message
-from connector.requests.building import find_handler, handler_error
+from connector.requests.building import find_handler, handler_failed
 from connector.requests.plan import RequestPlan
 from connector.requests.properties import RequestProperties
 from connector.requests.result import RequestResult
@@ -99,7 +99,7 @@ def _refilled(
         made = BusinessObject(plan.definitions, bo.type, bo.verb, values)
     else:
         handler = find_handler(properties, handlers)
-        made = _read(handler, reply.body, bo)
+        made = _read(handler, reply.body, bo, properties, handlers)
         finish(made, default_verb=bo.verb, use_defaults=plan.use_defaults)
     holder = bo.definition.dynamic_metaobject
     if holder is not None:
@@ -114,11 +114,13 @@ def _refilled(
     return made
 
 
-def _read(handler: DataHandler, body: bytes, bo: BusinessObject) -> BusinessObject:
+def _read(
+    handler: DataHandler, body: bytes, bo: BusinessObject, properties: RequestProperties, handlers: Handlers
+) -> BusinessObject:
     try:
         made = handler.to_business_object(body, Hint(bo.type, bo.verb))
     except (Exception, SystemExit) as error:  # whatever a foreign handler raises
-        raise MalformedData(handler_error(handler, error)) from error
+        raise handler_failed(handler, error, bo, properties, handlers) from error
     if not isinstance(made, BusinessObject) or made.type != bo.type:
         what = f"a {made.type}" if isinstance(made, BusinessObject) else f"{type(made).__name__}"
         raise MalformedData(f"the data handler {type(handler).__name__} returned {what}, no {bo.type}")

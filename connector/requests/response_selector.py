@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from connector.businessobjects.definition import Attribute, Definition, Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.names import shown
+from connector.businessobjects.types import TEXTS
 from connector.errors import RequestRefused, SelectorError
 from connector.messaging.selector import compile_selector
 from connector.requests.attribute_paths import AttributePath, Mistake, follow, sample, samples, split_paths
@@ -144,7 +145,7 @@ class ResponseSelector:
                 yield Mistake(path.offset, what, f"{{{number}}} in the selector", warning=True)
         for place, (number, offset) in enumerate(self._places):
             end = ends.get(number)
-            if place in outside and isinstance(end, Attribute) and end.type in ("String", "LongText", "Date"):
+            if place in outside and isinstance(end, Attribute) and end.type in (*TEXTS, "Date"):
                 what = f"{{{number}}} outside quotes, but {end.name} is a {end.type}"
                 yield Mistake(offset, what, f"'{{{number}}}'")
 

@@ -193,4 +193,4 @@ class Sender:
             try:
                 connection.abandon()
             except (ProviderError, OSError) as error:
-                _log.debug("ending a failed connection: %s", error)
+                _log.debug("ending a failed connection failed", extra={"reason": str(error)})

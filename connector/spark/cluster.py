@@ -1,15 +1,17 @@
-"""The executors of a cluster: how many to expect, which there are, and one task on each of them."""
+"""A cluster: whether its master answers, how many executors to expect, and one task on each of them."""
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from connector.config.spark_master import Master
 from connector.errors import PipelineError
-from connector.spark.master import Master
 
+_CONNECT_SECONDS = 5.0
 _FIRST_SECONDS = 60.0
 _FURTHER_SECONDS = 8.0
 
@@ -23,6 +25,24 @@ class Executor:
 
     def __str__(self) -> str:
         return f"executor {self.id} on {self.host}"
+
+
+def reach(master: Master) -> str:
+    """The address of this machine that a cluster's master sees.
+
+    Raises:
+        PipelineError: none of the masters answers.
+    """
+    failures = []
+    for host, port in master.addresses:
+        try:
+            with socket.create_connection((host, port), _CONNECT_SECONDS) as connection:
+                return str(connection.getsockname()[0])
+        except OSError as error:
+            failures.append(f"{host}:{port}: {error.strerror or error}")
+    raise PipelineError(
+        f"no Spark master answers ({'; '.join(failures)}). Start it, or correct spark.master in adapter.yaml"
+    )
 
 
 def executors(scheduler: Any) -> list[Executor]:

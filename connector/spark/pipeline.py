@@ -19,14 +19,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from connector.config.java_options import DRIVER_MEMORY, split_options
+from connector.config.spark_master import Master, parse_master
 from connector.config.spark_owned import owner_reason
+from connector.config.spark_settings import read_size
 from connector.errors import PipelineError
+from connector.open_files import raise_open_files
 from connector.spark import cluster, shipping
 from connector.spark.archive import archive_options
 from connector.spark.java import find_java
-from connector.spark.jvm import Jvm, split_options
+from connector.spark.jvm import Jvm
 from connector.spark.manners import forget_context, silence_py4j, stop_quietly, untouched_process
-from connector.spark.master import Master, parse_master, reach
 from connector.spark.reasons import java_reason
 from connector.spark.worker import task
 
@@ -45,7 +48,7 @@ _OWN_PROPERTIES = {
 _DEFAULT_PROPERTIES = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.memory": "512m",
+    "spark.driver.memory": DRIVER_MEMORY,
     "spark.python.task.killTimeout": "500ms",
     # Spark remembers jobs for its UI: with one a second, a few are enough.
     "spark.ui.retainedJobs": "20",
@@ -54,6 +57,8 @@ _DEFAULT_PROPERTIES = {
     "spark.broadcast.checksum": "false",
 }
 _START_SECONDS = 120.0
+_OPEN_FILES = 512
+"""Spark's own jars are more than 300, and each core has its connections."""
 _PLANS_KEPT = 4
 _ECHO = "connector.spark.worker:echo"
 
@@ -156,6 +161,12 @@ class SparkPipeline:
         self._functions.clear()
         self._thread = threading.local()
         self._master = parse_master(str(self._settings.master))
+        allowed = raise_open_files(_OPEN_FILES)
+        if allowed < _OPEN_FILES:
+            raise PipelineError(
+                f"this process may open {allowed} files at a time, and Spark needs {_OPEN_FILES}; raise the "
+                "limit: `ulimit -n 4096` in a shell, LimitNOFILE=4096 in a systemd unit"
+            )
         properties, options, class_path = self._properties(self._master)
         java, jars = find_java(), spark_jars()
         more = archive_options(java, jars) if self._jvm_options is None else self._jvm_options
@@ -195,7 +206,7 @@ class SparkPipeline:
         for name in user:
             if reason := owner_reason(name):
                 raise PipelineError(f"spark.conf sets {name}, which belongs to the adapter: {reason}")
-        host = "127.0.0.1" if master.local else reach(master)
+        host = "127.0.0.1" if master.local else cluster.reach(master)
         properties = {
             **_DEFAULT_PROPERTIES,
             "spark.driver.host": host,
@@ -206,9 +217,13 @@ class SparkPipeline:
             "spark.app.name": self._application,
         }
         # What Spark's launchers would turn into a command line is ours to do.
-        options = [f"-Xmx{properties['spark.driver.memory']}"]
-        options += split_options(properties.get("spark.driver.defaultJavaOptions", ""))
-        options += split_options(properties.get("spark.driver.extraJavaOptions", ""))
+        memory = properties["spark.driver.memory"]
+        try:
+            options = [f"-Xmx{read_size(memory, 'm')}"]  # in bytes: the units of Java are not all of Spark's
+            options += split_options(properties.get("spark.driver.defaultJavaOptions", ""))
+            options += split_options(properties.get("spark.driver.extraJavaOptions", ""))
+        except ValueError as error:
+            raise PipelineError(f"spark.conf: {error}") from None
         return properties, options, properties.get("spark.driver.extraClassPath", "")
 
     def _connect(self, jvm: Jvm) -> None:

@@ -44,6 +44,7 @@ from connector.businessobjects.datahandler import DataHandler, Hint, Option, mes
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.dynamic import fill_dynamic
 from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.types import TEXTS
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.messaging.message import Message
 
@@ -254,7 +255,7 @@ class DataHandlerSuite:
             unset = [
                 name for name, a in bo.definition.attributes.items() if not a.is_child and name not in bo
             ]
-            texts = [name for name in bo if bo.definition.attributes[name].type in ("String", "LongText")]
+            texts = [name for name in bo if bo.definition.attributes[name].type in TEXTS]
             if not self.can_be_blank or not texts:
                 continue
             bo[texts[0]] = ""
@@ -332,7 +333,7 @@ class DataHandlerSuite:
         for bo in objects:
             for name in bo:
                 attribute = bo.definition.attributes[name]
-                if attribute.type in ("String", "LongText") and not attribute.max_length:
+                if attribute.type in TEXTS and not attribute.max_length:
                     bo[name] = "0123456789 text" * (_BIG // 15)
                     assert handler.to_business_object(handler.to_body(bo), Hint(bo.type, bo.verb)) == bo
                     return

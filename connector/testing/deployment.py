@@ -141,6 +141,7 @@ class Deployment:
     def folders(self, queue: str | Destination) -> QueueFolders:
         """The folders of a queue of a dropbox, made when missing."""
         destination = parse_destination(queue) if isinstance(queue, str) else queue
+        self.dropbox.root.enter()
         self.dropbox.layout.prepare()
         return self.dropbox.layout.ensure(destination)
 

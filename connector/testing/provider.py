@@ -24,6 +24,7 @@ from connector.testing.provider_suite.browsing import Browsing
 from connector.testing.provider_suite.duplicates import Duplicates
 from connector.testing.provider_suite.fencing import Fencing
 from connector.testing.provider_suite.in_progress import InProgress
+from connector.testing.provider_suite.keeping import Keeping
 from connector.testing.provider_suite.lasting import Lasting
 from connector.testing.provider_suite.recovery import Recovery
 from connector.testing.provider_suite.replies import SentIds, Waking
@@ -49,6 +50,7 @@ class ProviderSuite(
     Browsing,
     Returning,
     Settling,
+    Keeping,
     Fencing,
     Transactions,
     Sessions,

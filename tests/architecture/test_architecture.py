@@ -16,6 +16,9 @@ FLOORS = {
         "connector.status",
         "connector.faults",
         "connector.log",
+        "connector.open_files",
+        "connector.trace",
+        "connector.tracebacks",
         "connector.messaging",
         "connector.businessobjects",
     ),
@@ -46,6 +49,8 @@ def _modules() -> dict[str, Path]:
     for package in ("connector", "datahandlers"):
         for path in sorted((ROOT / package).rglob("*.py")):
             parts = path.relative_to(ROOT).with_suffix("").parts
+            if parts[1:2] == ("template",):
+                continue  # what `connector init` writes is no part of the house
             found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
 

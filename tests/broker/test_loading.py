@@ -76,7 +76,16 @@ def test_a_process_may_import_its_neighbours(tmp_path: Path) -> None:
         ("processes:", "", "is not module:function"),
         ("processes:g", "def f(bo, event): ...", "has no function g"),
         ("processes:x", "x = 3", "has no function x"),
-        ("processes:f", "1 / 0", "importing processes raised ZeroDivisionError: division by zero"),
+        (
+            "processes:f",
+            "1 / 0",
+            "importing processes raised ZeroDivisionError: division by zero (processes.py:1)",
+        ),
+        (
+            "processes:f",
+            "x = 1\nimport no_such",
+            "ModuleNotFoundError: No module named 'no_such' (processes.py:2)",
+        ),
         ("processes:f", "def f(:", "importing processes raised SyntaxError"),
         ("processes:f", "raise SystemExit(2)", "importing processes raised SystemExit: 2"),
         ("no_such_module_anywhere:f", "", "importing no_such_module_anywhere raised ModuleNotFoundError"),

@@ -9,6 +9,7 @@ from itertools import pairwise
 import pytest
 
 from connector.broker.sinks import DestinationSink, Event, ProcessSink
+from connector.broker.subscriptions import SentHeaders
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import MalformedData, NotActive, TemporaryFailure, Unsubscribed
@@ -33,6 +34,10 @@ class Clockwork:
 
 def order() -> BusinessObject:
     return BusinessObject(DEFINITIONS, "Order", "Create", {"Id": "1"})
+
+
+def unsaid(name: str, verb: str) -> SentHeaders:
+    return SentHeaders()
 
 
 def event(message: Message | None = None) -> Event:
@@ -108,7 +113,7 @@ def test_each_call_has_the_whole_timeout_and_none_runs_on_after_it(failures: int
 def test_the_message_for_a_destination_is_text_where_the_body_is(
     body: bytes | str, message_class: str, data: bytes
 ) -> None:
-    message = DestinationSink(lambda bo: body, lambda name, verb: None).prepare(order(), event())
+    message = DestinationSink(lambda bo: body, unsaid).prepare(order(), event())
     assert (message.message_class, message.body) == (message_class, data)
 
 
@@ -120,7 +125,7 @@ def test_the_message_for_a_destination_keeps_what_belongs_to_the_event_and_nothi
     came.set_property("JMSXGroupSeq", 3, "int")
     came.set_property("connector_attempts", 3)
     came.set_property("region", "south")
-    sink = DestinationSink(lambda bo: "x", lambda name, verb: f"{name}/{verb}")
+    sink = DestinationSink(lambda bo: "x", lambda name, verb: SentHeaders(f"{name}/{verb}"))
     message = sink.prepare(order(), event(came))
     assert message.headers() == {
         **Message().headers(),
@@ -128,23 +133,30 @@ def test_the_message_for_a_destination_keeps_what_belongs_to_the_event_and_nothi
         "JMSPriority": 7,
         "JMSType": "Order/Create",
     }
-    assert message.properties == {"JMSXGroupID": "g", "JMSXGroupSeq": 3}
-    assert message.property_types == {"JMSXGroupID": "string", "JMSXGroupSeq": "int"}
+    assert message.properties == {"JMSXGroupID": "g", "JMSXGroupSeq": 3, "connector_event_id": "ID:1"}
+    assert message.property_types == {
+        "JMSXGroupID": "string",
+        "JMSXGroupSeq": "int",
+        "connector_event_id": "string",
+    }
 
 
 @pytest.mark.parametrize(
     ("error", "words"),
-    [(MalformedData("no room"), "no room"), (KeyError("bug"), "the data handler raised KeyError: 'bug'")],
+    [
+        (MalformedData("no room"), "no room"),
+        (KeyError("bug"), "the data handler function raised KeyError: 'bug'"),
+    ],
 )
 def test_an_object_that_cannot_be_written_is_malformed(error: Exception, words: str) -> None:
     def to_body(bo: BusinessObject) -> str:
         raise error
 
     with pytest.raises(MalformedData) as raised:
-        DestinationSink(to_body, lambda name, verb: None).prepare(order(), event())
+        DestinationSink(to_body, unsaid).prepare(order(), event())
     assert str(raised.value) == words
 
 
 def test_text_that_no_encoding_can_write_is_malformed() -> None:
     with pytest.raises(MalformedData):
-        DestinationSink(lambda bo: "\ud800", lambda name, verb: None).prepare(order(), event())
+        DestinationSink(lambda bo: "\ud800", unsaid).prepare(order(), event())

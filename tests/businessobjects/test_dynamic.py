@@ -5,31 +5,11 @@ from __future__ import annotations
 import pytest
 
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
-from connector.businessobjects.dynamic import dynamic_problems, fill_dynamic
+from connector.businessobjects.dynamic import HEADERS, dynamic_problems, fill_dynamic
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import MalformedData
 from connector.messaging.message import Message, PropertyValue
 from connector.testing.datahandlers import sample_definitions
-
-HEADERS = [
-    "MessageID",
-    "CorrelationID",
-    "ReplyToDestination",
-    "Destination",
-    "Type",
-    "DeliveryMode",
-    "Priority",
-    "Expiration",
-    "TimeStamp",
-    "Redelivered",
-    "UserID",
-    "AppID",
-    "GroupID",
-    "GroupSeq",
-    "DeliveryCount",
-    "InputFormat",
-    "InputDestination",
-]
 
 
 def with_meta(*attributes: Attribute, properties: tuple[Attribute, ...] = ()) -> Definitions:
@@ -97,6 +77,18 @@ def test_every_header_that_is_declared_is_filled() -> None:
         "InputFormat": "FORMAT",
         "InputDestination": "queue://in",
     }
+
+
+@pytest.mark.parametrize(("name", "kind"), [(name, kind) for name in HEADERS for kind in HEADERS[name].types])
+def test_every_type_that_the_table_allows_holds_the_header(name: str, kind: str) -> None:
+    message = Message(
+        message_id="ID:1", timestamp=1700000000123, correlation_id="c", reply_to="queue://r", type="T"
+    )
+    message.expiration, message.destination, message.delivery_count = 1700000060000, "queue://d", 2
+    for one in ("UserID", "AppID", "GroupID"):
+        message.set_property(f"JMSX{one}", one)
+    message.set_property("JMSXGroupSeq", 3)
+    assert list(filled(with_meta(Attribute(name, kind)), message)) == [name]
 
 
 def test_a_header_that_the_message_lacks_stays_unset() -> None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from connector.businessobjects.catalogue import discover
+from connector.businessobjects.datahandler import Hint
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.handlers import Handlers
 from connector.businessobjects.instance import BusinessObject, UnknownAttribute, finish
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.testing.datahandlers import sample_definitions
@@ -251,3 +255,23 @@ def test_definitions_travel_between_processes() -> None:
     assert BusinessObject(again, "Customer", values={"Home": {"City": "a"}}).as_dict() == {
         "Home": {"City": "a"}
     }
+
+
+@pytest.mark.parametrize("mime_type", ["application/json", "text/xml", "text/plain"])
+def test_a_ciphertext_is_in_bodies_and_in_no_repr_or_error(mime_type: str, tmp_path: Path) -> None:
+    pin = Attribute("Pin", "Ciphertext", max_length=8)
+    definitions = Definitions(
+        {"Card": Definition("Card", attributes={"Pin": pin}, verbs={"Use": Verb("Use")})}
+    )
+    options = {"attribute": "Pin"} if mime_type == "text/plain" else {}
+    handlers = Handlers([discover(tmp_path).spec(mime_type, options)], definitions, tmp_path)
+    handler = handlers.get(mime_type)
+    bo = BusinessObject(definitions, "Card", "Use", {"Pin": "hush"})
+    assert bo.as_dict() == {"Pin": "hush"}
+    body = handler.to_body(bo)
+    assert handler.to_business_object(body, Hint("Card", "Use")) == bo
+    assert "hush" not in repr(bo)
+    text = body.decode() if isinstance(body, bytes) else body
+    with pytest.raises(MalformedData, match="Pin") as refused:
+        handler.to_business_object(text.replace("hush", "hush-hush").encode(), Hint("Card", "Use"))
+    assert "hush" not in str(refused.value)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connector.businessobjects.types import SIMPLE_TYPES, text_converter, typed_converter
+from connector.businessobjects.types import SIMPLE_TYPES, TEXTS, text_converter, typed_converter
 
 TYPED_GOOD = [
     ("String", "7", "7"),
@@ -124,11 +124,21 @@ def test_every_type_can_be_blank(kind: str) -> None:
     assert text_converter(kind)("") == ""
 
 
-@pytest.mark.parametrize("kind", ["String", "LongText"])
+@pytest.mark.parametrize("kind", TEXTS)
 def test_a_maximal_length_counts_characters(kind: str) -> None:
     assert typed_converter(kind, 3)("💶éa") == "💶éa"
     with pytest.raises(ValueError, match="4 characters, expected at most 3"):
         text_converter(kind, 3)("abcd")
+
+
+@pytest.mark.parametrize("value", [271828, 2718.25, ["271828"], {"a": "271828"}, True])
+def test_what_is_no_ciphertext_is_refused_without_being_shown(value: object) -> None:
+    with pytest.raises(ValueError, match="found another kind of value, expected a text") as refused:
+        typed_converter("Ciphertext")(value)
+    assert "2718" not in str(refused.value)
+    with pytest.raises(ValueError, match="6 characters, expected at most 3") as refused:
+        text_converter("Ciphertext", 3)("271828")
+    assert "2718" not in str(refused.value)
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))

@@ -17,8 +17,10 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture
 def deployment(tmp_path: Path) -> Path:
     """The directory of a deployment that has not run yet."""
-    shutil.copytree(ROOT / "tests/config/deployment", tmp_path / "deployment")
-    return tmp_path / "deployment"
+    directory = shutil.copytree(ROOT / "tests/config/deployment", tmp_path / "deployment")
+    file = directory / "adapter.yaml"
+    file.write_text(file.read_text("utf-8").replace("root: ./data", "root: ./data\n  create: true"), "utf-8")
+    return directory
 
 
 @pytest.fixture

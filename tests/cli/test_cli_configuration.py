@@ -52,7 +52,7 @@ def test_check_prints_each_mistake_as_a_line_of_the_answer(run: Run, deployment:
     done = run("check")
     assert done.returncode == 2
     assert done.stdout == (
-        "adapter.yaml:11:3: connector.PollQuanity: unknown key, expected a key of this section, "
+        "adapter.yaml:12:3: connector.PollQuanity: unknown key, expected a key of this section, "
         "did you mean 'PollQuantity'?\n"
     )
 
@@ -81,7 +81,7 @@ def test_the_configuration_is_found_by_option_and_by_variable_from_any_directory
     assert run("check", cwd=tmp_path, CONNECTOR_CONFIG=str(deployment / "adapter.yaml")).returncode == 0
     missing = run("check", cwd=tmp_path)
     assert missing.returncode == 2
-    assert missing.stdout.startswith("adapter.yaml:0:0: no such file")
+    assert missing.stdout.startswith("adapter.yaml: no such file")
 
 
 def test_the_place_of_a_mistake_is_a_path_that_works_where_the_command_was_typed(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,6 +22,29 @@ ALL = ("--subscription", "all", "--client-id", "shop")
 SHARED = ("--subscription", "news", "--shared")
 WAITING = ("--wait", "30000")
 Call = Callable[..., "Answer"]
+
+WITHOUT_PRIVILEGES = """
+import ctypes, sys
+from connector.cli.app import run
+libc = ctypes.CDLL(None, use_errno=True)
+header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+assert libc.capget(header, sets) == 0
+sets[0] &= ~0b110  # CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH: a superuser reads everything
+assert libc.capset(header, sets) == 0
+"""
+
+
+def without_privileges(deployment: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command as a process of a user whom the rights of files bind."""
+    return subprocess.run(
+        [sys.executable, "-c", f"{WITHOUT_PRIVILEGES}sys.exit(run({list(arguments)!r}))"],
+        cwd=deployment,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
 
 
 class Answer:
@@ -236,10 +260,10 @@ def test_who_removes_a_subscription_is_told_what_it_kept(call: Call, send: Send,
     call("subscribe", "topic://prices", *ALL)
     send("topic://prices", "x")
     _, errors = start(deployment, "unsubscribe", *ALL).communicate(timeout=30)
-    assert errors.splitlines() == [
-        "the subscription 'all' of topic://prices is removed; its messages are lost: 1 waiting",
-        "subscription 'all' is removed",
-    ]
+    warning, last = errors.splitlines()
+    for part in ("the messages of a subscription are lost", "topic://prices", "1 waiting", "all"):
+        assert part in warning
+    assert last == "subscription 'all' is removed"
     call("subscribe", "topic://prices", *ALL)
     _, errors = start(deployment, "unsubscribe", *ALL).communicate(timeout=30)
     assert errors == "subscription 'all' is removed\n"
@@ -258,7 +282,7 @@ def test_what_a_subscription_has_put_aside_is_counted_until_it_is_moved_back(
     (found,) = numbers(call, "topic://prices")["subscriptions"]
     assert (found["waiting"], found["expired"], found["error"]) == (0, 0, 1)
     *_, line = call("queues").output.splitlines()
-    assert line.split()[-4:] == ["0", "0", "0", "1"]
+    assert line.split()[-4:] == ["0", "0", "0", "1"], "a subscription has no role"
     (folders / "error" / message.name).rename(message)
     assert call("receive", "topic://prices", *ALL, "--json").bodies == ["x"]
 
@@ -372,6 +396,7 @@ def test_destinations_are_listed_with_their_numbers(call: Call, send: Send) -> N
     assert numbers(call, "queue://orders") == {
         "destination": "queue://orders",
         "kind": "queue",
+        "role": "input",
         "waiting": 2,
         "in_progress": 0,
         "processed": 1,
@@ -398,9 +423,152 @@ def test_destinations_are_listed_with_their_numbers(call: Call, send: Send) -> N
         }
     ]
     lines = call("queues").output.splitlines()
-    assert lines[0].split() == ["destination", "waiting", "in", "progress", "processed", "expired", "error"]
-    assert lines[2].split() == ["queue://orders", "2", "0", "1", "0", "0"]
+    assert lines[0].split() == [
+        "destination",
+        *("waiting", "in", "progress", "processed", "expired", "error"),
+        "role",
+    ]
+    assert lines[2].split() == ["queue://orders", "2", "0", "1", "0", "0", "input"]
     assert lines[4].startswith("  all of shop (durable, n = 1, 0 consumers)")
+
+
+def test_destinations_are_listed_with_their_roles(call: Call, send: Send, deployment: Path) -> None:
+    (deployment / "metaobjects/rules.yaml").write_text(
+        "static_metaobject: MO_Config\n"
+        "Default: {OutputDestination: queue://crm, ReplyToDestination: queue://answers}\n"
+        "rules: {Customer_Create: {InputDestination: queue://legacy}}\n"
+    )
+    file = deployment / "adapter.yaml"
+    inputs = "  InProgressDestination: queue://working\n  ErrorDestination"
+    file.write_text(file.read_text().replace("  ErrorDestination", inputs))
+    expected = {
+        "answers": "reply",
+        "archive": "archive",
+        "crm": "request",
+        "error": "error",
+        "erp-orders": "subscription",
+        "legacy": None,
+        "orders": "input",
+        "unsubscribed": "unsubscribed",
+        "working": "in-progress",
+    }
+    for name in expected:
+        send(name, "x")
+    found = call("queues", "--json").documents
+    assert {one["destination"].removeprefix("queue://"): one["role"] for one in found} == expected
+    table = call("queues").output
+    assert re.search(r"^queue://legacy .* 0  not polled$", table, re.MULTILINE)
+    assert re.search(r"^queue://working .* 0  in-progress$", table, re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", ["send", "receive"])
+def test_a_new_queue_that_is_not_configured_is_made_with_a_warning(
+    call: Call, deployment: Path, command: str
+) -> None:
+    (deployment / "body").write_text("x")
+    rest = ["--body", "body"] if command == "send" else []
+    answer = call(command, "ordres", *rest)
+    assert answer.status == 0
+    assert answer.errors.splitlines()[0] == (
+        "connector: queue://ordres is new, and the configuration does not name it; did you mean queue://orders?"
+    )
+    assert (deployment / "data/ordres/incoming/target").is_dir()
+    assert "is new" not in call(command, "ordres", *rest).errors, "it is there"
+    assert "is new" not in call(command, "archive", *rest).errors, "it is configured"
+    answer = call(command, "order", *rest)
+    assert "did you mean queue://ord" in answer.errors
+    assert call(command, "something-else", *rest).errors.splitlines()[0] == (
+        "connector: queue://something-else is new, and the configuration does not name it"
+    )
+    assert "is new" not in call(command, "topic://news", *rest).errors
+
+
+# --- browse ----------------------------------------------------------------------------------------
+
+
+def test_a_message_that_cannot_be_read_is_named_and_the_others_are_shown(
+    send: Send, deployment: Path
+) -> None:
+    first, bad, last = (send("orders", body) for body in ("one", "two", "three"))
+    (path,) = (deployment / "data/orders/incoming/target").glob(f"*{bad.removeprefix('ID:')}*")
+    path.chmod(0)
+    done = without_privileges(deployment, "browse", "orders", "--json")
+    assert done.returncode == 1
+    assert done.stderr == f"connector: {bad} in queue://orders cannot be read: Permission denied: {path}\n"
+    assert [json.loads(line)["JMSMessageID"] for line in done.stdout.splitlines()] == [first, last]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\xff\xfe", b"garbage text", b"{broken", b"4."])
+def test_receive_leaves_a_message_that_has_lost_headers_until_they_are_back(
+    call: Call, send: Send, deployment: Path, content: bytes | None
+) -> None:
+    identity = send("orders", "one", "--property", f"long={'y' * 400}")
+    (sidecar,) = (deployment / "data/dropboxmq/headers").iterdir()
+    whole = sidecar.read_bytes()
+    if content is None:
+        sidecar.unlink()
+    else:
+        sidecar.write_bytes(content)
+    answer = call("receive", "orders")
+    assert answer.status == 1
+    assert str(sidecar) in answer.errors
+    answer = call("browse", "orders")
+    assert answer.status == 1
+    assert f"{identity} in queue://orders cannot be read: its headers are" in answer.errors
+    sidecar.write_bytes(whole)
+    answer = call("browse", "orders", "--json")
+    assert answer.status == 0
+    (message,) = answer.documents
+    assert (message["JMSMessageID"], message["properties"]["long"]) == (identity, "y" * 400)
+
+
+@pytest.mark.parametrize("command", [["queues"], ["browse", "orders"]])
+@pytest.mark.parametrize("closed", ["orders", "orders/incoming"])
+def test_a_queue_that_may_not_be_read_is_not_called_missing(
+    send: Send, deployment: Path, command: list[str], closed: str
+) -> None:
+    send("orders", "one")
+    directory = deployment / "data" / closed
+    directory.chmod(0)
+    try:
+        done = without_privileges(deployment, *command)
+    finally:
+        directory.chmod(0o755)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(
+        rf"connector: cannot read {directory}\S*: Permission denied; give this user the right to read it\n",
+        done.stderr,
+    )
+
+
+def test_a_topic_that_may_not_be_read_is_not_left_out_of_a_list(send: Send, deployment: Path) -> None:
+    send("topic://news", "one")
+    directory = deployment / "data/topic-root/news"
+    directory.chmod(0)
+    try:
+        done = without_privileges(deployment, "queues")
+    finally:
+        directory.chmod(0o755)
+    assert done.returncode == 1
+    assert f"cannot read {directory}: Permission denied" in done.stderr
+
+
+def test_what_a_file_system_keeps_for_itself_is_no_queue(send: Send, deployment: Path) -> None:
+    send("orders", "one")
+    (deployment / "data/lost+found").mkdir(mode=0)
+    done = without_privileges(deployment, "queues")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "queue://orders" in done.stdout
+
+
+def test_a_message_that_has_lost_headers_is_named_and_shown(call: Call, send: Send, deployment: Path) -> None:
+    identity = send("orders", "one", "--type", "T" * 500)
+    (sidecar,) = (deployment / "data/dropboxmq/headers").iterdir()
+    sidecar.unlink()
+    answer = call("browse", "orders")
+    assert answer.status == 1
+    assert f"connector: {identity} in queue://orders cannot be read: its headers are gone" in answer.errors
+    assert "  | one\n" in answer.output
 
 
 def test_a_look_makes_nothing(call: Call, deployment: Path) -> None:
@@ -498,7 +666,7 @@ def test_an_answer_for_which_there_is_no_room_is_an_error_and_loses_no_message(
 
 
 def test_a_queue_called_run_does_not_keep_signals_from_another_verb(tmp_path: Path) -> None:
-    (tmp_path / "adapter.yaml").write_text("provider: {type: dropbox, root: ./data}\n")
+    (tmp_path / "adapter.yaml").write_text("provider: {type: dropbox, root: ./data, create: true}\n")
     child = subprocess.Popen(
         [sys.executable, "-m", "connector.cli", "send", "run"],
         cwd=tmp_path,

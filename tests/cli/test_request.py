@@ -24,7 +24,7 @@ from tests.requests.world import Answer, Application, Replying
 ROOT = Path(__file__).resolve().parents[2]
 
 ADAPTER = """\
-provider: {type: dropbox, root: ./data}
+provider: {type: dropbox, root: ./data, create: true}
 connector:
   ApplicationName: asking
   ConfigurationMetaObject: MO_Config
@@ -68,7 +68,7 @@ class Asking:
         (directory / "metaobjects").mkdir()
         (directory / "metaobjects/objects.yaml").write_text(OBJECTS)
         (directory / "adapter.yaml").write_text(ADAPTER)
-        self.provider = DropboxProvider(directory / "data")
+        self.provider = DropboxProvider(directory / "data", create=True)
         self.applications: list[Application] = []
 
     def application(self, answer: Answer) -> Application:
@@ -309,3 +309,22 @@ def test_a_provider_that_is_out_of_reach_is_an_answer_and_no_traceback(asking: A
     assert document["status"] == "APPRESPONSETIMEOUT"
     assert str(asking.directory / "data") in document["message"]
     assert "Traceback" not in answered.errors
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("Custmer.Create", "there is no business object 'Custmer', did you mean 'Customer'?"),
+        (
+            "Customer.Retreive",
+            "Customer has no verb 'Retreive', did you mean 'Retrieve'?; it has Retrieve, Create",
+        ),
+        ("Customer", "'Customer' is not OBJECT.VERB, such as Customer.Retrieve"),
+    ],
+)
+def test_a_wrong_name_is_said_before_a_body_is_read(asking: Asking, name: str, text: str) -> None:
+    process = asking.start(name)  # its stdin stays open
+    assert process.wait(20) == 2
+    assert process.communicate()[1] == f"connector: {text}\n"
+    wrong = asking.ask(name, "--data", "no-such-file")
+    assert wrong.errors == f"connector: {text}\n"

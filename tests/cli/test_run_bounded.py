@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -168,3 +169,32 @@ def test_a_root_that_cannot_be_made_ends_with_status_1_and_says_why(deploy: Depl
     assert (answer.returncode, answer.stdout) == (1, "")
     assert str(deployment.root.parent) in answer.stderr
     assert "Traceback" not in answer.stderr
+
+
+@pytest.mark.parametrize(("limit", "status"), [("64", 1), ("512", 0)])
+def test_too_few_open_files_are_named_and_not_left_to_java(deploy: Deploy, limit: str, status: int) -> None:
+    deployment = deploy()
+    run = subprocess.run(
+        [
+            "sh",
+            "-c",
+            f'ulimit -n {limit}; exec "$@"',
+            "sh",
+            sys.executable,
+            "-m",
+            "connector.cli",
+            "run",
+            "--once",
+        ],
+        cwd=deployment.directory,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert run.returncode == status, run.stderr
+    if status:
+        assert "this process may open 64 files at a time" in run.stderr
+        assert "ulimit -n 4096" in run.stderr
+        assert "at org.apache" not in run.stderr

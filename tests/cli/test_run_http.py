@@ -25,7 +25,7 @@ from tests.requests.world import Application, Replying, greet, shared_memory
 
 ROOT = Path(__file__).resolve().parents[2]
 ADAPTER = """\
-provider: {type: dropbox, root: ./data, durability: none}
+provider: {type: dropbox, root: ./data, create: true, durability: none}
 connector:
   ApplicationName: asking
   ConfigurationMetaObject: MO_Config
@@ -97,7 +97,7 @@ def test_a_service_takes_requests_over_http_and_lets_those_in_flight_complete_wh
         greet(request, replying)
 
     service = Service(directory)
-    application = Application(DropboxProvider(directory / "data"), in_its_time)
+    application = Application(DropboxProvider(directory / "data", create=True), in_its_time)
     answers: list[tuple[int, dict[str, object]]] = []
     try:
         url = service.await_url()

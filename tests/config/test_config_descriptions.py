@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from connector.config.loading import check
-from connector.config.reference import reference
+from connector.config.reference import dynamic_reference, reference
 from connector.config.schema import json_schema
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ EVERY_KEY = """\
 provider:
   type: dropbox
   root: ./data
+  create: true
   incoming_directory: incoming
   outgoing_directory: outgoing
   durability: none
@@ -47,6 +48,9 @@ connector:
   ArchiveDestination: queue://archive
   ErrorDestination: queue://error
   UnsubscribedDestination: queue://unsubscribed
+  keep_archive: 90d
+  keep_error: forever
+  keep_unsubscribed: 30d
   DuplicateEventElimination: true
   duplicate_window: ${WINDOW:5000}
   ContainerManagedEvents: none
@@ -66,6 +70,7 @@ connector:
   response_selector_quoting: quoted
   RestartRetryCount: 3
   RestartRetryInterval: 1
+  AgentTraceLevel: 0
   stop_timeout: 30s
   instance: host-a
 subscriptions:
@@ -88,7 +93,6 @@ spark:
   ship: [processes.py]
   conf: {spark.executor.memory: 2g}
 logging: {level: info, format: json}
-state: {directory: ./state}
 http:
   listen: 127.0.0.1:8080
   tokens: ["${TOKEN:0123456789abcdef}", 1234567890123456]
@@ -169,7 +173,10 @@ def configurations() -> list[Path]:
 
 def test_a_configuration_with_every_key_has_no_mistake(deployment: Deployment) -> None:
     deployment.files["adapter.yaml"] = EVERY_KEY
-    deployment.files["handlers.py"] = 'class Csv:\n    mime_types = ("text/csv",)\n'
+    deployment.files["handlers.py"] = (
+        'class Csv:\n    mime_types = ("text/csv",)\n'
+        "    def to_business_object(self, body, hint): ...\n    def to_body(self, bo): ...\n"
+    )
     assert deployment.check() == []
 
 
@@ -191,7 +198,7 @@ def test_a_configuration_with_every_key_of_the_memory_provider_has_no_other_mist
 
 def test_the_test_of_the_schema_uses_every_key_there_is() -> None:
     schema = json_schema()
-    sections = ("Dropbox", "Memory", "Connector", "InputEntry", "ReplyMatching", "Spark", "State", "Http")
+    sections = ("Dropbox", "Memory", "Connector", "InputEntry", "ReplyMatching", "Spark", "Http")
     for section in (schema, *(schema["$defs"][name] for name in sections)):
         for key in section["properties"]:
             assert re.search(rf"\b{key}:", EVERY_KEY + IN_PROGRESS + MEMORY), key
@@ -248,4 +255,11 @@ def test_the_reference_in_the_documentation_is_current() -> None:
     written = (ROOT / "docs/reference/configuration.md").read_text("utf-8")
     assert written == reference(), (
         "run python -m connector.config.reference > docs/reference/configuration.md"
+    )
+
+
+def test_the_page_of_the_dynamic_meta_object_is_current() -> None:
+    written = (ROOT / "docs/reference/dynamic-meta-object.md").read_text("utf-8")
+    assert written == dynamic_reference(), (
+        "run python -m connector.config.reference dynamic-meta-object > docs/reference/dynamic-meta-object.md"
     )

@@ -59,8 +59,8 @@ def test_paths_count_from_the_directory_of_the_file(
         ("PollFrequency: 0", "poll_frequency", 0),
         ('PollFrequency: "250"', "poll_frequency", 250),
         ("MessageFormatProperty: on", "message_format_property", "on"),
-        ("MessageFormatProperty: 0710", "message_format_property", "0710"),
-        ("MessageFormatProperty: 1_000", "message_format_property", "1_000"),
+        ("instance: 0710", "instance", "0710"),
+        ("instance: 1_000", "instance", "1_000"),
         ("ApplicationName: 1e3", "application_name", "1e3"),
         ("ApplicationName: 2024-05-31", "application_name", "2024-05-31"),
         ("UseDefaults: True", "use_defaults", True),
@@ -177,14 +177,18 @@ def test_a_client_without_a_sign_of_life_counts_as_dead_after_the_lease(deployme
 
 
 def test_environment_variables_are_filled_in_inside_values(deployment: Deployment) -> None:
-    deployment.replace(A, Q, "PollQuantity: ${QUANTITY}\n  MessageFormatProperty: ${A:a}-$${B}-${C}")
-    connector = deployment.load(QUANTITY="7", C="x: [y", B="unused").connector
-    assert connector.poll_quantity == 7
-    assert connector.message_format_property == "a-${B}-x: [y"
+    deployment.replace(A, Q, "PollQuantity: ${QUANTITY}")
+    deployment.replace(A, "    mime_type: text/xml", "    format: ${A:a}-$${B}-${C}")
+    configuration = deployment.load(QUANTITY="7", C="x: [y", B="unused")
+    assert configuration.connector.poll_quantity == 7
+    assert configuration.subscriptions[1].format == "a-${B}-x: [y"
 
 
-def test_a_variable_that_says_nothing_is_as_if_the_key_were_not_there(deployment: Deployment) -> None:
-    deployment.replace(A, "ErrorDestination: queue://error", "ErrorDestination: ${ERRORS:}")
+@pytest.mark.parametrize("written", ["${ERRORS:}", '"${ERRORS:}"'])
+def test_a_variable_that_says_nothing_is_as_if_the_key_were_not_there(
+    deployment: Deployment, written: str
+) -> None:
+    deployment.replace(A, "ErrorDestination: queue://error", f"ErrorDestination: {written}")
     assert deployment.load().connector.error_destination is None
 
 
@@ -196,7 +200,8 @@ def test_the_names_of_the_source_and_the_short_ones_are_the_same_keys(deployment
         "{type: String, key: true, required: true, max_length: 20}",
         "{Type: String, IsKey: true, IsRequired: true, MaxLength: 20}",
     )
-    deployment.replace(file, "{type: Double, default: 0}", "{Type: Double, DefaultValue: 0}")
+    limit = "{Type: Double, IsRequired: true, DefaultValue: 0}"
+    deployment.replace(file, "{type: Double, required: true, default: 0}", limit)
     deployment.replace(file, "{type: Address, cardinality: n}", "{Type: Address, Cardinality: N}")
     deployment.replace(file, "app_specific_info: cw_mo_conn", "AppSpecificInfo: cw_mo_conn")
     assert deployment.load().metaobjects.definitions["Customer"] == short
@@ -223,7 +228,7 @@ def test_rules_may_be_written_as_pairs_and_take_what_they_lack_from_default(depl
 def test_a_data_handler_that_a_rule_names_stands_against_one_of_default_however_either_is_named(
     deployment: Deployment,
 ) -> None:
-    deployment.files["handlers.py"] = "class Csv:\n    pass\n"
+    deployment.files["handlers.py"] = "class Csv:\n    to_business_object = to_body = print\n"
     deployment.files["metaobjects/rules.yaml"] = """\
 static_metaobject: MO_Config
 Default: {DataHandlerClassName: "handlers:Csv"}
@@ -324,7 +329,8 @@ def test_a_configuration_can_be_pickled(deployment: Deployment) -> None:
 
 
 def test_the_resolved_configuration_is_itself_the_same_configuration(deployment: Deployment) -> None:
-    deployment.replace(A, Q, "PollStartTime: 06:00\n  PollEndTime: 22:00\n  MessageFormatProperty: $${x}")
+    deployment.replace(A, Q, "PollStartTime: 06:00\n  PollEndTime: 22:00\n  MessageFormatProperty: x")
+    deployment.replace(A, "    mime_type: text/xml", "    format: $${x}")
     deployment.replace(A, "- queue://orders", "- {destination: queue://orders, selector: \"x LIKE '$${y}'\"}")
     deployment.replace(
         A, "- queue://customers", "- customers\n    - {destination: topic://t, subscription: s}"
@@ -431,3 +437,9 @@ def test_a_metaobject_file_that_is_no_yaml_causes_no_other_problems(deployment: 
     assert [(problem.file, "no YAML" in problem.found) for problem in problems] == [
         ("metaobjects/objects.yaml", True)
     ]
+
+
+def test_options_are_found_by_the_mime_type_however_it_is_written(deployment: Deployment) -> None:
+    deployment.replace("metaobjects/rules.yaml", "  text/xml: {BO", "  Text/XML; charset=utf-8: {BO")
+    options = deployment.load().metaobjects.handler_options["MO_DataHandler_Default"]
+    assert list(options) == ["text/xml"]

@@ -53,6 +53,7 @@ CASES = [
     case("choice", A, "PollQuantity: 25", "order: §groups", "connector.order", "destination | group | none", nearest="group"),
     case("name of the adapter", A, "ApplicationName: demo", "ApplicationName: §../demo", "connector.ApplicationName", "name of a directory"),
     case("instance", A, "PollQuantity: 25", "instance: §a/b", "connector.instance", "name of a directory"),
+    case("duration for ever", A, "PollQuantity: 25", "keep_archive: §0", "connector.keep_archive", "or forever"),
     # keys and structure
     case("unknown key", A, "PollQuantity: 25", "§PollQuanity: 25", "connector.PollQuanity", "unknown key", nearest="PollQuantity"),
     case("unknown key with nothing behind it", A, "PollQuantity: 25", "§PollQuanity:", "connector.PollQuanity", "unknown key", nearest="PollQuantity"),
@@ -82,6 +83,7 @@ CASES = [
     case("bad reference", A, "PollQuantity: 25", 'PollQuantity: §"${A B}"', "connector.PollQuantity", "${NAME}"),
     # later versions
     case("later provider", A, "type: dropbox\n  root: ./data", "type: §amqp\n  url: amqp://x", "provider.type", "does not have the provider 'amqp' yet"),
+    case("state directory", A, "spark:\n", "§state: {directory: ./state}\nspark:\n", "state", "does not have a provider that needs state.directory", "under its root"),
     case("unknown provider", A, "type: dropbox", "type: §dropbax", "provider.type", nearest="dropbox"),
     *(
         case(name, A, "metaobjects: ./metaobjects", f"metaobjects: ./metaobjects\nhttp:\n{lines}", path, text)
@@ -107,6 +109,7 @@ CASES = [
     case("bare name of an input", A, "ArchiveDestination: queue://archive", "ArchiveDestination: §orders", "connector.ArchiveDestination", "endless loop"),
     case("sink is an input", A, "destination: queue://erp-orders", "destination: §queue://customers", "subscriptions[1].destination", "endless loop"),
     case("sink is the archive", A, "destination: queue://erp-orders", "destination: §queue://archive", "subscriptions[1].destination", "ArchiveDestination too"),
+    case("copies are kept that nobody makes", A, "  ErrorDestination: queue://error\n", "  keep_error: §30d\n", "connector.keep_error", "without ErrorDestination", "ErrorDestination, or no keep_error"),
     case("archive is the error queue", A, "ErrorDestination: queue://error", "ErrorDestination: §queue://archive", "connector.ErrorDestination", "ArchiveDestination too"),
     case("in progress is an input", A, "PollQuantity: 25", "InProgressDestination: §queue://orders", "connector.InProgressDestination", "InputDestination too"),
     case("input twice", A, "- queue://customers", "- §orders", "connector.InputDestination[1]", "stands twice"),
@@ -184,6 +187,8 @@ CASES = [
     case("replies and what is sent on", A, "PollQuantity: 25", "ReplyToDestination: queue://erp-orders", "subscriptions[1].destination", "the ReplyToDestination too (line 11)"),
     case("property of the result", A, "PollQuantity: 25", "MessageResponseResultProperty: §my result", "connector.MessageResponseResultProperty", "it has ' '", "name of a property"),
     case("header for the result", A, "PollQuantity: 25", "MessageResponseResultProperty: §JMSType", "connector.MessageResponseResultProperty", "headers"),
+    case("header for the format", A, "PollQuantity: 25", "MessageFormatProperty: §JMSTyp", "connector.MessageFormatProperty", "begins with JMS, as headers do, expected JMSType, JMSCorrelationID, or the name of a property", nearest="JMSType"),
+    case("property for the format", A, "PollQuantity: 25", "MessageFormatProperty: §my format", "connector.MessageFormatProperty", "it has ' '"),
     case("no request in flight", A, "PollQuantity: 25", "SessionPoolSizeForRequests: §0", "connector.SessionPoolSizeForRequests", "from 1 to 10000"),
     case("late replies", A, "PollQuantity: 25", "late_replies: §arcive", "connector.late_replies", "error | archive | discard", nearest="archive"),
     case("late replies nowhere", A, "ArchiveDestination: queue://archive", "late_replies: §archive", "connector.late_replies", "late_replies: archive without ArchiveDestination, expected an ArchiveDestination, or error | discard"),
@@ -202,7 +207,7 @@ CASES = [
     case("retries of Spark", A, "  master: local[*]", "  master: local[*]\n  conf: {§spark.task.maxFailures: 4}", "spark.conf.spark.task.maxFailures", "owns", "1, or nothing"),
     case("speculation", A, "  master: local[*]", "  master: local[*]\n  conf: {§spark.speculation: true}", "spark.conf.spark.speculation", "owns"),
     case("no Spark setting", A, "  master: local[*]", "  master: local[*]\n  conf: {§executor.memory: 2g}", "spark.conf.executor.memory", "no Spark setting", nearest="spark.executor.memory"),
-    case("master", A, "master: local[*]", "master: §locl[*]", "spark.master", "spark://host:7077"),
+    case("master", A, "master: local[*]", "master: §locl[*]", "spark.master", "spark://HOST:PORT", nearest="local[*]"),
     case("retries of the master", A, "master: local[*]", "master: §local[2,4]", "spark.master", "repeat a failed task"),
     case("shipped file", A, "  master: local[*]", "  ship: [§nothing.py]", "spark.ship[0]", "there is no"),
     case("plug-ins", A, "spark:\n", "datahandlers: §./handlers\nspark:\n", "datahandlers", "there is no"),
@@ -217,19 +222,18 @@ CASES = [
     case("alias and short name", O, "key: true, required: true", "required: true, §IsRequired: true", "Customer.attributes.CustomerId.IsRequired", "same key"),
     case("duplicate attribute", O, "  Name: String", "  Name: String\n  §Name: String", "", "'Name' stands twice", "lines 8 and 9"),
     case("name of an attribute", O, "  Name: String", "  §First Name: String", "Customer.attributes.First Name", "letters"),
-    case("default", O, "{type: Double, default: 0}", "{type: Double, default: §zero}", "Customer.attributes.Limit.default", "'zero'", "a number"),
+    case("default", O, "{type: Double, required: true, default: 0}", "{type: Double, default: §zero}", "Customer.attributes.Limit.default", "'zero'", "a number"),
     case("default of a child", O, "{type: CustomerMeta}", "{type: CustomerMeta, default: §x}", "Customer.attributes.Meta.default", "child"),
     case("cardinality", O, "cardinality: n", "cardinality: §m", "Customer.attributes.Address.cardinality", "1 | n"),
-    case("list of simple values", O, "{type: Double, default: 0}", "{type: Double, cardinality: §n}", "Customer.attributes.Limit.cardinality", "only a child"),
-    case("length of a number", O, "{type: Double, default: 0}", "{type: Double, max_length: §3}", "Customer.attributes.Limit.max_length", "String or LongText"),
+    case("list of simple values", O, "{type: Double, required: true, default: 0}", "{type: Double, cardinality: §n}", "Customer.attributes.Limit.cardinality", "only a child"),
     case("dynamic meta-object", O, "cw_mo_conn=Meta", "cw_mo_conn=Mta", "Customer.app_specific_info", "no attribute 'Mta'", nearest="Meta"),
     case("type of a property", O, "name=region;type=String", "name=region;type=Strin", "Customer.attributes.Meta", "type=Strin"),
     case("defined twice", O, "business_object: Address\n", "business_object: §Customer\n---\nbusiness_object: Address\n", "business_object", "defined twice", "objects.yaml:1"),
     case("name of an object", O, "business_object: Order\n", "business_object: §Or-der\n", "business_object", "letters"),
     case("simple type as an object", O, "business_object: Order\n", "business_object: §Date\n---\nbusiness_object: Order\n", "Date.business_object", "simple type"),
     case("kind of document", O, "business_object: Address", "§busines_object: Address", "", "unknown kind", nearest="business_object"),
-    case("key of an object", O, "attributes:\n  City: String", "§attribute:\n  City: String", "Address.attribute", "unknown key", nearest="attributes"),
-    case("circle", O, "attributes:\n  City: String", "attributes:\n  §Inner: {type: Address, required: true}", "Address.attributes.Inner", "circle", "Address > Address"),
+    case("key of an object", O, "attributes:\n  City: {type: String, key: true}", "§attribute:\n  City: String", "Address.attribute", "unknown key", nearest="attributes"),
+    case("circle", O, "attributes:\n  City: {type: String, key: true}", "attributes:\n  §Inner: {type: Address, required: true}", "Address.attributes.Inner", "circle", "Address > Address"),
     # rules
     case("rule name", R, "Order_Create:", "§Order_Creat:", "MO_Config.rules.Order_Creat", "no business object and verb", nearest="Order_Create"),
     case("match key under Default", R, "Default:\n", "Default:\n  §InputFormat: X\n", "MO_Config.Default.InputFormat", "never matches"),
@@ -238,6 +242,8 @@ CASES = [
     case("handler of a rule", R, "DataHandlerMimeType: text/xml", "DataHandlerMimeType: §text/xlm", "MO_Config.rules.Order_Create.DataHandlerMimeType", nearest="text/xml"),
     case("handler of Default", R, "DataHandlerMimeType: application/json", "DataHandlerMimeType: §application/jason", "MO_Config.Default.DataHandlerMimeType", nearest="application/json"),
     case("options of a rule", R, "InputFormat: CUST_IN", "DataHandlerConfigMO: §MO_Nothing", "MO_Config.rules.Customer_Create.DataHandlerConfigMO", "no data-handler meta-object"),
+    case("topic with a dot at its end", A, "destination: queue://erp-orders", "destination: §topic://prices.", "subscriptions[1].destination", "does not end with a dot"),
+    case("topic with a dot at its end in a rule", R, "OutputDestination: queue://crm", "OutputDestination: §topic://prices.", "MO_Config.rules.Customer_Create.OutputDestination", "does not end with a dot"),
     case("replies to a rule are in error", R, "{InputFormat: CUST_IN, OutputDestination: queue://crm}", "{ReplyToDestination: §queue://error}", "MO_Config.rules.Customer_Create.ReplyToDestination", "the ErrorDestination too (adapter.yaml:13)", "a queue of its own"),
     case("replies to a rule are archived, in pairs", R, "{InputFormat: CUST_IN, OutputDestination: queue://crm}", '"OutputFormat=X;§ReplyToDestination=archive"', "MO_Config.rules.Customer_Create.ReplyToDestination", "the ArchiveDestination too (adapter.yaml:12)"),
     case("replies to a rule are sent on", R, "{InputFormat: CUST_IN, OutputDestination: queue://crm}", "{ReplyToDestination: §queue://erp-orders}", "MO_Config.rules.Customer_Create.ReplyToDestination", "the destination of a subscription too (adapter.yaml:24)"),
@@ -364,4 +370,90 @@ def test_a_rule_may_name_the_reply_destination_of_the_connector(deployment: Depl
 
 def test_replies_to_a_request_that_does_not_wait_may_be_events(deployment: Deployment) -> None:
     deployment.replace(R, "OutputDestination: queue://crm", "ReplyToDestination: queue://orders")
+    assert deployment.check() == []
+
+
+CLASS = "DataHandlerClassName: handlers:Csv"
+HANDLERS = "class Csv:\n    to_business_object = to_body = print\n"
+OPTIONS = "DataHandlerConfigMO: MO_DataHandler_Default"
+
+
+@pytest.mark.parametrize(
+    ("of_connector", "of_default", "of_rule", "path"),
+    [
+        (CLASS, "", OPTIONS, "rules.Customer_Create"),
+        ("", CLASS, OPTIONS, "rules.Customer_Create"),
+        ("", "DataHandlerMimeType: text/xml", f"{CLASS}, {OPTIONS}", "rules.Customer_Create"),
+        (CLASS, OPTIONS, f"{CLASS}", "Default"),
+    ],
+)
+def test_options_of_a_handler_that_is_named_by_its_class_are_a_warning(
+    deployment: Deployment, of_connector: str, of_default: str, of_rule: str, path: str
+) -> None:
+    deployment.files["handlers.py"] = HANDLERS
+    deployment.replace(A, "DataHandlerMimeType: application/json", of_connector or "DefaultVerb: Update")
+    if not of_connector:
+        deployment.replace(A, "  DefaultVerb: Create\n", "")
+    deployment.replace(R, "  DataHandlerMimeType: application/json\n", f"  {of_default}\n")
+    deployment.replace(R, "InputFormat: CUST_IN", of_rule)
+    deployment.replace(R, "DataHandlerMimeType: text/xml}", f"{CLASS}}}")
+    (problem,) = deployment.check()
+    assert problem.warning
+    assert problem.path == f"MO_Config.{path}.DataHandlerConfigMO"
+    assert "named by its class, handlers:Csv: these options are not read" in problem.found
+
+
+@pytest.mark.parametrize(
+    ("source", "missing"),
+    [
+        ("class Csv:\n    def __init__(self): pass\n", "to_business_object"),
+        ("class Csv(object):\n    def to_business_object(self, body, hint): pass\n", "to_body"),
+        ("class Base: pass\nclass Csv(Base): pass\n", ""),
+        ("@with_methods\nclass Csv: pass\n", ""),
+        ("class Csv(metaclass=Handler): pass\n", ""),
+        ("class Csv: pass\nCsv.to_body = Csv.to_business_object = print\n", ""),
+        ("class Csv: pass\nCsv = make(Csv)\n", ""),
+        ("class Csv:\n    from csv_methods import *\n", ""),
+        (HANDLERS, ""),
+    ],
+)
+@pytest.mark.parametrize("where", ["connector", "rules.Customer_Create", "Default"])
+def test_a_handler_class_that_certainly_lacks_a_method_is_a_mistake(
+    deployment: Deployment, source: str, missing: str, where: str
+) -> None:
+    deployment.files["handlers.py"] = source
+    file, old = {
+        "connector": (A, "DataHandlerMimeType: application/json"),
+        "rules.Customer_Create": (R, "InputFormat: CUST_IN"),
+        "Default": (R, "DataHandlerMimeType: application/json"),
+    }[where]
+    deployment.replace(file, old, f"{old}, {CLASS}" if where.startswith("rules") else CLASS)
+    mistakes = [problem for problem in deployment.check() if not problem.warning]
+    expected = f"Csv has no method {missing}, expected a class with mime_types, options"
+    assert len(mistakes) == bool(missing)
+    for problem in mistakes:
+        assert problem.path.endswith(f"{where}.DataHandlerClassName")
+        assert problem.line
+        assert expected in str(problem)
+
+
+def test_options_that_some_handler_reads_are_none(deployment: Deployment) -> None:
+    deployment.files["handlers.py"] = HANDLERS
+    deployment.replace(A, "DataHandlerMimeType: application/json", CLASS)
+    deployment.replace(R, "  DataHandlerMimeType: application/json\n", f"  {OPTIONS}\n")
+    assert deployment.check() == []
+
+
+def test_a_module_that_a_process_imports_and_is_not_there_is_a_warning(deployment: Deployment) -> None:
+    imports = "import json, helper, requsts\nfrom xml.dom import minidom\nfrom nowhere.deep import x\n"
+    conditional = "try:\n    import faster\nexcept ImportError:\n    faster = None\n"
+    deployment.files["helper.py"] = "import other_that_nobody_asks_for\n"
+    deployment.files["processes.py"] = imports + conditional + deployment.files["processes.py"]
+    first, second = deployment.check()
+    assert first.warning
+    assert second.warning
+    assert (first.path, first.line) == ("subscriptions[0].process", 22)
+    assert "processes.py imports 'requsts' in line 1, which is not installed here" in first.found
+    assert "processes.py imports 'nowhere' in line 3, which is not installed here" in second.found
+    deployment.replace(A, "  master: local[*]", "  python: /usr/bin/env")
     assert deployment.check() == []

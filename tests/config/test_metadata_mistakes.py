@@ -98,6 +98,18 @@ REGION = 'Region: {type: String, app_specific_info: "name=region;type=String"}'
         ),
         (
             META,
+            "§MessageID: Address",
+            "CustomerMeta.attributes.MessageID",
+            "an Address as MessageID, expected",
+        ),
+        (
+            META,
+            "§TimeStamp: Integer",
+            "CustomerMeta.attributes.TimeStamp",
+            "an Integer as TimeStamp, expected String or LongText or Float or Double or Date",
+        ),
+        (
+            META,
             "§OutputFormat: Address",
             "CustomerMeta.attributes.OutputFormat",
             "an Address as OutputFormat, expected a simple type",
@@ -173,7 +185,8 @@ def test_a_dynamic_meta_object_of_two_objects_has_its_mistakes_once(deployment: 
         "business_object: Order\n",
         "business_object: Order\napp_specific_info: cw_mo_conn=Meta\n",
     )
-    deployment.replace(OBJECTS, "  Id: {type: String, key: true}", "  Id: String\n  Meta: CustomerMeta")
+    key = "  Id: {type: String, key: true}"
+    deployment.replace(OBJECTS, key, f"{key}\n  Meta: CustomerMeta")
     assert [problem.path for problem in deployment.check()] == ["CustomerMeta.attributes.Priority"]
 
 

@@ -18,7 +18,7 @@ MESSAGES = 1500
 
 def test_messages_that_a_foreign_program_takes_away_and_puts_back_are_taken_once(workers: Crew) -> None:
     """It does with ``mv`` what an operator might: out of the queue, and sometimes back into it."""
-    provider = DropboxProvider(workers.root, durable=False)
+    provider = DropboxProvider(workers.root, create=True, durable=False)
     connection = provider.connect()
     base = workers.root / "orders" / "incoming"
     away = workers.directory / "away"
@@ -48,7 +48,7 @@ def test_messages_that_a_foreign_program_takes_away_and_puts_back_are_taken_once
 
 
 def test_foreign_programs_that_use_one_name_again_and_again_overwrite_nothing_settled(workers: Crew) -> None:
-    connection = DropboxProvider(workers.root, durable=False).connect()
+    connection = DropboxProvider(workers.root, create=True, durable=False).connect()
     poller = connection.poller(ORDERS)
     base = workers.root / "orders" / "incoming"
     for number in range(30):

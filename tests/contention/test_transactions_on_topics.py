@@ -33,7 +33,7 @@ def commit(connection: Connection, messages: list[Message]) -> None:
 def test_a_subscription_that_is_made_meanwhile_has_all_of_a_commit_or_nothing(
     workers: Crew, monkeypatch: pytest.MonkeyPatch, sends: Callable[[Connection, list[Message]], None]
 ) -> None:
-    provider = DropboxProvider(workers.root, durable=False)
+    provider = DropboxProvider(workers.root, create=True, durable=False)
     with closing(provider.connect()) as sender, closing(provider.connect()) as other:
         for name in ("audit", "books"):
             other.poller(TopicSubscription(PRICES, name, durable=True, shared=True)).close()
@@ -58,7 +58,7 @@ def test_a_subscription_made_anew_meanwhile_gets_nothing_that_was_for_the_one_be
     workers: Crew, monkeypatch: pytest.MonkeyPatch, names: list[str]
 ) -> None:
     anew = TopicSubscription(PRICES, "audit", durable=True, shared=True, selector="region = 'EU'")
-    provider = DropboxProvider(workers.root, durable=False)
+    provider = DropboxProvider(workers.root, create=True, durable=False)
     with closing(provider.connect()) as sender, closing(provider.connect()) as other:
         for name in names:
             other.poller(TopicSubscription(PRICES, name, durable=True, shared=True)).close()

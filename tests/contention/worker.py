@@ -144,7 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--races", action="store_true", help="count and time the claims that came too late")
     options = parser.parse_args(arguments)
     races = Races() if options.races else None
-    connection = DropboxProvider(options.root, durable=options.durable).connect()
+    connection = DropboxProvider(options.root, create=True, durable=options.durable).connect()
     recovered = recover(connection)
     poller = None
     if options.role == "consume":

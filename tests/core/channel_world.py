@@ -30,7 +30,7 @@ class World:
         self._opened: list[Channels] = []
 
     def make(self) -> Provider:
-        return MemoryProvider() if self.kind == "memory" else DropboxProvider(self.directory)
+        return MemoryProvider() if self.kind == "memory" else DropboxProvider(self.directory, create=True)
 
     def open(self, client_id: str = "") -> Channels:
         channels = Channels(self.provider, client_id)

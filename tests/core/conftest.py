@@ -47,7 +47,7 @@ class Watched:
 @pytest.fixture(params=["dropbox", "memory"])
 def provider(request: pytest.FixtureRequest, tmp_path: Path) -> Watched:
     if request.param == "dropbox":
-        return Watched(DropboxProvider(tmp_path / "root", durable=False))
+        return Watched(DropboxProvider(tmp_path / "root", create=True, durable=False))
     return Watched(MemoryProvider())
 
 

@@ -226,7 +226,7 @@ def folder(tmp_path: Path) -> Iterator[tuple[MessagingConnection, Callable[[], N
         processed.unlink()
         (tmp_path / "elsewhere").rename(processed)
 
-    with MessagingConnection(DropboxProvider(tmp_path, durable=False)) as connection:
+    with MessagingConnection(DropboxProvider(tmp_path, create=True, durable=False)) as connection:
         yield connection, obstruct, repair
 
 

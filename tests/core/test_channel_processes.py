@@ -24,7 +24,7 @@ PRELUDE = """
     from connector.providers.dropbox.connection import DropboxProvider
     from tests.core.channel_world import Recorder
 
-    channels = Channels(DropboxProvider(sys.argv[1]))
+    channels = Channels(DropboxProvider(sys.argv[1], create=True))
     queue = channels.queue("orders")
 
     def say(*words):

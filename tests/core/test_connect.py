@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from connector.errors import ConnectorError
+from connector.errors import ConnectorError, ProviderError
 from connector.messaging import connect
 
 
 def test_a_directory_is_a_provider(tmp_path: Path) -> None:
-    with connect(f"dropbox:{tmp_path}/mq") as connection, connection.session() as session:
+    with connect(f"dropbox:{tmp_path}/mq?create=true") as connection, connection.session() as session:
         session.send("orders", "1")
     assert len(list((tmp_path / "mq/orders/incoming/target").iterdir())) == 1
 
@@ -20,9 +20,23 @@ def test_a_relative_directory_counts_from_where_the_program_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with connect("dropbox:./data", durability="none") as connection:
+    with connect("dropbox:./data?create=true", durability="none") as connection:
         connection.session().send("orders", "1")
     assert (tmp_path / "data/orders").is_dir()
+
+
+def test_a_directory_that_is_missing_or_empty_is_made_only_where_the_url_says_so(tmp_path: Path) -> None:
+    with pytest.raises(
+        ProviderError, match=r"is missing: is the file system mounted\?.*\?create=true in the URL"
+    ):
+        connect(f"dropbox:{tmp_path}/mq")
+    with pytest.raises(ProviderError, match="is empty: is the file system mounted"):
+        connect(f"dropbox:{tmp_path}?create=false")
+    assert list(tmp_path.iterdir()) == []
+    connect(f"dropbox:{tmp_path}?create=true").close()
+    connect(f"dropbox:{tmp_path}").close()
+    with pytest.raises(ValueError, match=r"'\?create=yes' .* expected \?create=true"):
+        connect(f"dropbox:{tmp_path}?create=yes")
 
 
 def test_one_name_is_one_memory_within_a_process() -> None:
@@ -47,9 +61,9 @@ def test_a_url_that_names_no_provider_is_answered_with_those_there_are(url: str)
 
 def test_an_option_that_the_provider_does_not_have_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="durabilty"):
-        connect(f"dropbox:{tmp_path}", durabilty="none")
+        connect(f"dropbox:{tmp_path}?create=true", durabilty="none")
     with pytest.raises(ValueError, match="no durability"):
-        connect(f"dropbox:{tmp_path}", durability="some")
+        connect(f"dropbox:{tmp_path}?create=true", durability="some")
 
 
 def test_a_directory_has_to_be_named() -> None:
@@ -58,7 +72,7 @@ def test_a_directory_has_to_be_named() -> None:
 
 
 def test_a_connection_may_begin_stopped(tmp_path: Path) -> None:
-    with connect(f"dropbox:{tmp_path}", start=False, client_id="billing") as connection:
+    with connect(f"dropbox:{tmp_path}?create=true", start=False, client_id="billing") as connection:
         session = connection.session()
         session.send("orders", "1")
         assert session.consumer("orders").receive_nowait() is None

@@ -80,7 +80,7 @@ def connect(root: Path) -> Iterator[Callable[[bool], DropboxConnection]]:
     opened: list[DropboxConnection] = []
 
     def connect(durable: bool) -> DropboxConnection:
-        connection = DropboxProvider(root, durable=durable).connect()
+        connection = DropboxProvider(root, create=True, durable=durable).connect()
         opened.append(connection)
         connection.layout.ensure(ORDERS)
         for subscription in SUBSCRIBERS:
@@ -175,7 +175,7 @@ def test_what_threads_send_is_synced_side_by_side_so_that_the_disk_commits_it_to
             together.wait(10)
         fdatasync(descriptor)
 
-    provider = DropboxProvider(root)
+    provider = DropboxProvider(root, create=True)
     connections = [provider.connect() for _ in range(4)]
     monkeypatch.setattr(os, "fdatasync", sync)
     threads = [threading.Thread(target=send_one, args=(connection,)) for connection in connections]
@@ -191,7 +191,7 @@ def test_what_threads_send_is_synced_side_by_side_so_that_the_disk_commits_it_to
 
 def test_a_message_that_a_selector_rejects_is_not_renamed(root: Path) -> None:
     """A rename would change the time of the last change of its inode."""
-    with closing(DropboxProvider(root, durable=False).connect()) as connection:
+    with closing(DropboxProvider(root, create=True, durable=False).connect()) as connection:
         connection.send(ORDERS, messages(20))
         target = root / "orders/incoming/target"
         before = {path: path.stat().st_ctime_ns for path in target.iterdir()}

@@ -29,7 +29,8 @@ log = os.open(sys.argv[3], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 def note(message):
     os.write(log, f"{message.value} {message.delivery_count} {int(message.redelivered)}\\n".encode())
 
-session = connect("dropbox:" + sys.argv[1], durability="none").session(AcknowledgeMode[sys.argv[2]])
+connection = connect("dropbox:" + sys.argv[1] + "?create=true", durability="none")
+session = connection.session(AcknowledgeMode[sys.argv[2]])
 consumer = session.consumer("orders")
 """
 LISTEN = """
@@ -94,7 +95,7 @@ class Sessions:
             connection.session().send_many("orders", [str(number) for number in range(MESSAGES)])
 
     def connect(self) -> MessagingConnection:
-        return MessagingConnection(DropboxProvider(self.root, durable=False))
+        return MessagingConnection(DropboxProvider(self.root, create=True, durable=False))
 
     def kill(self, mode: AcknowledgeMode, program: str, fault: str) -> None:
         """Runs a program until it is killed at a step."""

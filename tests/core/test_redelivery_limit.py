@@ -24,7 +24,7 @@ def connection(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Messa
     """To a provider that delivers a message twice at most."""
     provider: Provider = MemoryProvider(redelivery_limit=2)
     if request.param == "dropbox":
-        provider = DropboxProvider(tmp_path, durable=False, redelivery_limit=2)
+        provider = DropboxProvider(tmp_path, create=True, durable=False, redelivery_limit=2)
     with MessagingConnection(provider, client_id="billing") as connection:
         yield connection
 

@@ -98,7 +98,7 @@ def test_a_property_that_no_selector_can_ask_for_or_that_is_the_providers_own_is
 def test_what_a_foreign_program_sent_is_sent_on_whatever_its_properties_are_called(
     tmp_path: Path,
 ) -> None:
-    with MessagingConnection(DropboxProvider(tmp_path, durable=False)) as connection:
+    with MessagingConnection(DropboxProvider(tmp_path, create=True, durable=False)) as connection:
         session = connection.session()
         orders = session.consumer("orders")
         name = "4.1795271935272145-x1.T.....a%20bI=1&JMSXDeliveryCountI=3&JMSXDeliveryCountS=x&nullI=2"
@@ -245,7 +245,7 @@ def test_a_queue_has_no_no_local(connection: MessagingConnection) -> None:
 def test_a_message_that_cannot_be_read_is_an_error_once_and_stays(
     tmp_path: Path, mode: AcknowledgeMode
 ) -> None:
-    with MessagingConnection(DropboxProvider(tmp_path, durable=False)) as connection:
+    with MessagingConnection(DropboxProvider(tmp_path, create=True, durable=False)) as connection:
         session = connection.session(mode)
         session.send("orders", "good")
         (tmp_path / "orders/incoming/target/9.1140429201295000-1.T.no-number").write_bytes(b"bad")
@@ -263,7 +263,7 @@ def test_a_message_that_cannot_be_read_is_an_error_once_and_stays(
 
 
 def test_a_message_that_cannot_be_read_goes_with_its_transaction(tmp_path: Path) -> None:
-    with MessagingConnection(DropboxProvider(tmp_path, durable=False)) as connection:
+    with MessagingConnection(DropboxProvider(tmp_path, create=True, durable=False)) as connection:
         session = connection.session(TRANSACTED)
         consumer = session.consumer("orders")
         (tmp_path / "orders/incoming/target/9.1140429201295000-1.T.no-number").write_bytes(b"bad")
@@ -275,7 +275,7 @@ def test_a_message_that_cannot_be_read_goes_with_its_transaction(tmp_path: Path)
 
 
 def test_a_message_that_is_taken_away_by_hand_is_not_delivered(tmp_path: Path) -> None:
-    with MessagingConnection(DropboxProvider(tmp_path, durable=False)) as connection:
+    with MessagingConnection(DropboxProvider(tmp_path, create=True, durable=False)) as connection:
         session = connection.session(CLIENT)
         session.send_many("orders", ["1", "2"])
         consumer = session.consumer("orders")
@@ -552,7 +552,7 @@ def test_a_client_id_may_have_many_sessions(connect: Connect) -> None:
 
 
 def test_a_provider_that_is_out_of_reach_is_an_error_of_a_receive_that_waits(tmp_path: Path) -> None:
-    connection = MessagingConnection(DropboxProvider(tmp_path / "root", durable=False))
+    connection = MessagingConnection(DropboxProvider(tmp_path / "root", create=True, durable=False))
     consumer = connection.session().consumer("orders")
     (tmp_path / "root").rename(tmp_path / "moved")
     with pytest.raises(ProviderError):
@@ -565,7 +565,7 @@ def test_a_provider_that_is_out_of_reach_is_an_error_of_a_receive_that_waits(tmp
 
 
 def test_a_session_whose_provider_fails_at_its_end_leaves_the_rest_to_others(tmp_path: Path) -> None:
-    connection = MessagingConnection(DropboxProvider(tmp_path, durable=False))
+    connection = MessagingConnection(DropboxProvider(tmp_path, create=True, durable=False))
     session = connection.session(CLIENT)
     session.send("orders", "1")
     assert session.consumer("orders").receive_nowait() is not None
@@ -577,5 +577,5 @@ def test_a_session_whose_provider_fails_at_its_end_leaves_the_rest_to_others(tmp
     target.unlink()
     (tmp_path / "elsewhere").rename(target)
     connection.close()
-    with MessagingConnection(DropboxProvider(tmp_path, durable=False)) as other:
+    with MessagingConnection(DropboxProvider(tmp_path, create=True, durable=False)) as other:
         assert received(other).delivery_count == 2

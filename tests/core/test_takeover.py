@@ -24,7 +24,7 @@ _PROGRAM = """
 import sys, time
 from connector.messaging import AcknowledgeMode, connect
 
-connection = connect("dropbox:" + sys.argv[1], durability="none")
+connection = connect("dropbox:" + sys.argv[1] + "?create=true", durability="none")
 session = connection.session(AcknowledgeMode[sys.argv[2]])
 consumer = session.consumer("orders")
 """
@@ -64,7 +64,10 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 
 def fill(root: Path, number: int) -> None:
-    with connect(f"dropbox:{root}", durability="none") as connection, connection.session() as session:
+    with (
+        connect(f"dropbox:{root}?create=true", durability="none") as connection,
+        connection.session() as session,
+    ):
         session.send_many("orders", [str(one) for one in range(number)])
 
 
@@ -91,7 +94,7 @@ def test_what_a_killed_session_had_not_acknowledged_comes_again_flagged(
 ) -> None:
     fill(tmp_path, 3)
     kill(start(mode, TAKE_TWO))
-    with MessagingConnection(DropboxProvider(tmp_path)) as connection:
+    with MessagingConnection(DropboxProvider(tmp_path, create=True)) as connection:
         messages = list(connection.session().consumer("orders").messages(0))
     assert [(m.value, m.delivery_count, m.redelivered) for m in messages] == [
         ("0", 2, True),
@@ -103,7 +106,7 @@ def test_what_a_killed_session_had_not_acknowledged_comes_again_flagged(
 def test_auto_loses_nothing_but_what_receive_has_returned(tmp_path: Path, start: Start) -> None:
     fill(tmp_path, 3)
     kill(start(AcknowledgeMode.AUTO, TAKE_TWO))
-    with MessagingConnection(DropboxProvider(tmp_path)) as connection:
+    with MessagingConnection(DropboxProvider(tmp_path, create=True)) as connection:
         messages = list(connection.session().consumer("orders").messages(0))
     assert [(m.value, m.delivery_count) for m in messages] == [("2", 1)]
 
@@ -112,7 +115,7 @@ def test_auto_brings_again_the_message_whose_listener_was_killed(tmp_path: Path,
     """Only the most recent message may come twice."""
     fill(tmp_path, 3)
     kill(start(AcknowledgeMode.AUTO, LISTEN))
-    with MessagingConnection(DropboxProvider(tmp_path)) as connection:
+    with MessagingConnection(DropboxProvider(tmp_path, create=True)) as connection:
         messages = list(connection.session().consumer("orders").messages(0))
     assert [(m.value, m.delivery_count) for m in messages] == [("0", 2), ("1", 1), ("2", 1)]
 
@@ -121,7 +124,7 @@ def test_counts_add_up_over_many_deaths(tmp_path: Path, start: Start) -> None:
     fill(tmp_path, 1)
     for _ in range(3):
         kill(start(AcknowledgeMode.CLIENT, TAKE_TWO))
-    with MessagingConnection(DropboxProvider(tmp_path)) as connection:
+    with MessagingConnection(DropboxProvider(tmp_path, create=True)) as connection:
         message = connection.session().consumer("orders").receive_nowait()
     assert message is not None
     assert message.delivery_count == 4
@@ -133,7 +136,7 @@ def test_a_session_that_waits_takes_over_from_a_process_that_dies_meanwhile(
     monkeypatch.setattr(takeover, "INTERVAL", 0.2)
     fill(tmp_path, 2)
     dying = start(AcknowledgeMode.CLIENT, TAKE_TWO)
-    with MessagingConnection(DropboxProvider(tmp_path)) as connection:
+    with MessagingConnection(DropboxProvider(tmp_path, create=True)) as connection:
         consumer = connection.session().consumer("orders")
         assert consumer.receive(0.5) is None
         kill(dying)
@@ -147,7 +150,7 @@ def test_a_session_that_waits_takes_over_from_a_process_that_dies_meanwhile(
 def test_the_living_keep_what_they_have(tmp_path: Path, start: Start) -> None:
     fill(tmp_path, 2)
     start(AcknowledgeMode.CLIENT, TAKE_TWO)
-    with MessagingConnection(DropboxProvider(tmp_path)) as connection:
+    with MessagingConnection(DropboxProvider(tmp_path, create=True)) as connection:
         assert connection.session().consumer("orders").receive(0.3) is None
 
 
@@ -158,7 +161,7 @@ def test_what_a_killed_transaction_has_sent_is_never_seen(tmp_path: Path, start:
     time.sleep(60)
     """
     kill(start(AcknowledgeMode.TRANSACTED, program))
-    with MessagingConnection(DropboxProvider(tmp_path)) as connection:
+    with MessagingConnection(DropboxProvider(tmp_path, create=True)) as connection:
         session = connection.session()
         assert session.consumer("bills").receive_nowait() is None
     assert list((tmp_path / "bills/incoming/working").iterdir()) == []
@@ -175,20 +178,20 @@ def test_the_client_id_and_subscription_of_a_killed_process_are_free(tmp_path: P
     time.sleep(60)
     """
     kill(start(AcknowledgeMode.TRANSACTED, program))
-    with MessagingConnection(DropboxProvider(tmp_path), client_id="billing") as connection:
+    with MessagingConnection(DropboxProvider(tmp_path, create=True), client_id="billing") as connection:
         message = connection.session().durable_consumer("topic://prices", "audit").receive_nowait()
         assert message is not None
         assert (message.value, message.delivery_count) == ("1", 2)
 
 
 def test_a_client_that_was_itself_taken_for_dead_takes_over_nothing(tmp_path: Path) -> None:
-    overdue = DropboxProvider(tmp_path, durable=False, lease=0.5).connect()
-    other = DropboxProvider(tmp_path, durable=False, lease=0.1).connect()
+    overdue = DropboxProvider(tmp_path, create=True, durable=False, lease=0.5).connect()
+    other = DropboxProvider(tmp_path, create=True, durable=False, lease=0.1).connect()
     while overdue.client_id in os.listdir(other.layout.clients):
         time.sleep(0.02)
         takeover.take_over(other, at_start=False)
     time.sleep(0.3)
-    dead = DropboxProvider(tmp_path, durable=False).connect()
+    dead = DropboxProvider(tmp_path, create=True, durable=False).connect()
     dead.send(ORDERS, [Message(b"1")])
     claim = dead.poller(ORDERS).take(1, 0)
     dead.abandon()

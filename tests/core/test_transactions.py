@@ -189,7 +189,7 @@ def test_after_a_rollback_by_expiry_the_next_commit_works(
 
 
 def test_a_commit_of_what_somebody_has_taken_over_becomes_a_rollback(tmp_path: Path) -> None:
-    provider = DropboxProvider(tmp_path, durable=False)
+    provider = DropboxProvider(tmp_path, create=True, durable=False)
     with MessagingConnection(provider) as connection:
         send(connection, "1", "2")
         session = connection.session(TRANSACTED)
@@ -213,13 +213,13 @@ def late(tmp_path: Path) -> Iterator[Late]:
 
     The second goes by a shorter lease than the first, so that it takes the first for dead although it lives.
     """
-    slow = MessagingConnection(DropboxProvider(tmp_path, durable=False, lease=60.0))
+    slow = MessagingConnection(DropboxProvider(tmp_path, create=True, durable=False, lease=60.0))
     send(slow, "1", "2")
     session = slow.session(TRANSACTED)
     assert [message.value for message in session.consumer("orders").messages(0)] == ["1", "2"]
     session.send_many("bills", ["a", "b"])
     time.sleep(0.25)
-    with MessagingConnection(DropboxProvider(tmp_path, durable=False, lease=0.2)) as other:
+    with MessagingConnection(DropboxProvider(tmp_path, create=True, durable=False, lease=0.2)) as other:
         yield slow, session, other
 
 
@@ -260,7 +260,7 @@ def test_an_open_transaction_of_a_client_taken_for_dead_is_closed_without_an_err
 
 
 def test_a_commit_that_was_not_possible_yet_can_be_tried_again(tmp_path: Path) -> None:
-    provider = DropboxProvider(tmp_path, durable=False)
+    provider = DropboxProvider(tmp_path, create=True, durable=False)
     with MessagingConnection(provider) as connection:
         send(connection, "1")
         session = connection.session(TRANSACTED)
@@ -320,14 +320,14 @@ def test_the_claims_of_a_dead_session_come_again_and_its_sends_never(
 @pytest.mark.parametrize("place", ["settle.record", "settle.committing", "settle.move:2"])
 def test_a_killed_commit_happens_whole_or_not_at_all(tmp_path: Path, place: str) -> None:
     root = tmp_path / "root"
-    with MessagingConnection(DropboxProvider(root)) as connection:
+    with MessagingConnection(DropboxProvider(root, create=True)) as connection:
         send(connection, "1")
         program = textwrap.dedent(
             """
             import sys
             from connector.messaging import AcknowledgeMode, connect
 
-            session = connect("dropbox:" + sys.argv[1]).session(AcknowledgeMode.TRANSACTED)
+            session = connect("dropbox:" + sys.argv[1] + "?create=true").session(AcknowledgeMode.TRANSACTED)
             assert session.consumer("orders").receive_nowait() is not None
             session.send("bills", "bill")
             session.commit()
@@ -339,7 +339,7 @@ def test_a_killed_commit_happens_whole_or_not_at_all(tmp_path: Path, place: str)
             check=False,
         )
         assert killed.returncode == -9
-    with MessagingConnection(DropboxProvider(root)) as connection:  # takes over
+    with MessagingConnection(DropboxProvider(root, create=True)) as connection:  # takes over
         committed = place != "settle.record"
         assert bodies(connection, "orders") == ([] if committed else ["1"])
         assert bodies(connection, "bills") == (["bill"] if committed else [])

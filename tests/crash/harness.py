@@ -2,7 +2,8 @@
 
 A business process appends ``begin id delivery_count pid name`` before it does anything and ``end ...`` after,
 each with one write to a file opened for appending: so deliveries are counted even when whoever made
-them was killed. Nothing here trusts what the adapter says about itself.
+them was killed. Nothing here trusts what the adapter says about itself. The delivery count is that of the
+event, the message and the dynamic meta-object: where they disagree, reading the deliveries fails.
 """
 
 from __future__ import annotations
@@ -36,8 +37,15 @@ from connector import NotActive, TemporaryFailure, Unsubscribed
 
 HERE = {here!r}
 
-def _write(word, event, name):
-    line = f"{{word}} {{event.id}} {{event.delivery_count}} {{os.getpid()}} {{name}}\\n"
+def _write(word, customer, event, name):
+    meta, message = customer["Meta"], event.message
+    said = {{
+        (event.delivery_count, event.delivery_count > 1, event.input_destination),
+        (message.delivery_count, message.redelivered, message.destination),
+        (meta["DeliveryCount"], meta["Redelivered"], meta["Destination"]),
+    }}
+    count = event.delivery_count if len(said) == 1 else str(sorted(said, key=str)).replace(" ", "")
+    line = f"{{word}} {{event.id}} {{count}} {{os.getpid()}} {{name}}\\n"
     log = os.open(os.path.join(HERE, "deliveries"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.write(log, line.encode())
     os.close(log)
@@ -62,6 +70,8 @@ def _behave(what):
         os._exit(int(value))
     elif word == "sysexit":
         sys.exit(int(value))
+    elif word == "interrupt":
+        raise KeyboardInterrupt(value)
     elif word == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     elif word == "segv":
@@ -86,23 +96,28 @@ def _behave(what):
             print("x" * 99)
 
 def store(customer, event):
-    _write("begin", event, "store")
+    _write("begin", customer, event, "store")
     _behave(customer["Name"] or "")
-    _write("end", event, "store")
+    _write("end", customer, event, "store")
 
 def second(customer, event):
-    _write("begin", event, "second")
+    _write("begin", customer, event, "second")
     _behave(customer["Second"] or "")
-    _write("end", event, "second")
+    _write("end", customer, event, "second")
 """
 
 _METAOBJECTS = """
 business_object: Customer
+app_specific_info: cw_mo_conn=Meta
 verbs: {Create: }
 attributes:
   CustomerId: {type: String, key: true, required: true}
   Name: String
   Second: String
+  Meta: {type: CustomerMeta}
+---
+business_object: CustomerMeta
+attributes: {DeliveryCount: Integer, Redelivered: Boolean, Destination: String}
 ---
 static_metaobject: MO_Config
 rules:
@@ -198,7 +213,7 @@ class Deployment:
             **self.connector,
         }
         document = {
-            "provider": {"type": "dropbox", "root": str(self.root), **self.provider},
+            "provider": {"type": "dropbox", "root": str(self.root), "create": True, **self.provider},
             "connector": {key: value for key, value in settings.items() if value is not None},
             "subscriptions": list(self.only)
             or [
@@ -428,6 +443,13 @@ class Run:
     def members(self) -> list[int]:
         """All living processes of this run, the driver included."""
         return [pid for pid in _marked(self.mark) if not _is_dead(pid)]
+
+    def lets_wait(self, number: int) -> bool:
+        """Whether the driver lets a signal wait, as it does while it starts, or handles signals by now."""
+        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        fields = dict(line.split(":", 1) for line in lines)
+        blocked, caught = int(fields["SigBlk"], 16), int(fields["SigCgt"], 16)
+        return bool(blocked >> (number - 1) & 1 or caught >> (signal.SIGTERM - 1) & 1)
 
     def signal_driver(self, number: int = signal.SIGKILL) -> None:
         self.process.send_signal(number)

@@ -44,3 +44,20 @@ def test_a_driver_and_a_whole_group_killed_on_a_cluster_lose_nothing_and_repeat_
         ids += deployment.send("a", ["sleep:0.01"] * 20)
     deployment.drain()
     assert_settled_once(deployment, ids, kills=2)
+
+
+def test_the_place_of_a_failure_is_relative_to_the_deployment_on_a_cluster_too(
+    deploy: Deploy, cluster: StandaloneCluster
+) -> None:
+    deployment = deploy(spark=on(cluster))
+    (directory := deployment.directory / "lib").mkdir()
+    (directory / "deep.py").write_text("def fail():\n    raise KeyError('gone')\n")
+    with (deployment.directory / "processes.py").open("a") as file:
+        file.write("\ndef far(customer, event):\n    from lib.deep import fail\n    fail()\n")
+    deployment.spark = {**deployment.spark, "ship": ["processes.py", "lib"]}
+    deployment.store = {"process": "processes:far"}
+    deployment.configure()
+    deployment.send("in", [""])
+    (event,) = deployment.drain(timeout=180).summary["events"]
+    assert event["outcome"] == "failed"
+    assert event["reason"] == "store: KeyError: 'gone' (lib/deep.py:2)"

@@ -116,3 +116,18 @@ def test_a_worker_of_spark_that_is_killed_costs_no_message(deploy: Deploy) -> No
     repeated = {i: n for i, n in deployment.begun().items() if n > 1}
     assert len(repeated) <= 2
     assert deployment.leftovers() == []
+
+
+def test_what_a_process_raises_after_another_has_ended_the_worker_is_told_alone(deploy: Deploy) -> None:
+    """No exception of the connector stands before it. A KeyboardInterrupt is one like any other."""
+    deployment = deploy(connector={"max_attempts": 1})
+    deployment.send("in", ["kill"])
+    (raised,) = deployment.send("in", ["raise:no such street"])
+    (interrupted,) = deployment.send("in", ["interrupt:enough"])
+    run = deployment.drain()
+    reasons = _reasons(deployment)
+    assert reasons[raised].startswith("store: ValueError: no such street (processes.py:")
+    assert reasons[interrupted].startswith("store: KeyboardInterrupt: enough (processes.py:")
+    assert run.errors.count("a business process has failed") == 2
+    assert "RunnerEnded" not in run.errors
+    assert "During handling" not in run.errors

@@ -78,6 +78,41 @@ def test_an_event_that_ended_its_worker_stays_in_doubt_unless_reprocessed(deploy
     assert set(deployment.begun().values()) == {1}
 
 
+def test_a_message_whose_process_is_not_active_waits_there_and_is_never_in_doubt(deploy: Deploy) -> None:
+    """It runs again after PollFrequency and after kill -9, and who has confirmed is not called again."""
+    deployment = deploy(
+        connector={"InProgressDestination": "queue://in-progress", "InDoubtEvents": "FailOnStartup"},
+        subscriptions=[{"object": "Customer", "name": "second", "process": "processes:second"}],
+    )
+    flag = deployment.directory / "asleep"
+    flag.touch()
+    (asleep,) = deployment.send("in", [""], second="inactive:asleep")
+    behind = deployment.send("in", ["", ""])
+
+    def asked_again() -> None:
+        before = deployment.begun("second")[asleep]
+        wait_for(lambda: deployment.begun("second")[asleep] >= before + 2)
+        wait_for(lambda: deployment.ids("in-progress") == {asleep: 1}, what="that it waits for the next poll")
+
+    for _ in range(2):
+        run = deployment.start()
+        asked_again()
+        run.kill_everything()
+        assert deployment.ids("archive") == {}, "what was claimed behind it waits for it"
+    runs = [deployment.start(), deployment.start()]
+    for run in runs:
+        run.await_start()
+    asked_again()
+    flag.unlink()
+    wait_for(lambda: len(deployment.names("archive")) == 3, 30)
+    for run in runs:
+        run.signal_driver(signal.SIGTERM)
+    assert [run.wait(15) for run in runs] == [0, 0]
+    assert deployment.begun("store") == dict.fromkeys([asleep, *behind], 1)
+    assert {delivery.count for delivery in deployment.deliveries()} == {1}
+    assert deployment.leftovers() == []
+
+
 def test_a_neighbour_takes_over_what_a_killed_adapter_had_in_progress(deploy: Deploy) -> None:
     """A living neighbour's messages are never leftovers, a dead one's are within ten seconds."""
     deployment = deploy(connector={"InProgressDestination": "queue://in-progress"})

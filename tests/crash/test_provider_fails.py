@@ -60,10 +60,76 @@ def test_a_root_that_is_moved_away_and_back_costs_no_message(deploy: Deploy) -> 
     assert deployment.leftovers() == []
 
 
+def test_the_attempts_to_reconnect_are_restart_retry_interval_apart(deploy: Deploy) -> None:
+    """The first one comes at once. So three attempts outlast a root that is away for eight seconds."""
+    deployment = deploy(connector={"RestartRetryCount": 3, "RestartRetryInterval": 0.1})
+    ids = deployment.send("in", [""])
+    run = deployment.start()
+    wait_for(lambda: deployment.names("archive"), 60)
+    away = deployment.root.with_name("away")
+    deployment.root.rename(away)
+    _wait_for_error(run, "attempts=1 of=3")
+    first = time.monotonic()
+    _wait_for_error(run, "attempts=2 of=3")
+    assert 5 < time.monotonic() - first < 12
+    away.rename(deployment.root)
+    ids += deployment.send("in", [""])
+    wait_for(lambda: deployment.ids("archive") == dict.fromkeys(ids, 1), 20, what=run.errors)
+    run.signal_driver(signal.SIGTERM)
+    assert run.wait(15) == 0
+
+
+def test_the_last_line_of_a_service_names_what_ended_it_first(deploy: Deploy) -> None:
+    """The root is taken away, then another obstacle comes: it is not what has ended the service."""
+    deployment = deploy(connector={"RestartRetryCount": 2, "RestartRetryInterval": 0.02})
+    deployment.send("in", [""])
+    run = deployment.start()
+    wait_for(lambda: deployment.names("archive"), 60)
+    away = deployment.root.with_name("away")
+    deployment.root.rename(away)
+    deployment.root.touch()
+    assert run.wait(20) == 1
+    last = run.errors.splitlines()[-1]
+    first, _, rest = last.partition(
+        "; 2 restarts of the connection failed (RestartRetryCount), the last one with: "
+    )
+    assert first.startswith("connector: APPRESPONSETIMEOUT: cannot read ")
+    assert "Not a directory" in first
+    assert "root" in rest
+
+
+def test_what_is_put_in_the_place_of_a_root_is_not_used(deploy: Deploy) -> None:
+    """A mount point without its file system is empty; a wrong one has another deployment's root."""
+    deployment = deploy(connector={"RestartRetryCount": 500, "RestartRetryInterval": 0.01})
+    other = deploy()
+    other.send("in", [""])
+    ids = deployment.send("in", [""])
+    run = deployment.start()
+    wait_for(lambda: len(deployment.names("archive")) == 1, what=run.errors)
+    away = deployment.root.with_name("away")
+    deployment.root.rename(away)
+    deployment.root.mkdir()
+    _wait_for_error(run, "is empty (moved, removed or not mounted)")
+    assert list(deployment.root.iterdir()) == []
+    deployment.root.rmdir()
+    before = sorted(other.root.rglob("*"))
+    other.root.rename(deployment.root)
+    _wait_for_error(run, "is another one (moved, removed or not mounted)")
+    deployment.root.rename(other.root)
+    assert sorted(other.root.rglob("*")) == before
+    away.rename(deployment.root)
+    ids += deployment.send("in", [""])
+    wait_for(lambda: len(deployment.names("archive")) == 2, 20, what=run.errors)
+    run.signal_driver(signal.SIGTERM)
+    assert run.wait(15) == 0
+    assert deployment.ids("archive") == dict.fromkeys(ids, 1)
+    assert deployment.leftovers() == []
+
+
 def test_without_restarts_a_failed_provider_ends_the_service_with_status_1(deploy: Deploy) -> None:
     deployment = deploy(connector={"RestartRetryCount": 0})
     run = deployment.start()
-    run.await_start()
+    wait_for(lambda: " ready [" in run.errors, 60)
     time.sleep(0.5)
     away = deployment.root.with_name("away")
     deployment.root.rename(away)

@@ -124,7 +124,7 @@ def _deployed(deploy: Deploy, **connector: object) -> Deployment:
     """With the subscriptions, so that they get whatever is sent."""
     deployment = deploy(inputs=("parts",), connector={"InputDestination": INPUTS, **connector})
     topic = Destination("topic", "prices")
-    provider = DropboxProvider(deployment.root, durable=False)
+    provider = DropboxProvider(deployment.root, create=True, durable=False)
     with closing(provider.connect("crash", "first", client_id="crash")) as connection:
         connection.poller(TopicSubscription(topic, "all", "crash", durable=True)).close()
         connection.poller(TopicSubscription(topic, "audit", durable=True, shared=True)).close()

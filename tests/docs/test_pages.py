@@ -5,46 +5,43 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from connector.cli.app import VERBS
+from tests.docs.reader import Terminal, blocks, without_blocks
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "CHANGELOG.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
-_FENCE = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+IN_THE_CLONE = {"README.md", "docs/reference/commands.md"}
+"""Pages whose reader stands in a clone of the repository; any other begins in an empty directory."""
 
+NOT_RUN = {
+    ("README.md", "own-tests"): 1,  # script/demo is run by tests/demo, script/test runs all tests
+    ("docs/how-to/run-as-a-service.md", "needs-root"): 2,
+    (
+        "docs/how-to/run-on-a-cluster.md",
+        "needs-several-hosts",
+    ): 1,  # tests/crash/test_cluster.py runs a cluster
+}
+"""Page and reason -> number of blocks whose commands are not run here."""
 
-@dataclass(frozen=True)
-class Block:
-    """A fenced block: ``language``, the file that it is, whether only a part of it, the text."""
-
-    language: str
-    file: str
-    part: bool
-    text: str
-
-
-def blocks(page: Path) -> list[Block]:
-    found = []
-    for language, rest, text in _FENCE.findall(page.read_text("utf-8")):
-        words = rest.split()
-        file = next((word.removeprefix("file=") for word in words if word.startswith("file=")), "")
-        found.append(Block(language, file, "part" in words, text))
-    return found
+_OUTSIDE = re.compile(
+    r"(?:^|[\s=>])/(?:etc|mnt|opt|srv|usr|var)/|\b(?:sudo|systemctl|groupadd|useradd|usermod)\b"
+)
+"""What changes the machine of whoever runs the tests: as root, it would."""
 
 
 def name(page: Path) -> str:
     return str(page.relative_to(REPOSITORY))
 
 
-EXECUTED = [page for page in PAGES if any(block.language == "console" for block in blocks(page))]
+EXECUTED = [page for page in PAGES if any(block.commands() and not block.not_run for block in blocks(page))]
 
 
 @pytest.fixture
@@ -58,7 +55,7 @@ def workplace() -> Iterator[Path]:
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
     """The reader's environment: ``connector`` and ``python`` are those under test."""
-    for command, arguments in (("connector", "-m connector.cli.app "), ("python", "")):
+    for command, arguments in (("connector", "-m connector.cli "), ("python", "")):
         path = tmp_path / command
         path.write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments}"$@"\n', "utf-8")
         path.chmod(0o755)
@@ -70,7 +67,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_every_link_within_the_project_leads_somewhere(page: Path) -> None:
-    text = _FENCE.sub("", page.read_text("utf-8"))
+    text = without_blocks(page)
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         if "://" in target:
             continue
@@ -116,34 +113,53 @@ def _options(verb: str) -> set[str]:
 def test_a_page_followed_step_by_step_shows_what_it_says(
     page: Path, workplace: Path, environment: dict[str, str]
 ) -> None:
-    for block in blocks(page):
-        if block.file and not block.part:
-            path = workplace / block.file
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(block.text, "utf-8")
-        if block.language == "console":
-            for command, expected in _commands(block.text):
-                found = _run(command, workplace, environment)
-                assert _as_pattern(expected).fullmatch(found), f"{name(page)}: {command}\n{found}"
+    """Every command ends with status 0, unless the page shows another one with ``echo $?`` behind it."""
+    if name(page) in IN_THE_CLONE:
+        _clone(workplace, environment)
+    terminal = Terminal(workplace, environment)
+    try:
+        shown = ""  # the command before, where its status is not 0
+        for block in blocks(page):
+            if block.file and not block.part:
+                path = workplace / block.file
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(block.text, "utf-8")
+            for command, expected in block.commands() if block.runs_here else []:
+                assert not shown or command == "echo $?", f"{name(page)}: {shown}"
+                assert not _OUTSIDE.search(command), f"{name(page)}: mark this not-run=REASON: {command}"
+                if block.terminal:
+                    terminal.run_beside(command)
+                    continue
+                status, found = terminal.run(command)
+                if expected is not None:
+                    assert _as_pattern(expected).fullmatch(found), f"{name(page)}: {command}\n{found}"
+                shown = f"{command}: status {status}\n{found}" if status else ""
+        assert not shown, f"{name(page)}: {shown}"
+        assert terminal.close() == [], name(page)
+    finally:
+        terminal.kill()
 
 
-def _commands(text: str) -> list[tuple[str, str]]:
-    parts = re.split(r"^\$ ", text, flags=re.MULTILINE)
-    assert not parts[0].strip(), "a console block begins with a command"
-    return [(command, output) for command, _, output in (part.partition("\n") for part in parts[1:])]
+def test_a_program_that_not_every_machine_has_is_curl_alone() -> None:
+    needed = Counter((name(page), block.program) for page in PAGES for block in blocks(page) if block.program)
+    assert needed == {("docs/how-to/request-over-http.md", "curl"): 1}
 
 
-def _run(command: str, workplace: Path, environment: dict[str, str]) -> str:
-    return subprocess.run(
-        ["sh", "-c", command],
-        cwd=workplace,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=120,
-        check=False,
-    ).stdout
+def test_the_commands_that_are_not_run_are_few_and_known() -> None:
+    marks = Counter((name(page), block.not_run) for page in PAGES for block in blocks(page) if block.not_run)
+    assert marks == NOT_RUN
+
+
+def _clone(directory: Path, environment: dict[str, str]) -> None:
+    """The shipped deployments, with the command where ``script/bootstrap`` puts it."""
+    for part in ("adapter.yaml", "processes.py", "metaobjects", "datahandlers", "examples"):
+        source = REPOSITORY / part
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, directory / part)
+    (directory / ".venv/bin").mkdir(parents=True)
+    for command in ("connector", "python"):
+        found = shutil.which(command, path=environment["PATH"])
+        assert found is not None
+        (directory / ".venv/bin" / command).symlink_to(found)
 
 
 def _as_pattern(expected: str) -> re.Pattern[str]:
@@ -157,7 +173,10 @@ def _as_pattern(expected: str) -> re.Pattern[str]:
     return re.compile("".join(lines))
 
 
-def test_the_shipped_deployment_has_no_mistake(environment: dict[str, str]) -> None:
-    shell = shutil.which("sh")
-    assert shell is not None
-    assert _run("connector check", REPOSITORY, environment) == "adapter.yaml: no mistakes, no warnings\n"
+def test_the_shipped_deployment_has_no_mistake(environment: dict[str, str], tmp_path: Path) -> None:
+    environment["CONNECTOR_DATA"] = str(tmp_path / "data")
+    terminal = Terminal(REPOSITORY, environment)
+    try:
+        assert terminal.run("connector check") == (0, "adapter.yaml: no mistakes, no warnings\n")
+    finally:
+        terminal.kill()

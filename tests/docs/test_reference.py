@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
+from connector.broker.sinks import EVENT_ID
 from connector.businessobjects.catalogue import discover
 from connector.cli.app import VERBS, _application
+from connector.messaging.provider import HISTORY
 from connector.providers.dropbox import codec
 from connector.providers.dropbox.claims import split_tag
 from connector.providers.dropbox.layout import FOLDERS, Layout
@@ -76,6 +78,15 @@ def test_the_letters_of_property_types_are_those_of_the_codec() -> None:
     assert line is not None
     described = {kind: letter for letter, kind in re.findall(r"`(\w)` (\w+)", line.group(1))}
     assert described == codec.TYPE_LETTERS
+
+
+def test_the_properties_of_copies_are_those_that_a_settlement_gives() -> None:
+    table = section(page("file-names"), "## Properties of copies")
+    assert tuple(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == HISTORY
+
+
+def test_the_page_of_names_has_the_property_of_what_is_sent() -> None:
+    assert f"| `{EVENT_ID}` |" in section(page("file-names"), "## Headers of what a subscription sends")
 
 
 def test_the_example_of_a_commit_record_is_one() -> None:

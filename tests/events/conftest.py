@@ -35,7 +35,9 @@ attributes:
   MessageID: String
   CorrelationID: String
   Priority: Integer
+  Destination: String
   DeliveryCount: Integer
+  Redelivered: Boolean
   InputFormat: String
   InputDestination: String
   JMSProperties: {type: CustomerProperties}
@@ -180,7 +182,7 @@ class Bench:
     ) -> Deployment:
         """A deployment; a keyword is a key of ``connector:``, None leaves it out."""
         settings = {k: v for k, v in {**CONNECTOR, **connector}.items() if v is not None}
-        dropbox = {"type": "dropbox", "root": str(self.root), "durability": "none"}
+        dropbox = {"type": "dropbox", "root": str(self.root), "create": True, "durability": "none"}
         in_memory = provider is not None and provider.get("type") == "memory"
         document = {
             "provider": {**({} if in_memory else dropbox), **(provider or {})},

@@ -271,3 +271,29 @@ def test_what_a_queue_could_not_deliver_can_be_an_input(deploy: Deploy, bench: B
     assert bench.called() == [identity]
     assert len(deployment.messages("archive")) == 1
     assert drained(deployment)["claimed"] == 0
+
+
+@pytest.mark.parametrize(
+    ("inputs", "connector", "destination"),
+    [
+        ([PRICES], {}, "topic://prices"),
+        (["queue://orders~EXPIRED"], {}, "queue://orders~EXPIRED"),
+        (["queue://orders"], {"InProgressDestination": "queue://in-progress"}, "queue://orders"),
+    ],
+    ids=["topic", "view", "in progress"],
+)
+def test_the_destination_of_the_dynamic_meta_object_is_the_input(
+    deploy: Deploy, bench: Bench, inputs: list[Any], connector: dict[str, str], destination: str
+) -> None:
+    deployment = deploy(*inputs, **connector)
+    subscribed(deployment)
+    expiration = 1 if "~" in destination else 0
+    body = '{"BusinessObject": "Customer", "CustomerId": "7"}'
+    deployment.send(destination.partition("~")[0], body, expiration=expiration)
+    if expiration:  # its own queue finds it expired
+        with closing(deployment.provider.connect()) as connection:
+            assert connection.poller(Destination("queue", "orders")).take(1, 0) is None
+    drained(deployment)
+    (call,) = bench.calls()
+    meta = call["values"]["Meta"]
+    assert (meta["Destination"], meta["InputDestination"], call["from"]) == (destination,) * 3

@@ -184,3 +184,45 @@ def test_an_event_that_ends_its_worker_fails_and_harms_no_other(
     found = outcomes(deployment, isolated=True)
     assert [found[i][0] for i in sorted(found)] == ["published", "failed", "failed", "published"]
     assert len(deployment.messages("crm")) == len(deployment.messages("shop")) == 2
+
+
+COUNTING = '''\
+import os
+
+
+class Count:
+    """Writes the delivery count; ends its worker at the first delivery, fails at the second."""
+
+    mime_types = ("text/count",)
+    options = ()
+
+    def __init__(self, options, definitions):
+        pass
+
+    def to_body(self, bo):
+        count = bo["Meta"]["DeliveryCount"]
+        with open("counts", "a") as file:
+            file.write(f"{count} {bo['Meta']['Redelivered']}\\n")
+        if count == 1:
+            os._exit(3)
+        if count == 2:
+            raise RuntimeError("not yet")
+        return str(count)
+
+    def to_business_object(self, body, hint):
+        raise NotImplementedError
+'''
+
+
+def test_deliveries_are_counted_over_the_death_of_a_worker_and_over_a_rollback(bench: Bench) -> None:
+    deployment = bench.deploy(
+        subscriptions=[{"object": "Customer", "destination": "queue://crm", "mime_type": "text/count"}],
+        ContainerManagedEvents="JMS",
+        more={"datahandlers": "./count.py"},
+    )
+    deployment.write("count.py", COUNTING)
+    deployment.drop("customers", customer(), "4.1.T")
+    with deployment.running(isolated=True) as adapter:
+        assert adapter.drain().code is ReturnCode.SUCCEED
+    assert (bench.directory / "counts").read_text().splitlines() == ["1 False", "2 True", "3 True"]
+    assert [message.body for message in deployment.messages("crm")] == [b"3"]

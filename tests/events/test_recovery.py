@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -304,7 +305,8 @@ def test_ignore_and_log_error_leave_what_was_begun_where_it_is(
         caplog.clear()
         with caplog.at_level(logging.ERROR), deployment.running() as adapter:
             adapter.drain()
-        assert ("ID:begun" in caplog.text) is speaks
+        said = [vars(r)["reason"] for r in caplog.records if r.getMessage() == "messages are in doubt"]
+        assert ["ID:begun" in reason for reason in said] == [True] * speaks
         assert ids(deployment, "busy") == ["begun"]
     assert sorted(ids(deployment, "archive")) == ["done", "new", "untouched"]
     assert sorted(bench.called()) == ["ID:new", "ID:untouched"]
@@ -329,6 +331,183 @@ def test_fail_on_startup_ends_the_start_until_somebody_has_looked(bench: Bench) 
         adapter.drain()
     assert sorted(bench.called()) == ["ID:begun", "ID:new", "ID:untouched"]
     assert sorted(ids(deployment, "archive")) == ["begun", "done", "new", "untouched"]
+
+
+# -- a process that is not active, and an in-progress destination ---------------------------------------
+
+A_AND_B = (
+    {"object": "Customer", "process": "processes:a", "name": "a"},
+    {"object": "*", "process": "processes:b", "name": "b"},
+)
+
+
+def sleeping(bench: Bench, **connector: Any) -> Any:
+    """A deployment where the process b of the first message is not active until it is woken."""
+    settings = {"InProgressDestination": "queue://busy", "PollQuantity": 1, **connector}
+    deployment = bench.deploy(subscriptions=A_AND_B, **settings)
+    drop(deployment, "1", name="b: inactive-once")
+    drop(deployment, "2", "3")
+    return deployment
+
+
+@pytest.mark.parametrize("provider", ["dropbox", "memory"])
+def test_a_message_whose_process_is_not_active_waits_in_progress_and_runs_before_new_input(
+    bench: Bench, provider: str
+) -> None:
+    deployment = bench.deploy(
+        provider={"type": provider},
+        subscriptions=A_AND_B,
+        InProgressDestination="queue://busy",
+        PollQuantity=2,
+    )
+    asleep, *others = [deployment.send("customers", customer(name)) for name in ("b: inactive-once", "", "")]
+    urgent = ""
+    with deployment.running() as adapter:
+        for number in range(3):
+            report = adapter.poll()
+            assert report.code is ReturnCode.APPRESPONSETIMEOUT
+            assert not report.provider_failed
+            assert [m.message_id for m in deployment.messages("busy")] == [asleep]
+            waiting = [m.message_id for m in deployment.messages("customers")]
+            assert waiting == [urgent] * bool(urgent) + others, "what was claimed behind it is back"
+            if number == 1:
+                urgent = deployment.send("customers", customer(), priority=9)
+        deployment.write("woken", "")
+        assert adapter.poll().code is ReturnCode.SUCCEED
+        assert deployment.messages("busy") == []
+        adapter.drain()
+    # the one that has confirmed is not called again, and nothing overtakes in order: destination
+    calls = [(call["who"], call["id"], call["count"]) for call in bench.calls()]
+    assert calls[:5] == [("a", asleep, 1), *[("b", asleep, 1)] * 4]
+    assert [call[1] for call in calls[5::2]] == [urgent, *others]
+    copies = {m.message_id: m.properties for m in deployment.messages("archive")}
+    assert set(copies) == {asleep, urgent, *others}
+    assert copies[asleep]["connector_attempts"] == 1
+    assert copies[asleep]["connector_outcome"] == "published"
+    assert copies[asleep]["connector_delivered"] == "a;b"
+
+
+@pytest.mark.parametrize("policy", ["FailOnStartup", "LogError", "Ignore", "Reprocess"])
+def test_a_message_that_waits_is_not_in_doubt_whatever_the_policy(bench: Bench, policy: str) -> None:
+    deployment = sleeping(bench, InDoubtEvents=policy)
+    with deployment.running() as adapter:
+        adapter.poll()
+    assert ids(deployment, "busy") == ["1"]
+    with deployment.running() as adapter:
+        assert adapter.poll().code is ReturnCode.APPRESPONSETIMEOUT
+        assert ids(deployment, "busy") == ["1"]
+    deployment.write("woken", "")
+    with deployment.running() as adapter:
+        assert adapter.drain().code is ReturnCode.SUCCEED
+    assert [(call["who"], call["id"]) for call in bench.calls()][:4] == [
+        ("a", "ID:1"),
+        ("b", "ID:1"),
+        ("b", "ID:1"),
+        ("b", "ID:1"),
+    ]
+    assert sorted(ids(deployment, "archive")) == ["1", "2", "3"]
+    assert {call["count"] for call in bench.calls()} == {1}
+
+
+def test_a_message_of_another_queue_goes_on_while_one_waits(bench: Bench) -> None:
+    deployment = sleeping(bench)
+    deployment.drop("orders", '{"BusinessObject": "Order"}', "4.other.T")
+    with deployment.running(parallelism=2) as adapter:
+        for _ in range(3):
+            adapter.poll()
+    assert ids(deployment, "busy") == ["1"]
+    assert ids(deployment, "customers") == ["2", "3"]
+    assert ids(deployment, "archive") == ["other"]
+
+
+def test_a_message_that_expires_while_it_waits_is_no_event_any_more(bench: Bench) -> None:
+    deployment = sleeping(bench)
+    soon = int(time.time() * 1000) + 60_000
+    (name,) = (name for name in deployment.names("customers") if name.startswith("4.1."))
+    target = Path(deployment.folders("customers").target)
+    (target / name).rename(target / f"4.1.T.{soon}")
+    with deployment.running() as adapter:
+        adapter.poll()
+        (waiting,) = deployment.names("busy")
+        busy = Path(deployment.folders("busy").target)
+        (busy / waiting).rename(busy / waiting.replace(str(soon), "1"))
+        assert adapter.poll().code is ReturnCode.SUCCEED
+        assert adapter.summary.total.expired == 1
+        adapter.drain()
+    assert deployment.names("busy") == []
+    assert ids(deployment, "customers~EXPIRED") == ["1"]
+    assert sorted(ids(deployment, "archive")) == ["2", "3"]
+    assert bench.called("b") == ["ID:1", "ID:2", "ID:3"]
+
+
+def test_one_instance_runs_what_another_has_left_waiting(bench: Bench) -> None:
+    deployment = sleeping(bench)
+    with deployment.running() as adapter:
+        adapter.poll()
+        deployment.write("woken", "")
+        neighbour = bench.deploy(
+            subscriptions=A_AND_B, InProgressDestination="queue://busy", PollQuantity=1, instance="two"
+        )
+        with neighbour.running() as other:
+            assert other.drain().code is ReturnCode.SUCCEED
+        assert adapter.drain().code is ReturnCode.SUCCEED
+    assert bench.called("b") == ["ID:1", "ID:1", "ID:2", "ID:3"]
+    assert sorted(ids(deployment, "archive")) == ["1", "2", "3"]
+
+
+def test_a_message_that_waits_for_another_application_is_left_to_it(bench: Bench) -> None:
+    deployment = sleeping(bench)
+    with deployment.running() as adapter:
+        adapter.poll()
+    deployment.write("woken", "")
+    stranger = bench.deploy(
+        ApplicationName="stranger",
+        InputDestination="queue://orders",
+        ConfigurationMetaObject=None,
+        InProgressDestination="queue://busy",
+        InDoubtEvents="LogError",
+    )
+    with stranger.running() as adapter:
+        adapter.drain()
+    assert ids(deployment, "busy") == ["1"]
+    assert bench.called("b") == ["ID:1"]
+
+
+def test_a_waiting_message_whose_delivery_was_begun_again_is_in_doubt(bench: Bench) -> None:
+    """The run after the wait is an attempt like any other: when it dies, nobody knows how far it came."""
+    deployment = sleeping(bench, InDoubtEvents="FailOnStartup")
+    with deployment.running() as adapter:
+        adapter.poll()
+    victim = Victim(deployment, in_progress=True)
+    (waiting,) = victim.connection.unowned(IN_PROGRESS)
+    assert victim.connection.adopt(waiting, 1, 0) is not None
+    victim.journal("B 0\n")
+    victim.die()
+    for _ in range(2):
+        with pytest.raises(InDoubtAtStartup, match="ID:1"), deployment.running():
+            pass
+    assert ids(deployment, "busy") == ["1"]
+
+
+@pytest.mark.parametrize("journalled", [True, False])
+def test_a_journal_leaves_a_message_waiting_or_gives_it_back_untouched(
+    bench: Bench, journalled: bool
+) -> None:
+    deployment = bench.deploy(
+        subscriptions=A_AND_B, InProgressDestination="queue://busy", InDoubtEvents="FailOnStartup"
+    )
+    drop(deployment, "1")
+    victim = Victim(deployment, in_progress=True)
+    victim.claim(1)
+    if journalled:
+        victim.journal(done(0, "given_back", "Customer", "Create", "b: NotActive", 0, ["a"]))
+    victim.die()
+    with deployment.running() as adapter:
+        assert ids(deployment, "busy") == ["1"] * journalled
+        assert ids(deployment, "customers") == ["1"] * (not journalled)
+        adapter.drain()
+    assert bench.called("a") == ["ID:1"] * (not journalled)
+    assert bench.called("b") == ["ID:1"]
 
 
 def test_messages_in_progress_that_nobody_owns_are_in_doubt(bench: Bench) -> None:

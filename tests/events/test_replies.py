@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -296,6 +297,36 @@ def test_the_format_of_a_subscription_is_that_of_all_its_replies(
     assert the_reply(deployment).type == "CUST_REPLY"
 
 
+@pytest.mark.parametrize("name", ["itself", "raises"])
+@pytest.mark.parametrize(
+    ("where", "matching", "said"),
+    [
+        ("kind", {}, (None, "ID", {"kind": "CUST_REPLY"})),
+        ("JMSCorrelationID", {}, (None, "ID", {})),
+        ("JMSCorrelationID", {"reply": "answers"}, (None, "CUST_REPLY", {"answers": "ID"})),
+        ("answers", {"reply": "answers"}, (None, None, {"answers": "ID"})),
+        ("ResponseResult", {}, (None, "ID", {})),
+    ],
+)
+def test_a_reply_says_its_format_where_message_format_property_wants_it_unless_its_request_would_be_lost(
+    serving: Callable[..., Any],
+    outcomes: Outcomes,
+    name: str,
+    where: str,
+    matching: dict[str, str],
+    said: tuple[object, str | None, dict[str, str]],
+) -> None:
+    deployment = serving(
+        {**SERVE, "format": "CUST_REPLY"}, MessageFormatProperty=where, reply_matching=matching
+    )
+    identity = ask(deployment, customer(name))
+    outcomes(deployment)
+    reply = the_reply(deployment)
+    properties = {key: identity if value == "ID" else value for key, value in said[2].items()}
+    assert (reply.type, reply.correlation_id) == (said[0], identity if said[1] == "ID" else said[1])
+    assert reply.properties == {**properties, "ResponseResult": "FAIL" if name == "raises" else "VALCHANGE"}
+
+
 def test_the_property_that_holds_the_status_is_configured(
     serving: Callable[..., Any], outcomes: Outcomes
 ) -> None:
@@ -375,7 +406,9 @@ def test_a_message_whose_sender_cannot_be_answered_is_an_event_like_any_other(
     deployment = serving()
     identity = ask(deployment, customer("itself"), reply_to=reply_to)
     assert outcomes(deployment)[identity] == ("published", "")
-    assert f"{identity} gets no reply: " in caplog.text
+    (said,) = [vars(one) for one in caplog.records if one.getMessage() == "a request gets no reply"]
+    assert said["message_id"] == identity
+    assert said["reason"]
 
 
 @pytest.mark.parametrize("provider", ["dropbox", "memory"])
@@ -408,7 +441,9 @@ def test_a_reply_is_sent_though_another_subscriber_has_failed(
     deployment = serving(*TWO, {"object": "*", "destination": "queue://crm"})
     broken = deployment.write("broken", "")
     identity = ask(deployment)
-    assert outcomes(deployment)[identity] == ("failed", "other: ValueError: broken")
+    kind, reason = outcomes(deployment)[identity]
+    assert kind == "failed"
+    assert re.fullmatch(r"other: ValueError: broken \(processes\.py:\d+\)", reason)
     assert status(the_reply(deployment)) == "VALCHANGE"
     assert deployment.messages("crm") == []
     copy = copy_of(deployment, "error", identity)

@@ -305,7 +305,9 @@ def test_connections_beyond_the_limit_are_told_so_and_the_others_served(
                 head, _, body = read_all(one_more).partition(b"\r\n\r\n")
             check_problem(head, body, 503)
             assert b"\r\nretry-after: 1" in head.lower()
-            soon(lambda: "connections refused: 1; 101 are open" in caplog.text, "it is logged")
+            soon(lambda: "connections are refused" in caplog.messages, "it is logged")
+            fields = vars(caplog.records[caplog.messages.index("connections are refused")])
+            assert (fields["number"], fields["open"]) == (1, 101)
             idle.pop().close()
             soon(lambda: is_served_once(server), "there is room again")
         finally:

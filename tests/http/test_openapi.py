@@ -15,6 +15,7 @@ from schemathesis import GenerationMode
 from schemathesis.core.parameters import ParameterLocation
 from schemathesis.specs.openapi.checks import negative_data_rejection
 
+from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject, finish
 from connector.errors import MalformedData
 from connector.http.openapi import describe_requests
@@ -207,3 +208,13 @@ def test_the_description_needs_no_token(guarded: Server) -> None:
         answer = http.get("/openapi.json")
     assert answer.headers["content-type"] == "application/json"
     assert answer.json() == DOCUMENT
+
+
+def test_a_ciphertext_is_a_password_whose_default_nobody_sees() -> None:
+    pin = Attribute("Pin", "Ciphertext", is_required=True, default="hush")
+    definitions = Definitions(
+        {"Card": Definition("Card", attributes={"Pin": pin}, verbs={"Use": Verb("Use")})}
+    )
+    document = str(describe_requests(definitions, True, 300_000))
+    assert "'format': 'password'" in document
+    assert "hush" not in document

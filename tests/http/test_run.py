@@ -23,7 +23,7 @@ import pytest
 from tests.http.world import PATIENCE, TOKEN, in_thread, soon
 
 ADAPTER = """\
-provider: {{type: dropbox, root: ./data, durability: none}}
+provider: {{type: dropbox, root: ./data, create: true, durability: none}}
 connector:
   ApplicationName: shop
   ConfigurationMetaObject: MO_Config
@@ -63,7 +63,7 @@ class Run:
     @property
     def url(self) -> str:
         """Where its server is, once it says so."""
-        pattern = re.compile(r"requests over HTTP: (http://[0-9.:]+)")
+        pattern = re.compile(r"requests are taken over HTTP .*url=(http://[0-9.:]+)")
         soon(lambda: pattern.search(self.text), "the server listens")
         found = pattern.search(self.text)
         assert found is not None
@@ -119,14 +119,14 @@ def test_a_request_becomes_a_message_and_a_stop_answers_what_waits(tmp_path: Pat
         assert answer.json()
         assert run.process.wait(PATIENCE) == 0
         assert TOKEN not in run.text
-        assert "POST /requests/Customer/Create 200 " in run.text
+        assert "method=POST path=/requests/Customer/Create status=200 " in run.text
 
 
 def test_a_stop_sends_none_of_the_requests_that_wait_for_their_turn(tmp_path: Path) -> None:
     with running(tmp_path, stop_timeout="2s") as run, ThreadPoolExecutor(6) as many:
         answers = [many.submit(ask, run, "Retrieve") for _ in range(6)]
         soon(lambda: len(requests_in(tmp_path)) == 2, "two requests are in flight")
-        soon(lambda: "others wait" in run.text, "the others wait")
+        soon(lambda: "requests wait: " in run.text, "the others wait")
         time.sleep(0.5)
         run.process.send_signal(signal.SIGTERM)
         told = [answer.result() for answer in answers]
@@ -173,7 +173,7 @@ def test_an_address_that_is_taken_ends_the_command_with_what_to_do(tmp_path: Pat
 def test_only_the_service_serves(tmp_path: Path, option: str) -> None:
     with running(tmp_path, option) as run:
         assert run.process.wait(PATIENCE) == 0
-        assert "requests over HTTP" not in run.text
+        assert "requests are taken over HTTP" not in run.text
 
 
 def test_few_open_files_mean_fewer_connections_and_no_failure(tmp_path: Path) -> None:
@@ -192,4 +192,4 @@ def test_few_open_files_mean_fewer_connections_and_no_failure(tmp_path: Path) ->
         check=True,
     )
     assert done.stdout.splitlines() == ["150 300", "(700, 700)"]
-    assert "at most 300 connections: this process may open 700 files" in done.stderr
+    assert "fewer connections than http.max_requests wants: ulimit -n is too low" in done.stderr

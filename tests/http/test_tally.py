@@ -13,11 +13,12 @@ from tests.http.world import Script, client, in_thread, serving, soon
 def test_the_first_is_said_at_once_and_the_others_together(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "connector.http")
     now = [0.0]
-    tally = Tally("%d refused", lambda: now[0])
+    tally = Tally("refused", {"most": 7}, lambda: now[0])
     for moment in (0.0, 1.0, 2.0, SECONDS - 0.1, SECONDS, SECONDS + 1):
         now[0] = moment
         tally.add()
-    assert caplog.messages == ["1 refused", "4 refused"]
+    said = [(one.getMessage(), vars(one)["number"], vars(one)["most"]) for one in caplog.records]
+    assert said == [("refused", 1, 7), ("refused", 4, 7)]
 
 
 def test_calls_beyond_the_limit_are_counted_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
@@ -31,5 +32,5 @@ def test_calls_beyond_the_limit_are_counted_in_the_log(caplog: pytest.LogCapture
             assert other.post("/requests/Customer/Create", json={}).status_code == 503
         script.release()
         assert first().status_code == 200
-    said = [text for text in caplog.messages if text.startswith("calls refused")]
-    assert said == ["calls refused: 1; 1 are being answered (http.max_requests)"]
+    said = [vars(one) for one in caplog.records if one.getMessage() == "calls are refused"]
+    assert [(one["number"], one["max_requests"]) for one in said] == [(1, 1)]

@@ -47,6 +47,8 @@ def test_kind_and_name_are_read_and_a_bare_name_is_a_queue(text: str, kind: str,
         ("queue://~EXPIRED", "empty"),
         ("queue://" + "x" * 201, "longer than 200 bytes"),
         ("queue://\ud800", "not valid Unicode"),
+        ("topic://prices.", "does not end with a dot"),
+        ("topic://a..b", r"no '\.\.'"),
         ("mail://x", "neither 'queue' nor 'topic'"),
     ],
 )
@@ -64,6 +66,17 @@ def test_an_accepted_name_is_one_directory_below_the_root_and_reads_back(name: s
     assert os.path.normpath(f"/base/{destination.name}") == f"/base/{destination.name}"
     assert os.path.dirname(f"/base/{destination.name}") == "/base"
     assert parse_destination(str(destination)) == destination
+
+
+@given(st.lists(st.text("ab.~/ ", max_size=5), min_size=1).map(".".join))
+def test_each_part_of_an_accepted_topic_is_one_directory(name: str) -> None:
+    try:
+        topic = parse_destination(f"topic://{name}")
+    except DestinationError:
+        return
+    path = os.path.join("/base", *topic.name.split("."))
+    assert os.path.normpath(path) == path
+    assert path.count("/") == name.count(".") + 2
 
 
 def test_a_virtual_destination_shows_a_part_of_its_queue() -> None:

@@ -22,7 +22,7 @@ def main() -> int:
     parser.add_argument("count", type=int)
     parser.add_argument("--temporary", action="store_true", help="replies come to a temporary queue")
     options = parser.parse_args()
-    provider = DropboxProvider(options.root, durable=False)
+    provider = DropboxProvider(options.root, create=True, durable=False)
     requests = plan(reply_to=None) if options.temporary else plan()
     client = RequestClient(requests, provider.connect, provider.capabilities, str(REPOSITORY))
     futures = [

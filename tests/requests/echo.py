@@ -30,7 +30,7 @@ def main() -> int:
             greet(request, replying)
             replies += 1
 
-    application = Application(DropboxProvider(options.root, durable=False), answer)
+    application = Application(DropboxProvider(options.root, create=True, durable=False), answer)
     print("ready", flush=True)
     sys.stdin.read()
     application.end()

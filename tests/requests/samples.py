@@ -10,7 +10,7 @@ from connector.businessobjects.catalogue import discover
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.handlers import Handlers
 from connector.businessobjects.instance import BusinessObject
-from connector.businessobjects.rules import Rule, StaticMetaObject
+from connector.businessobjects.rules import Rule, StaticMetaObject, filled_in
 from connector.messaging.message import Message, PropertyValue
 from connector.requests.plan import RequestPlan
 
@@ -112,7 +112,7 @@ def plan(
     defaults = {"OutputDestination": "queue://out"} if default is None else dict(default)
     rules = []
     if entry is not None:
-        rules.append(Rule("Customer_Create", "Customer", "Create", properties={**defaults, **entry}))
+        rules.append(Rule("Customer_Create", "Customer", "Create", properties=filled_in(entry, defaults)))
     settings: dict[str, Any] = {
         "definitions": of,
         "rules": StaticMetaObject("MO_Config", rules, defaults),

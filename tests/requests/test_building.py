@@ -221,11 +221,13 @@ def test_text_is_sent_as_text_and_other_bytes_as_bytes(
     ],
 )
 def test_a_data_handler_that_cannot_write_the_object_refuses_the_request(
-    kind: type[Handler], text: str
+    kind: type[Handler], text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(RequestRefused) as refused:
         message_of(customer(), with_handler(kind))
     assert str(refused.value).startswith(text)
+    said = [(one.getMessage(), vars(one)["data_handler"], bool(one.exc_info)) for one in caplog.records]
+    assert said == [("a data handler has failed", kind.__name__, True)] * (" raised " in text)
 
 
 @pytest.mark.parametrize(

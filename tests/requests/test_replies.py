@@ -284,11 +284,16 @@ class Odd:
         (b"key", "the data handler Odd raised KeyError: 'key'"),
     ],
 )
-def test_whatever_a_data_handler_does_the_request_fails_with_its_text(body: bytes, words: str) -> None:
+def test_whatever_a_data_handler_does_the_request_fails_with_its_text(
+    body: bytes, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
     odd = plan(handlers=(HandlerSpec("text/odd", "Odd", __name__),), default_handler="text/odd")
     result = answer(reply("VALCHANGE", body), of_plan=odd)
     assert result.status is ReturnCode.FAIL
     assert words in str(result.message)
+    assert [one.getMessage() for one in caplog.records] == ["a data handler has failed"] * (
+        " raised " in words
+    )
 
 
 @given(body=st.binary(max_size=40).map(lambda part: part * 400), result=st.sampled_from(ERRORS))

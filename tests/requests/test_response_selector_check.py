@@ -10,7 +10,7 @@ from connector.config.loading import check
 from connector.errors import Problem
 
 ADAPTER = """\
-provider: {type: dropbox, root: ./data}
+provider: {type: dropbox, root: ./data, create: true}
 connector: {ApplicationName: shop, ReplyToDestination: queue://replies}
 metaobjects: ./objects.yaml
 """
@@ -27,10 +27,10 @@ attributes:
   Meta: Meta
 ---
 business_object: Address
-attributes: {AddressID: String, City: City, Next: Address}
+attributes: {AddressID: {type: String, key: true}, City: City, Next: Address}
 ---
 business_object: City
-attributes: {Name: String, Since: Date}
+attributes: {Name: {type: String, key: true}, Since: Date}
 ---
 business_object: Meta
 attributes: {CorrelationID: String}

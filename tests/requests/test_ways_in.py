@@ -28,7 +28,7 @@ from connector.testing.deployment import Deployment
 from tests.requests.world import REPOSITORY, Application, done, greet, is_greeted, shared_memory, soon
 
 ADAPTER = """\
-provider: {type: dropbox, root: ./data, durability: none}
+provider: {type: dropbox, root: ./data, create: true, durability: none}
 connector:
   ApplicationName: asking
   ConfigurationMetaObject: MO_Config
@@ -36,9 +36,9 @@ connector:
   ErrorDestination: queue://error
   stop_timeout: 2s
 metaobjects: ./metaobjects
-spark: {conf: {spark.driver.memory: nonsense}}
+spark: {conf: {spark.serializer: no.such.Serializer}}
 """
-"""With it no Java could be started."""
+"""With this setting Spark could not start."""
 
 OBJECTS = """\
 business_object: Customer
@@ -242,7 +242,9 @@ def test_a_bounded_run_without_input_ends_well_with_an_empty_summary(asking: Dep
 def test_a_service_without_input_waits_until_it_is_told_to_end(asking: Deployment) -> None:
     process = _run(asking)
     assert process.stderr is not None
-    assert "requests only" in process.stderr.readline()
+    lines = [process.stderr.readline(), process.stderr.readline()]
+    assert "starting" in lines[0]
+    assert "requests only" in lines[1]
     time.sleep(0.3)
     assert process.poll() is None
     process.send_signal(signal.SIGTERM)
@@ -268,7 +270,7 @@ def test_a_business_process_makes_requests_while_it_handles_an_event(
 
 
 def test_a_business_process_makes_requests_in_memory_too(directory: Path) -> None:
-    memory = INPUT.replace("{type: dropbox, root: ./data, durability: none}", "{type: memory}")
+    memory = INPUT.replace("{type: dropbox, root: ./data, create: true, durability: none}", "{type: memory}")
     deployment = Deployment(directory, adapter=memory, metaobjects=OBJECTS, processes=PROCESSES)
     application = Application(deployment.provider)
     try:
@@ -308,7 +310,8 @@ def test_the_recipe_travels_to_another_process(asking: Deployment, application: 
 
 
 def test_the_recipe_of_a_memory_is_good_in_its_own_process_only(directory: Path) -> None:
-    memory = ADAPTER.replace("{type: dropbox, root: ./data, durability: none}", "{type: memory}")
+    dropbox = "{type: dropbox, root: ./data, create: true, durability: none}"
+    memory = ADAPTER.replace(dropbox, "{type: memory}")
     deployment = Deployment(directory, adapter=memory, metaobjects=OBJECTS)
     pickled = pickle.dumps(make_requests(deployment.configuration, deployment.provider))
     assert _ask_without_waiting(pickled, str(directory)) == "SUCCEED"

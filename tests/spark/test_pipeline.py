@@ -155,6 +155,36 @@ except Exception as error:
     assert answer.stderr == ""
 
 
+def test_java_takes_the_memory_in_units_of_spark_and_the_collector_of_the_user(tmp_path: Path) -> None:
+    program = """
+import sys
+from pathlib import Path
+from connector.spark.pipeline import SparkPipeline
+from tests.spark.conftest import Settings
+
+conf = {"spark.driver.memory": "600", "spark.driver.extraJavaOptions": "-XX:+UseParallelGC"}
+pipeline = SparkPipeline(Settings("local[1]", conf=conf), Path(sys.argv[1]), "test")
+pipeline.start()
+print(Path(f"/proc/{pipeline._jvm.pid}/cmdline").read_text())
+pipeline.stop()
+"""
+    root = Path(__file__).parents[2]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    answer = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=root,
+        env=environment,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    words = answer.stdout.split("\0")
+    assert f"-Xmx{600 << 20}" in words
+    assert [word for word in words if word.endswith("GC")] == ["-XX:+UseParallelGC"]
+
+
 DRIVER = """
 import sys, threading
 from pathlib import Path
@@ -219,3 +249,17 @@ def test_when_the_driver_is_killed_java_and_workers_end_by_themselves(
     process.communicate(timeout=60)
     assert eventually(lambda: not exists(java))
     assert eventually(lambda: not exists(worker))
+
+
+def test_why_java_ended_is_said_without_stack_frames(tmp_path: Path) -> None:
+    settings = Settings(conf={"spark.executor.instances": "-1"})
+    pipeline = SparkPipeline(settings, deployment(tmp_path), "test")
+    try:
+        with pytest.raises(
+            PipelineError, match=r"before Spark was up.*\n(.*\n)*.*Exception.*executors"
+        ) as caught:
+            pipeline.start()
+    finally:
+        pipeline.stop()
+    lines = str(caught.value).splitlines()
+    assert [line for line in lines if line.strip().startswith(("at ", "... "))] == []

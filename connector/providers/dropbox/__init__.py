@@ -12,7 +12,7 @@ def open_provider(location: str, *, durability: str = "batch", **options: Any) -
     """The provider of the URL ``dropbox:<location>``.
 
     Args:
-        location: the root directory; made when missing.
+        location: the root directory, behind which ``?create=true`` may stand; that is the option ``create``.
         durability: ``batch`` or ``none``.
         options: the others of :class:`~connector.providers.dropbox.connection.DropboxProvider`.
 
@@ -23,6 +23,11 @@ def open_provider(location: str, *, durability: str = "batch", **options: Any) -
 
     if not location:
         raise ValueError("'dropbox:' needs a directory: dropbox:/var/mq, dropbox:./data")
+    location, mark, query = location.partition("?")
+    if mark:
+        if query not in ("create=true", "create=false"):
+            raise ValueError(f"'?{query}' in the URL of a dropbox: expected ?create=true")
+        options = {"create": query == "create=true", **options}
     if durability not in ("batch", "none"):
         raise ValueError(f"{durability!r} is no durability; there are 'batch' and 'none'")
     return DropboxProvider(location, durable=durability == "batch", **options)

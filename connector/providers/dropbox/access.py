@@ -15,7 +15,7 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Prepared
 from connector.providers.dropbox import codec, files
-from connector.providers.dropbox.claims import ORIGIN, TAG, in_progress_origin
+from connector.providers.dropbox.claims import ORIGIN, TAG, in_progress_origin, waits
 from connector.providers.dropbox.headers import HeaderStore
 from connector.providers.dropbox.layout import Layout
 from connector.providers.dropbox.temporary import check_alive
@@ -155,6 +155,6 @@ def without_owner(name: str, *, keep_origin: bool = False) -> str:
     if codec.OWNER not in name:
         return name
     owner, _ = in_progress_origin(name)
-    if owner is None:
+    if owner is None and not waits(name):
         raise MalformedData("the file name has an owner that cannot be read")
     return codec.without_properties(name, (codec.OWNER,) if keep_origin else (codec.OWNER, ORIGIN))

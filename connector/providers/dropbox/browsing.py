@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from connector.core.state import order_key
@@ -40,10 +40,12 @@ class Browser:
         self._store = store
         self._client_id = client_id
 
-    def browse(self, destination: Destination) -> Iterator[Message]:
+    def browse(
+        self, destination: Destination, unreadable: Callable[[Message, str], object] | None
+    ) -> Iterator[Message]:
         """See :meth:`connector.messaging.provider.Connection.browse`."""
         if not self._layout.exists(destination):
-            known = ", ".join(str(info.destination) for info in self.destinations())
+            known = ", ".join(str(name) for name in self.names() if temporary_owner(name) is None)
             raise UnknownDestination(
                 f"there is no {destination} under {self._layout.root}"
                 + (f"; there are {known}" if known else "")
@@ -54,19 +56,28 @@ class Browser:
             for name in _names(folder):
                 seen = self._look(folder, name)
                 if seen is not None:
-                    key, message = seen
+                    key, message, lost = seen
                     message.destination = str(destination)
-                    found.append((key, f"{folder}/{name}", message))
+                    found.append((key, f"{folder}/{name}", message, lost))
         found.sort(key=lambda entry: entry[0])
-        for _, path, message in found:
+        for _, path, message, lost in found:
+            reason = ""
             try:
                 message.body, _ = files.read_regular(path, _NO_LIMIT)
-            except (OSError, MalformedData):
+            except (FileNotFoundError, MalformedData):
                 continue  # taken meanwhile, or no message
-            yield message
+            except OSError as error:
+                reason = f"{error.strerror}: {path}"
+            if unreadable is not None and (reason or lost):
+                unreadable(message, reason or lost)
+            if not reason:
+                yield message
 
-    def _look(self, folder: str, name: str) -> tuple[tuple[int, int, str], Message] | None:
-        """Place in the order of taking and headers of a file; None where it is gone or no message."""
+    def _look(self, folder: str, name: str) -> tuple[tuple[int, int, str], Message, str] | None:
+        """Place in the order of taking and headers of a file, and why headers are lost.
+
+        None where the file is gone or no message.
+        """
         short = split_tag(name)[0]
         try:
             status = os.lstat(f"{folder}/{name}")
@@ -74,25 +85,32 @@ class Browser:
             return None
         if not stat.S_ISREG(status.st_mode):
             return None
+        full, lost = short, ""
         try:
-            full = without_owner(self._headers.expand(short), keep_origin=True)
-        except MalformedData:
-            full = short
+            full, lost = self._headers.look(short)
+            full = without_owner(full, keep_origin=True)
+        except (MalformedData, ProviderError) as error:
+            lost = lost or str(error)
         message, _ = codec.decode(full, readable_only=True)
         if not message.timestamp:
             message.timestamp = status.st_mtime_ns // 1_000_000
         priority, age = rank(short)
-        return order_key(priority, status.st_mtime_ns // 1000 if age is None else age, short), message
+        key = order_key(priority, status.st_mtime_ns // 1000 if age is None else age, short)
+        return key, message, lost
 
     def subscriptions(self) -> list[SubscriptionInfo]:
         """See :meth:`connector.messaging.provider.Connection.subscriptions`."""
         return [self._store.describe(subscription) for subscription in self._store.all()]
 
+    def names(self) -> list[Destination]:
+        """See :meth:`connector.messaging.provider.Connection.names`."""
+        return [*self._layout.queues(), *self._layout.topics()]
+
     def destinations(self) -> list[DestinationInfo]:
         """See :meth:`connector.messaging.provider.Connection.destinations`."""
         return [
             self._describe(destination)
-            for destination in (*self._layout.queues(), *self._layout.topics())
+            for destination in self.names()
             if temporary_owner(destination) in (None, self._client_id)
         ]
 
@@ -122,6 +140,4 @@ def _names(folder: str) -> list[str]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise ProviderError(
-            f"cannot read {folder}: {error.strerror}; give this user the right to read it"
-        ) from error
+        raise files.unreadable(folder, error) from error

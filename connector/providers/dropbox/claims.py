@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from typing import Final, NamedTuple
 
-from connector.errors import DestinationError, MalformedData
+from connector.errors import DestinationError
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.providers.dropbox import codec
@@ -23,6 +23,8 @@ from connector.providers.dropbox.layout import VIEW_LETTERS, Layout, QueueFolder
 TAG: Final = "~@"
 ORIGIN: Final = "connector_origin_destination"
 ATTEMPTS: Final = "connector_attempts"
+WAITS: Final = "waits"
+"""Stands in the place of the owner of a message that waits in an in-progress destination."""
 _MAX_INT: Final = (1 << 31) - 1
 
 
@@ -110,12 +112,9 @@ class DropboxClaim:
 
     @property
     def full_name(self) -> str:
-        """The name with all headers, also those of a sidecar; the short one where that is gone."""
+        """The name with all headers, also those of a sidecar; as much as is known where that is lost."""
         if self._full is None:
-            try:
-                self._full = self._headers.expand(self.name)
-            except MalformedData:
-                self._full = self.name
+            self._full = self._headers.full(self.name)
         return self._full
 
     @property
@@ -128,6 +127,10 @@ class DropboxClaim:
     def in_progress(self) -> bool:
         folder = self._layout.absolute(self.path).rpartition("/")[0]
         return folder != self.home.processing
+
+    @property
+    def waits(self) -> bool:
+        return self.owner is None and waits(self.full_name)
 
     @property
     def message_id(self) -> str:
@@ -168,12 +171,21 @@ class DropboxClaim:
         return codec.decode(self.full_name, readable_only=True)[0]
 
 
-def owned_name(name: str, owner: Owner, origin: Destination) -> str:
-    """The name in an in-progress destination: with owner and origin among the properties."""
+def owned_name(name: str, owner: Owner | str, origin: Destination) -> str:
+    """The name in an in-progress destination: with owner and origin among the properties.
+
+    Args:
+        owner: :data:`WAITS` where nobody is.
+    """
     if ORIGIN in name or codec.OWNER in name:
         name = codec.without_properties(name, (ORIGIN, codec.OWNER))
     pairs = "&".join((f"{codec.OWNER}S={owner}", codec.encode_property(ORIGIN, "string", str(origin))))
     return codec.add_properties(name, pairs)
+
+
+def waits(name: str) -> bool:
+    """Whether a full name in an in-progress destination says that its message waits."""
+    return f"{codec.OWNER}S={WAITS}" in name
 
 
 def counted_anew(name: str) -> str:

@@ -14,6 +14,8 @@ from connector.messaging.provider import (
     Claim,
     DestinationInfo,
     Prepared,
+    Pruned,
+    Retention,
     Settlement,
     SubscriptionInfo,
     TopicSubscription,
@@ -34,8 +36,9 @@ from connector.providers.dropbox.log import published_keys
 from connector.providers.dropbox.marks import Mark
 from connector.providers.dropbox.poller import QueuePoller
 from connector.providers.dropbox.pollers import Pollers
-from connector.providers.dropbox.pruning import prune
+from connector.providers.dropbox.pruning import Pruner
 from connector.providers.dropbox.recovery import DropboxLeftover, find_leftovers, unowned_claims
+from connector.providers.dropbox.root import Root
 from connector.providers.dropbox.sending import Sender
 from connector.providers.dropbox.settlement import Settler
 from connector.providers.dropbox.subscriptions import SubscriptionStore
@@ -50,7 +53,11 @@ class DropboxProvider:
     """Queues and topics as directories under one root that every client sees.
 
     Args:
-        root: the shared directory; made when missing.
+        root: the shared directory.
+        create: whether the first connection may make the root, and gives it an id
+            (:class:`~connector.providers.dropbox.root.Root`). Otherwise a root that is missing or empty is an
+            error.
+        record: file in which a deployment records its roots; None = there is no deployment.
         incoming: name of the level between a queue and its folders; empty = none.
         outgoing: the same for what is sent, for an exchange with a partner who has it the other way round,
             and empty (ValueError) only where ``incoming`` is too; None = as ``incoming``.
@@ -69,6 +76,8 @@ class DropboxProvider:
         self,
         root: str | os.PathLike[str],
         *,
+        create: bool = False,
+        record: str | os.PathLike[str] | None = None,
         incoming: str = "incoming",
         outgoing: str | None = None,
         durable: bool = True,
@@ -78,12 +87,12 @@ class DropboxProvider:
     ) -> None:
         if outgoing is not None and (incoming == "") != (outgoing == ""):
             raise ValueError(f"incoming {incoming!r} and outgoing {outgoing!r}: both are empty, or neither")
+        self.root = Root(root, create=create, record=record)
         self.layout = Layout(root, incoming, outgoing)
         self.durable = durable
         self.keep_processed = keep_processed
         self.redelivery_limit = redelivery_limit
         self.lease = lease
-        self._seen = False
 
     def instance(self, application: str, wanted: str | None) -> InstanceLock:
         """The name of this instance of an adapter, held until closed.
@@ -91,21 +100,16 @@ class DropboxProvider:
         Raises:
             ProviderError: the configured name is taken, or the root cannot be used.
         """
+        self.root.enter()
         self.layout.prepare()
-        self._seen = True
         return InstanceLock(self.layout.application(application), wanted, _instance_folder, lock)
 
     def connect(
         self, application: str = "", instance: str = "", *, client_id: str = "", origin: str = ""
     ) -> DropboxConnection:
         """See :meth:`connector.messaging.provider.Provider.connect`."""
-        if self._seen and not os.path.isdir(self.layout.clients):
-            # a new root in its place would look drained, and be in the way of the old one's return
-            raise ProviderError(
-                f"the root {self.layout.root} is gone (moved, removed or not mounted); bring it back"
-            )
+        self.root.enter()
         self.layout.prepare()
-        self._seen = True
         info = ClientInfo.here(application, instance, origin or client_id)
         connection = DropboxConnection(self, info)
         if client_id:
@@ -116,14 +120,22 @@ class DropboxProvider:
                 raise
         return connection
 
+    def check(self) -> bool:
+        """Whether the root is there; False where the first connection makes it.
+
+        Raises:
+            ProviderError: the root is missing, empty or another one, and no connection would make it.
+        """
+        return self.root.check()
+
     def existing(self) -> DropboxConnection:
         """A connection that only looks: it makes nothing, so the root must be there.
 
         Raises:
-            ProviderError: there is no such root.
+            ProviderError: the root is missing, empty or another one.
         """
-        if not os.path.isdir(self.layout.root):
-            raise ProviderError(f"there is no root {self.layout.root}; run or send makes it")
+        if not self.check():
+            raise ProviderError(f"there is no root {self.root.path} yet; run or send makes it")
         return DropboxConnection(self, None)
 
 
@@ -167,6 +179,12 @@ class DropboxConnection:
         )
         self._browser = Browser(layout, self._headers, self._store, self.client_id)
         self._temporaries = Temporaries(layout, self._headers, self.client_id, self._info, self._is_alive)
+        self._pruner = Pruner(
+            layout,
+            self._headers,
+            provider.keep_processed,
+            self.state_directory if self._application else "",
+        )
         self._held: Mark | None = None
         self._pollers = Pollers(
             layout,
@@ -252,8 +270,6 @@ class DropboxConnection:
     def adopt(self, claim: Claim, cycle: int, sequence: int) -> DropboxClaim | None:
         """Takes over a leftover of an in-progress destination; None where somebody else did.
 
-        Whether it was delivered is in doubt, so it counts as one more delivery.
-
         Raises:
             ProviderError: it cannot be renamed.
         """
@@ -273,19 +289,22 @@ class DropboxConnection:
     def _deliver_once_more(self, claim: DropboxClaim, rename: Callable[[str], str]) -> str | None:
         """Renames a claim in its folder, its deliveries one more; None where it is gone.
 
-        One that was left without an owner has been counted already.
+        One that was left without an owner has been counted already, and one that waits was not delivered.
         """
-        more = 0 if claim.owner is None and claim.delivery_count else 1
+        is_counted = claim.owner is None and claim.delivery_count > 0
+        more = 0 if is_counted or claim.waits else 1
         counted = codec.with_delivery_count(claim.full_name, claim.delivery_count + 1 + more)
+        name = claim.name
         try:
             name = self._headers.fit(rename(counted))
             path = f"{claim.path.rpartition('/')[0]}/{name}"
             os.rename(self.layout.absolute(claim.path), self.layout.absolute(path))
         except FileNotFoundError:
+            self._headers.remove(name, keep=claim.name)
             return None
         except OSError as error:
             raise ProviderError(f"cannot take over {claim.path}: {error.strerror}") from error
-        self._headers.remove(claim.name)
+        self._headers.remove(claim.name, keep=name)
         return name
 
     # -- settling ----------------------------------------------------------------------------------
@@ -336,9 +355,9 @@ class DropboxConnection:
         """See :meth:`connector.messaging.provider.Connection.unowned`."""
         return unowned_claims(self.layout, self._headers, in_progress)
 
-    def prune(self) -> int:
+    def prune(self, retentions: Sequence[Retention] = (), *, seconds: float = 0.5) -> Pruned:
         """See :meth:`connector.messaging.provider.Connection.prune`."""
-        return prune(self.layout, self._headers, self._provider.keep_processed)
+        return self._pruner.step(retentions, seconds)
 
     # -- sending and looking -----------------------------------------------------------------------
 
@@ -346,9 +365,15 @@ class DropboxConnection:
         """See :meth:`connector.messaging.provider.Connection.send`."""
         return self._sender.send(destination, messages)
 
-    def browse(self, destination: Destination) -> Iterator[Message]:
+    def browse(
+        self, destination: Destination, unreadable: Callable[[Message, str], object] | None = None
+    ) -> Iterator[Message]:
         """See :meth:`connector.messaging.provider.Connection.browse`."""
-        return self._browser.browse(destination)
+        return self._browser.browse(destination, unreadable)
+
+    def names(self) -> list[Destination]:
+        """See :meth:`connector.messaging.provider.Connection.names`."""
+        return self._browser.names()
 
     def destinations(self) -> list[DestinationInfo]:
         """See :meth:`connector.messaging.provider.Connection.destinations`."""

@@ -26,7 +26,7 @@ from connector.messaging.message import Message
 from connector.providers.dropbox import codec, files
 from connector.providers.dropbox.claims import TAG
 from connector.providers.dropbox.committer import Committer
-from connector.providers.dropbox.headers import HeaderStore, key_of
+from connector.providers.dropbox.headers import HeaderStore, keys_of
 from connector.providers.dropbox.layout import Layout
 from connector.providers.dropbox.listing import Listing
 from connector.providers.dropbox.log import Move
@@ -49,7 +49,8 @@ class FanOut:
     linked: list[str] = field(default_factory=list)
     moved: list[tuple[str, str]] = field(default_factory=list)
     copied: list[str] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
+    names: list[tuple[str, str]] = field(default_factory=list)
+    """Short names of links, each with the name of the file that was linked."""
     subscriptions: dict[Destination, list[Subscription]] = field(default_factory=dict)
     """Those that all messages of the commit are for: one that is made meanwhile gets none, not a part."""
 
@@ -124,8 +125,8 @@ class Distributor:
         for path, source in fan_out.moved:
             with contextlib.suppress(FileNotFoundError):  # went with its subscription
                 os.rename(path, source)
-        for name in fan_out.names:
-            self._headers.remove(name)
+        for name, source in fan_out.names:
+            self._headers.remove(name, keep=source)
 
     def sync(self, fan_out: FanOut) -> None:
         """Makes copies durable before the commit."""
@@ -133,11 +134,12 @@ class Distributor:
             files.sync_files(fan_out.copied)
 
     def _removal(self, source: str, name: str) -> list[Move]:
-        """Removes a message that nobody wants, and its sidecar."""
+        """Removes a message and its sidecar; one that is lost stays, because the links speak of it too."""
         moves = [Move("received", self._layout.relative(source), None)]
-        key = key_of(name)
-        if key is not None:
-            moves.append(Move("received", self._layout.relative(self._headers.path(key)), None))
+        lost = keys_of(self._headers.full(name))
+        for key in keys_of(name):
+            if key not in lost:
+                moves.append(Move("received", self._layout.relative(self._headers.path(key)), None))
         return moves
 
     # -- files of other programs -------------------------------------------------------------------
@@ -231,9 +233,10 @@ class Distributor:
         fan_out.linked.append(working)
         if not self._link_file(fan_out, source, working):
             return []
-        if key_of(name) is not None:  # the sidecar goes with its file, so each file has its own
-            name = self._headers.fit(self._headers.full(name))
-            fan_out.names.append(name)
+        if keys_of(name):  # the sidecar goes with its file, so each file has its own
+            own = self._headers.fit(self._headers.full(name))
+            fan_out.names.append((own, name))
+            name = own
         faults.point("fanout.link")
         return [Move("sent", self._layout.relative(working), f"{folders.relative_target}/{name}")]
 

@@ -186,6 +186,23 @@ def count(folder: str) -> int:
     except (FileNotFoundError, NotADirectoryError):
         return 0
     except OSError as error:
-        raise ProviderError(
-            f"cannot read {folder}: {error.strerror}; give this user the right to read it"
-        ) from error
+        raise unreadable(folder, error) from error
+
+
+def is_directory(path: str) -> bool:
+    """Whether a directory is there; ``os.path.isdir`` says no also where this user may not look.
+
+    Raises:
+        ProviderError: this user may not look.
+    """
+    try:
+        return stat.S_ISDIR(os.stat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: str, error: OSError) -> ProviderError:
+    """The error of a path that is there and cannot be read."""
+    return ProviderError(f"cannot read {path}: {error.strerror}; give this user the right to read it")

@@ -2,16 +2,25 @@
 
 The sidecar holds the full name, of any length. The file itself gets a short one that keeps priority,
 class and expiration and carries the key of the sidecar as a property, so that it is found again
-after a plain ``mv`` into another queue. The key is unique to the copy.
+after a plain ``mv`` into another queue. The key is unique to the copy, and ends with a digest of the
+sidecar. Keys of earlier versions have no digest.
 """
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import os
+import re
+from collections.abc import Iterable
+from typing import Final
 
 from connector.errors import MalformedData, ProviderError
 from connector.providers.dropbox import codec, files
+
+_PREFIX: Final = f"{codec.HEADER_KEY}S="
+_DIGEST: Final = re.compile(r"_([0-9a-f]{10})\Z").search
+"""The digest in a key. No client id has a ``_``."""
 
 
 class HeaderStore:
@@ -44,84 +53,150 @@ class HeaderStore:
             full = codec.structure_bare(full)
             fields = codec.split(full)
             assert fields is not None
-        key = f"{self._client_id}-{next(self._numbers)}"
-        files.write_new(self.path(key), os.fsencode(full), sync=self._sync)
-        identity = fields.id if len(fields.id) <= 60 else key
-        kept = [f"{codec.HEADER_KEY}S={key}"]
-        if codec.is_bare(fields.properties):
-            kept.append(codec.BARE)
-        return codec.Fields(
-            fields.priority,
-            identity,
-            fields.message_class,
-            fields.expiration if len(fields.expiration) < 20 else "",  # longer ones are no time
-            properties="&".join(kept),
-        ).name()
+        content = os.fsencode(full)
+        key = f"{self._client_id}-{next(self._numbers)}_{_digest(content)}"
+        files.write_new(self.path(key), content, sync=self._sync)
+        short = _shortened(fields, key, keys_of(full))
+        # the sidecar speaks of a lost one too, so a name without room for both loses nothing
+        return short if len(short) <= room else _shortened(fields, key)
 
     def full(self, name: str) -> str:
-        """As :meth:`expand`; where the sidecar is gone, what the short name says, without its key.
+        """As :meth:`expand`; where a sidecar is lost, as much as is known, with the key of the lost one.
 
         Raises:
             ProviderError: the sidecar cannot be read.
         """
-        try:
-            return self.expand(name)
-        except MalformedData:
-            return codec.without_properties(name, (codec.HEADER_KEY,))
+        return self.look(name)[0]
 
     def expand(self, name: str) -> str:
         """The full name of a message; properties that the short name gained come after the sidecar's.
 
         Raises:
-            MalformedData: the sidecar is missing.
+            MalformedData: the sidecar is missing or damaged.
             ProviderError: it cannot be read.
         """
-        if codec.HEADER_KEY not in name:
-            return name
-        key = key_of(name)
-        if key is None:
-            return name
-        fields = codec.split(name)
-        assert fields is not None  # only a structured name has properties
-        try:
-            with open(self.path(key), "rb") as sidecar:
-                full = os.fsdecode(sidecar.read())
-        except FileNotFoundError:
-            raise MalformedData(f"its headers are gone: there is no {self.path(key)}") from None
-        except OSError as error:
-            raise ProviderError(f"cannot read the headers {self.path(key)}: {error.strerror}") from error
-        prefix = f"{codec.HEADER_KEY}S="
-        gained = [
-            pair
-            for pair in codec.split_properties(fields.properties)
-            if not pair.startswith(prefix) and pair != codec.BARE
-        ]
-        if not gained:
-            return full
-        full = codec.without_properties(full, [f"{pair.partition('=')[0]}=" for pair in gained])
-        return codec.add_properties(full, "&".join(gained))
+        full, lost = self.look(name)
+        if lost:
+            raise MalformedData(lost)
+        return full
 
-    def remove(self, name: str) -> None:
-        """Removes the sidecar of a file that is removed, if it has one."""
-        key = key_of(name)
-        if key is not None:
-            files.remove(self.path(key))
+    def look(self, name: str) -> tuple[str, str]:
+        """The full name as far as it is known, and why the rest is lost; empty = nothing is lost.
+
+        A sidecar that was written while another was lost speaks of that one, which may be back now.
+
+        Raises:
+            ProviderError: a sidecar cannot be read.
+        """
+        seen = set()
+        while (key := key_of(name)) is not None:
+            try:
+                full = self._read(name, key)
+            except MalformedData as error:
+                return name, str(error)
+            if key in seen:
+                return name, f"its headers are damaged: {self.path(key)} speaks of itself"
+            seen.add(key)
+            gained = _gained(name)
+            if gained:
+                full = codec.without_properties(full, [f"{pair.partition('=')[0]}=" for pair in gained])
+                full = codec.add_properties(full, "&".join(gained))
+            name = full
+        return name, ""
+
+    def _read(self, name: str, key: str) -> str:
+        """The full name in a sidecar, checked against the short name that was made from it.
+
+        Raises:
+            MalformedData: the sidecar is missing or damaged.
+            ProviderError: it cannot be read.
+        """
+        path = self.path(key)
+        try:
+            with open(path, "rb") as sidecar:
+                content = sidecar.read()
+        except FileNotFoundError:
+            raise MalformedData(f"its headers are gone: there is no {path}") from None
+        except OSError as error:
+            raise ProviderError(f"cannot read the headers {path}: {error.strerror}") from error
+        full = os.fsdecode(content)
+        digest = _DIGEST(key)
+        if digest and digest[1] != _digest(content):
+            raise MalformedData(f"its headers are damaged: {path} is not as it was written")
+        short, fields = codec.split(name), codec.split(full)
+        if short is None or fields is None or _facts(short) != _facts(codec.split(_shortened(fields, key))):
+            raise MalformedData(f"its headers are damaged: {path} does not belong to the file name")
+        return full
+
+    def remove(self, name: str, *, keep: str = "") -> None:
+        """Removes the sidecars of a file that is removed or renamed.
+
+        Args:
+            name: of the file.
+            keep: its other name; the sidecars that this one speaks of stay.
+        """
+        for key in keys_of(name):
+            if key not in keys_of(keep):
+                files.remove(self.path(key))
 
     def path(self, key: str) -> str:
         return os.path.join(self._directory, key)
 
 
 def key_of(name: str) -> str | None:
-    """The key of the sidecar that a file name speaks of, None where it has none."""
+    """The key of the sidecar that a file name speaks of first, None where it has none."""
+    return next(iter(keys_of(name)), None)
+
+
+def keys_of(name: str) -> list[str]:
+    """The keys of the sidecars that a file name speaks of: its own, then a lost one."""
     if codec.HEADER_KEY not in name:
-        return None
+        return []
     fields = codec.split(name)
     if fields is None:
-        return None
-    prefix = f"{codec.HEADER_KEY}S="
-    for pair in codec.split_properties(fields.properties):
-        if pair.startswith(prefix):
-            key = codec.decode_field(pair[len(prefix) :])
-            # it becomes a path: whatever a foreign name says, it stays inside the directory
-            return key if key and "/" not in key and not key.startswith(".") else None
-    return None
+        return []
+    keys = [
+        codec.decode_field(pair[len(_PREFIX) :])
+        for pair in codec.split_properties(fields.properties)
+        if pair.startswith(_PREFIX)
+    ]
+    # they become paths: whatever a foreign name says, they stay inside the directory
+    return [key for key in keys if key and "/" not in key and not key.startswith(".")]
+
+
+def _shortened(fields: codec.Fields, key: str, lost: Iterable[str] = ()) -> str:
+    """The short name of a message.
+
+    Args:
+        fields: of its full name.
+        key: of the sidecar that holds the full name.
+        lost: keys of sidecars that the full name itself speaks of.
+    """
+    kept = [f"{_PREFIX}{one}" for one in (key, *lost)]
+    if codec.is_bare(fields.properties):
+        kept.append(codec.BARE)
+    return codec.Fields(
+        fields.priority,
+        fields.id if len(fields.id) <= 60 else key,
+        fields.message_class,
+        fields.expiration if len(fields.expiration) < 20 else "",  # longer ones are no time
+        properties="&".join(kept),
+    ).name()
+
+
+def _facts(fields: codec.Fields | None) -> tuple[object, ...]:
+    """What a short name says of the full one."""
+    assert fields is not None  # a short name is structured
+    return (*fields[:4], codec.is_bare(fields.properties))
+
+
+def _gained(name: str) -> list[str]:
+    """The properties that a short name has got since it was made."""
+    fields = codec.split(name)
+    assert fields is not None  # only a structured name has properties
+    pairs = codec.split_properties(fields.properties)
+    return [pair for pair in pairs if not pair.startswith(_PREFIX) and pair != codec.BARE]
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=5).hexdigest()

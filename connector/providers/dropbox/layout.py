@@ -5,6 +5,7 @@
     <root>/<queue>/incoming/{working,target,processing,processed,expired,error}
     <root>/topic-root/<a>/<b>/.incoming/{the same six}                  the topic a.b
     <root>/topic-root/<a>/<b>/.subscriptions/<name>.<client id>/{the same six, consumers, subscription.json}
+    <root>/dropboxmq/root-id                       tells this root from every other one
     <root>/dropboxmq/clients/<client>              a living client holds a lock on its file
     <root>/dropboxmq/client-ids/<client id>/       who holds a client id of JMS
     <root>/dropboxmq/headers/<key>                 headers too long for a file name
@@ -14,6 +15,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -25,6 +27,7 @@ from connector.errors import DestinationError, ProviderError, UnknownDestination
 from connector.messaging.destination import RESERVED, Destination, parse_destination
 from connector.providers.dropbox import files
 from connector.providers.dropbox.codec import OWN, encode_field
+from connector.providers.dropbox.root import FRESH, OWN_DIRECTORY, gone
 
 FOLDERS: Final = ("working", "target", "processing", "processed", "expired", "error")
 TOPIC_ROOT: Final = "topic-root"
@@ -92,7 +95,7 @@ class Layout:
         self.root = os.path.abspath(os.fspath(root))
         self.incoming = incoming
         self.outgoing = incoming if outgoing is None else outgoing
-        own = os.path.join(self.root, "dropboxmq")
+        own = os.path.join(self.root, OWN_DIRECTORY)
         self.clients = os.path.join(own, "clients")
         self.client_ids = os.path.join(own, "client-ids")
         self.headers = os.path.join(own, "headers")
@@ -109,13 +112,15 @@ class Layout:
         self._ensured: set[Destination] = set()
 
     def prepare(self) -> None:
-        """Makes the root and the protocol's own directories.
+        """Makes the protocol's own directories; never the root.
 
         Raises:
-            ProviderError: it cannot be made or written; says which path and what to do.
+            ProviderError: they cannot be made or written; says which path and what to do.
         """
         try:
             for path in (
+                os.path.dirname(self.clients),
+                os.path.dirname(self.committed),
                 self.clients,
                 self.client_ids,
                 self.headers,
@@ -124,7 +129,9 @@ class Layout:
                 self.committed,
                 self.adapters,
             ):
-                os.makedirs(path, exist_ok=True)
+                if not os.path.isdir(path):
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(path)
         except OSError as error:
             raise ProviderError(
                 f"the root {self.root} cannot be used: {error.strerror}: {error.filename}; "
@@ -139,11 +146,7 @@ class Layout:
     # -- the folders of one destination ------------------------------------------------------------
 
     def queue(self, destination: Destination) -> QueueFolders:
-        """The folders of a destination, whether they exist or not; of a topic what is not distributed yet.
-
-        Raises:
-            DestinationError: no topic can be called so.
-        """
+        """The folders of a destination, whether they exist or not; of a topic what is not distributed yet."""
         folders = self._queues.get(destination)
         if folders is None:
             if destination.view:
@@ -157,7 +160,7 @@ class Layout:
         """The folders into which messages to a destination are put, whether they exist or not.
 
         Raises:
-            DestinationError: it is a virtual destination, or no topic can be called so.
+            DestinationError: it is a virtual destination.
         """
         folders = self._outboxes.get(destination)
         if folders is None:
@@ -196,8 +199,6 @@ class Layout:
         return os.path.join(self.root, destination.name) if destination.is_queue else self._topic(destination)
 
     def _topic(self, topic: Destination) -> str:
-        if topic.name.endswith("."):
-            raise DestinationError(f"'{topic}': the name of a topic does not end with a dot")
         return os.path.join(self.topic_root, *topic.name.split("."))
 
     def _base(self, destination: Destination, level: str) -> str:
@@ -228,7 +229,6 @@ class Layout:
         """The folders of a destination, made when missing.
 
         Raises:
-            DestinationError: as :meth:`queue`.
             UnknownDestination: a temporary one that has ended.
             ProviderError: they cannot be made.
         """
@@ -259,11 +259,7 @@ class Layout:
             UnknownDestination: of a temporary destination or a subscription that has ended.
             ProviderError: they cannot be made.
         """
-        if not os.path.isdir(self.clients):
-            # a new root in its place would look drained, and be in the way of the old one's return
-            raise ProviderError(
-                f"the root {self.root} is gone (moved, removed or not mounted); bring it back"
-            )
+        self._require_root()
         if folders.whole and not os.path.isdir(folders.base):
             what = "the subscription" if folders.mark else "the temporary destination"
             raise UnknownDestination(f"{what} {folders.text} has ended")
@@ -273,8 +269,9 @@ class Layout:
         """Makes folders, also those that only whoever they belong to may make.
 
         Raises:
-            ProviderError: they cannot be made.
+            ProviderError: they cannot be made, or the root is gone.
         """
+        self._require_root()
         try:
             for folder in FOLDERS:
                 os.makedirs(os.path.join(folders.base, folder), exist_ok=True)
@@ -289,9 +286,11 @@ class Layout:
 
         Raises:
             OSError: it cannot be made.
+            ProviderError: the root is gone.
         """
         folder = os.path.dirname(path)
         if not self.may_end(self.relative(folder)):
+            self._require_root()
             os.makedirs(folder, exist_ok=True)
             return True
         try:
@@ -301,6 +300,11 @@ class Layout:
         except FileNotFoundError:
             return False
         return True
+
+    def _require_root(self) -> None:
+        """A new root in its place would look drained, and be in the way of the old one's return."""
+        if not os.path.isdir(self.clients):
+            raise gone(self.root, "is gone")
 
     @staticmethod
     def may_end(relative: str) -> bool:
@@ -312,35 +316,46 @@ class Layout:
     # -- what there is -----------------------------------------------------------------------------
 
     def exists(self, destination: Destination) -> bool:
-        """Whether a queue, a topic or the queue of a virtual destination is there."""
-        try:
-            return os.path.isdir(self.queue(destination.base).target)
-        except DestinationError:
-            return False
+        """Whether a queue, a topic or the queue of a virtual destination is there.
+
+        Raises:
+            ProviderError: this user may not look.
+        """
+        return files.is_directory(self.queue(destination.base).target)
 
     def queues(self) -> list[Destination]:
-        """The queues that exist, by name."""
+        """The queues that exist, by name.
+
+        Raises:
+            ProviderError: this user may not look.
+        """
         found = []
         try:
             with os.scandir(self.root) as entries:
                 names = sorted(entry.name for entry in entries if entry.is_dir())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
+        except OSError as error:
+            raise files.unreadable(self.root, error) from error
         for name in names:
-            if name.startswith(".") or name in RESERVED:
+            if name.startswith(".") or name in RESERVED or name == FRESH:
                 continue
             try:
                 destination = parse_destination(name)
             except DestinationError:
                 continue
-            if self.exists(destination) or os.path.isdir(self.outbox(destination).target):
+            if self.exists(destination) or files.is_directory(self.outbox(destination).target):
                 found.append(destination)
         return found
 
     def topics(self) -> list[Destination]:
-        """The topics that exist, by name."""
+        """The topics that exist, by name.
+
+        Raises:
+            ProviderError: this user may not look.
+        """
         found = []
-        for directory, names, _ in os.walk(self.topic_root):
+        for directory, names, _ in os.walk(self.topic_root, onerror=_require_absence):
             if directory != self.topic_root and (TOPIC_INCOMING in names or SUBSCRIPTIONS in names):
                 try:
                     name = directory[len(self.topic_root) + 1 :].replace("/", ".")
@@ -351,12 +366,19 @@ class Layout:
         return sorted(found)
 
     def subscriptions_of(self, topic: Destination) -> list[QueueFolders]:
-        """The subscriptions of a topic that exist, by the names of their directories."""
+        """The subscriptions of a topic that exist, by the names of their directories.
+
+        Raises:
+            ProviderError: this user may not look.
+        """
+        directory = self.subscriptions(topic)
         try:
-            with os.scandir(self.subscriptions(topic)) as entries:
+            with os.scandir(directory) as entries:
                 names = sorted(e.name for e in entries if e.name[0] != "." and e.is_dir())
         except (FileNotFoundError, NotADirectoryError):
             return []
+        except OSError as error:
+            raise files.unreadable(directory, error) from error
         return [self.subscription(topic, name) for name in names]
 
     def everywhere(self) -> Iterator[QueueFolders]:
@@ -378,6 +400,12 @@ class Layout:
 
     def absolute(self, path: str) -> str:
         return f"{self.root}/{path}"
+
+
+def _require_absence(error: OSError) -> None:
+    """What cannot be listed must be gone; anything else would hide a destination."""
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise files.unreadable(str(error.filename), error) from error
 
 
 def _view(queue: QueueFolders, destination: Destination) -> QueueFolders:

@@ -182,11 +182,13 @@ class Listing:
             return
         self._reported.add(entry.name)
         if entry.name.startswith("."):
-            _log.debug("%s begins with a dot and is no message; it stays", ascii(entry.path))
+            _log.debug("a hidden file is no message", extra={"file": ascii(entry.path)})
             return
         kind = (
             "a directory"
             if entry.is_dir(follow_symlinks=False)
             else ("a symbolic link" if entry.is_symlink() else "no regular file")
         )
-        _log.warning("%s is %s and no message; it stays where it is", ascii(entry.path), kind)
+        _log.warning(
+            "this is no message and stays where it is", extra={"file": ascii(entry.path), "kind": kind}
+        )

@@ -14,7 +14,7 @@ from connector.providers.dropbox import codec
 from connector.providers.dropbox.claims import TAG, DropboxClaim, Owner, counted_anew, owned_name
 from connector.providers.dropbox.clients import base36
 from connector.providers.dropbox.files import rename_to_free_name
-from connector.providers.dropbox.headers import HeaderStore, key_of
+from connector.providers.dropbox.headers import HeaderStore
 from connector.providers.dropbox.layout import Layout, QueueFolders
 from connector.providers.dropbox.lease import Pulse
 from connector.providers.dropbox.listing import Listing
@@ -115,11 +115,7 @@ class QueuePoller:
 
     def _is_wanted(self, name: str, selector: Selector) -> bool:
         """Whether the selector is true for a message, by its name; remembered where it is not."""
-        try:
-            full = self._headers.expand(name)
-        except MalformedData:
-            full = name
-        message, _ = codec.decode(full, readable_only=True)
+        message, _ = codec.decode(self._headers.full(name), readable_only=True)
         if not message.timestamp:
             try:
                 message.timestamp = os.lstat(self._target + name).st_mtime_ns // 1_000_000
@@ -204,13 +200,11 @@ class QueuePoller:
         try:
             os.rename(self._target + name, target)
         except OSError as error:
-            if key_of(fitted) != key_of(name):
-                self._headers.remove(fitted)
+            self._headers.remove(fitted, keep=name)
             if error.errno == errno.ENOENT and not os.path.lexists(self._target + name):
                 return False
             raise self._trouble(error) from error
-        if key_of(fitted) != key_of(name):
-            self._headers.remove(name)
+        self._headers.remove(name, keep=fitted)
         return True
 
     def _fit(self, name: str, room: int) -> str:
@@ -251,7 +245,8 @@ class QueuePoller:
         try:
             is_moved = self._remove_to(self._folders.error, name, moved)
         finally:
-            self._headers.remove(name if is_moved else moved)  # each has a sidecar of its own, if any
+            old, new = (name, moved) if is_moved else (moved, name)
+            self._headers.remove(old, keep=new)
 
     def _remove_to(self, folder: str, name: str, moved: str) -> bool:
         """Moves a message that is not for delivery, renamed; False where somebody else was faster."""

@@ -1,39 +1,142 @@
-"""Removing what is kept no longer: settled and expired messages, after ``keep_processed``."""
+"""Removing what is kept no longer: settled and expired messages, and copies of an adapter."""
 
 from __future__ import annotations
 
+import datetime
+import logging
 import os
+import re
 import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from connector.providers.dropbox import files
+from connector.errors import ProviderError
+from connector.messaging.destination import Destination
+from connector.messaging.provider import Pruned, Retention
+from connector.providers.dropbox import codec
+from connector.providers.dropbox.claims import ORIGIN
 from connector.providers.dropbox.headers import HeaderStore
 from connector.providers.dropbox.layout import Layout
 
+_log = logging.getLogger("connector.dropbox")
+
 _INTERVAL: Final = 3600.0
+_MARK: Final = "pruned"
+_SETTLED: Final = re.compile(r"connector_timeS=([^&.]+)").search
+
+Removal = tuple[Destination | None, bool]
+"""The queue whose copy was looked at (None = no copy), and whether it was removed."""
 
 
-def prune(layout: Layout, headers: HeaderStore, keep: float | None) -> int:
-    """Removes files that ``processed/`` and ``expired/`` have for longer than ``keep`` seconds.
+class Pruner:
+    """Removes files of one root in passes, each in as many steps as it needs.
 
-    Every hour at most, whoever of all clients asks; more often where little is kept. None = for ever.
-    Returns how many files.
+    A pass begins every hour at most, or more often where little is kept, whoever of all clients asks.
+
+    Args:
+        layout, headers: of the root.
+        keep: seconds that ``processed/`` and ``expired/`` keep a file; None = for ever.
+        state: directory that the instances of the adapter share; empty for a client that is none.
     """
-    if keep is None or not _is_due(layout, min(_INTERVAL, keep / 4)):
-        return 0
-    limit = time.time() - keep
-    return sum(
-        _prune_folder(headers, folder, limit)
-        for folders in layout.everywhere()
-        for folder in (folders.processed, folders.expired)
-    )
+
+    def __init__(self, layout: Layout, headers: HeaderStore, keep: float | None, state: str) -> None:
+        self._layout = layout
+        self._headers = headers
+        self._keep = keep
+        self._state = state
+        self._pass: Iterator[Removal] | None = None
+
+    def step(self, retentions: Sequence[Retention], seconds: float) -> Pruned:
+        """Begins a pass where one is due, or goes on with it, for about so many seconds."""
+        end = time.monotonic() + seconds
+        if self._pass is None:
+            self._pass = self._begin(retentions)
+        removed: Counter[Destination | None] = Counter()
+        is_done = True
+        for destination, is_removed in self._pass:
+            removed[destination] += is_removed
+            if time.monotonic() >= end:
+                is_done = False
+                break
+        else:
+            self._pass = None
+        copies = {queue: count for queue, count in removed.items() if queue is not None and count}
+        return Pruned(removed[None], copies, is_done)
+
+    def _begin(self, retentions: Sequence[Retention]) -> Iterator[Removal]:
+        root = os.path.dirname(self._layout.clients)
+        if self._keep is not None and _is_due(root, self._keep):
+            limit = time.time() - self._keep
+            for folders in self._layout.everywhere():
+                for folder in (folders.processed, folders.expired):
+                    yield from self._prune(None, folder, lambda entry: _changed(entry) < limit)
+        if retentions and self._state and _is_due(self._state, min(one.seconds for one in retentions)):
+            for retention in retentions:
+                folder = self._layout.outbox(retention.destination).target
+                yield from self._prune(retention.destination, folder, self._judge(retention))
+
+    def _judge(self, retention: Retention) -> Callable[[os.DirEntry[str]], bool]:
+        """Whether a file is a copy that was kept long enough; its body is never opened."""
+        now = time.time()
+        limit = datetime.datetime.fromtimestamp(max(0.0, now - retention.seconds), datetime.UTC)
+
+        def is_over(entry: os.DirEntry[str]) -> bool:
+            if ORIGIN not in entry.name and codec.HEADER_KEY not in entry.name:
+                return False
+            if (settled := _SETTLED(entry.name)) and _is_later(settled[1], limit):
+                return False  # nearly all are young: to decode their names takes several times as long
+            name = self._headers.full(entry.name)
+            if codec.OWNER in name:
+                return False  # somebody has claimed it, for whom this is an in-progress destination
+            message, _ = codec.decode(name, readable_only=True)
+            return retention.is_over(message, _changed(entry), now)
+
+        return is_over
+
+    def _prune(
+        self, destination: Destination | None, folder: str, is_over: Callable[[os.DirEntry[str]], bool]
+    ) -> Iterator[Removal]:
+        """Looks at the files of a folder one by one, and removes those that are kept no longer."""
+        reason = ""
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    is_removed = False
+                    try:
+                        if entry.is_file(follow_symlinks=False) and is_over(entry):
+                            os.unlink(entry.path)  # fails where somebody has claimed it meanwhile
+                            self._headers.remove(entry.name)
+                            is_removed = True
+                    except FileNotFoundError:
+                        pass
+                    except (OSError, ProviderError) as error:
+                        reason = reason or str(error)  # it is removed another time
+                    yield destination, is_removed
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            reason = str(error)
+        if reason:
+            _log.warning("pruning failed", extra={"directory": folder, "reason": reason})
 
 
-def _is_due(layout: Layout, interval: float) -> bool:
-    """Whether ``interval`` seconds have passed since anybody was told so."""
-    mark = os.path.join(os.path.dirname(layout.clients), "pruned")
+def _is_later(encoded: str, limit: datetime.datetime) -> bool:
     try:
-        if time.time() - os.stat(mark).st_mtime < interval:
+        return datetime.datetime.fromisoformat(codec.decode_field(encoded)) >= limit
+    except (ValueError, TypeError):
+        return False
+
+
+def _changed(entry: os.DirEntry[str]) -> float:
+    return entry.stat(follow_symlinks=False).st_ctime
+
+
+def _is_due(directory: str, keep: float) -> bool:
+    """Whether a quarter of what is kept, or an hour, has passed since anybody was told so."""
+    mark = os.path.join(directory, _MARK)
+    try:
+        if 0 <= time.time() - os.stat(mark).st_mtime < min(_INTERVAL, keep / 4):
             return False
     except FileNotFoundError:
         pass
@@ -43,20 +146,3 @@ def _is_due(layout: Layout, interval: float) -> bool:
     except OSError:
         return False
     return True
-
-
-def _prune_folder(headers: HeaderStore, folder: str, limit: float) -> int:
-    removed = 0
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if (
-                    entry.is_file(follow_symlinks=False)
-                    and entry.stat(follow_symlinks=False).st_ctime < limit
-                ):
-                    headers.remove(entry.name)
-                    files.remove(entry.path)
-                    removed += 1
-    except OSError:
-        pass  # what cannot be removed now is removed another time
-    return removed

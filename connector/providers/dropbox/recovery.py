@@ -89,11 +89,12 @@ def find_leftovers(
         else:
             if at_start:
                 _log.warning(
-                    "an instance of the adapter %s has ended without settling what it had claimed (%s, "
-                    "process %d); those messages wait for an adapter of that ApplicationName to start",
-                    client.info.application,
-                    client.info.host,
-                    client.info.pid,
+                    "the claims of a dead adapter wait for one of that ApplicationName to start",
+                    extra={
+                        "application": client.info.application,
+                        "host": client.info.host,
+                        "pid": client.info.pid,
+                    },
                 )
             client.release()
     if not dead and not at_start:
@@ -119,9 +120,8 @@ def find_leftovers(
             in_processing = [claim for claim in orphans if claim.owner is None]
             if client_id not in living and in_processing:
                 _log.warning(
-                    "%d claims of %s, which is unknown, go back to their queues",
-                    len(in_processing),
-                    client_id,
+                    "the claims of an unknown client go back to their queues",
+                    extra={"client": client_id, "number": len(in_processing)},
                 )
                 yield DropboxLeftover(layout, headers, store, client_id, _UNKNOWN, in_processing, None)
 
@@ -130,7 +130,7 @@ def _finish_records(layout: Layout, committer: Committer, client_id: str) -> Non
     prefix = f"{client_id}-"
     for name in sorted(os.listdir(layout.committing)):
         if name.startswith(prefix):
-            _log.info("finishing the commit record %s of a dead client", name)
+            _log.info("a commit record of a dead client is finished", extra={"record": name})
             committer.finish_record(os.path.join(layout.committing, name))
     for name in os.listdir(layout.associated):
         if name.startswith(prefix):

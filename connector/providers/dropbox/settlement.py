@@ -20,9 +20,9 @@ from connector.errors import (
 )
 from connector.messaging.destination import Destination
 from connector.messaging.message import PropertyValue, natural_type
-from connector.messaging.provider import Claim, Prepared, Settlement
+from connector.messaging.provider import HISTORY, Claim, Prepared, Settlement
 from connector.providers.dropbox import codec, headers
-from connector.providers.dropbox.claims import ORIGIN, DropboxClaim
+from connector.providers.dropbox.claims import ORIGIN, WAITS, DropboxClaim, owned_name
 from connector.providers.dropbox.committer import Committer, unwritable
 from connector.providers.dropbox.distribution import Distributor, FanOut
 from connector.providers.dropbox.layout import Layout
@@ -30,7 +30,11 @@ from connector.providers.dropbox.log import Move
 
 _log = logging.getLogger("connector.dropbox")
 
-_OURS: Final = ("connector_", codec.DELIVERY_COUNT, codec.OWNER)
+_OURS: Final = (
+    *(f"{name}{letter}=" for name in HISTORY for letter in codec.LETTER_TYPES),
+    codec.DELIVERY_COUNT,
+    codec.OWNER,
+)
 """Properties that a copy does not inherit from the message as it was claimed."""
 
 
@@ -133,7 +137,10 @@ class Settler:
         """Sends a prepared message; one to a topic goes to its subscriptions of this moment."""
         working, target = prepared.handle
         if self._has_ended(prepared.destination):
-            _log.info("%s has ended; what was sent to it has gone with it", prepared.destination)
+            _log.info(
+                "a message goes with its temporary destination",
+                extra={"destination": str(prepared.destination)},
+            )
         elif prepared.destination.is_queue:
             moves.append(Move("sent", working, target))
         else:
@@ -161,7 +168,8 @@ class Settler:
         rollback = f"{home.relative_target}/{claim.name}" if claim.owner is None else None
         if settlement.give_back:
             name = self._returned_name(settlement, claim)
-            target: str | None = f"{home.relative_target}/{name}"
+            stays = settlement.stay and claim.owner is not None
+            target: str | None = f"{_folder(claim) if stays else home.relative_target}/{name}"
         elif settlement.copy_to is not None:
             name = self._copy_name(claim, settlement.properties)
             if settlement.copy_to.is_queue:
@@ -169,9 +177,9 @@ class Settler:
             else:
                 source = self._layout.absolute(claim.path)
                 moves += self._distributor.add(fan_out, settlement.copy_to, source, name, moved=False)
-                if headers.key_of(name) != headers.key_of(claim.name):
-                    self._store.remove(name)  # each subscription has a sidecar of its own
-                name, target, rollback = "", None, None
+                self._store.remove(name, keep=claim.name)  # each subscription has a sidecar of its own
+                # but one that is lost is spoken of by all
+                name, target, rollback = self._store.full(claim.name), None, None
         elif home.requeues:
             name = self._store.fit(codec.without_properties(claim.full_name, (codec.DELIVERY_COUNT,)))
             target = f"{home.relative_processed}/{name}"
@@ -181,19 +189,21 @@ class Settler:
         else:
             name, target, rollback = "", None, None
         moves.append(Move("received", claim.path, target, rollback, settlement.published))
-        key = headers.key_of(claim.name)
-        if key is not None and key != headers.key_of(name):  # the sidecar goes with its file
-            moves.append(Move("received", self._relative(self._store.path(key)), None))
+        moves += self._sidecars_removed(claim.name, keep=name)
         return moves
 
     def _discard(self, prepared: Prepared) -> list[Move]:
         """Removes a prepared message, and the sidecar that its name would have spoken of."""
         working, target = prepared.handle
-        moves = [Move("received", working, None)]
-        key = headers.key_of(target.rpartition("/")[2])
-        if key is not None:
-            moves.append(Move("received", self._relative(self._store.path(key)), None))
-        return moves
+        return [Move("received", working, None), *self._sidecars_removed(target.rpartition("/")[2])]
+
+    def _sidecars_removed(self, name: str, *, keep: str = "") -> list[Move]:
+        """The moves that do what :meth:`connector.providers.dropbox.headers.HeaderStore.remove` does."""
+        return [
+            Move("received", self._relative(self._store.path(key)), None)
+            for key in headers.keys_of(name)
+            if key not in headers.keys_of(keep)
+        ]
 
     def _relative(self, path: str) -> str:
         return path[self._prefix :]
@@ -232,7 +242,11 @@ class Settler:
         full = name = claim.name
         if codec.HEADER_KEY in name:
             full = self._store.full(name)
-        returned = codec.without_properties(full, (codec.OWNER, ORIGIN)) if claim.owner is not None else full
+        returned = full
+        if claim.owner is not None and settlement.stay:
+            returned = owned_name(full, WAITS, claim.destination)
+        elif claim.owner is not None:
+            returned = codec.without_properties(full, (codec.OWNER, ORIGIN))
         if settlement.delivery_count != claim.delivery_count or settlement.properties:
             pairs = []
             if settlement.delivery_count > 0:

@@ -331,7 +331,10 @@ def _info(details: TopicSubscription, base: str, consumers: int) -> Subscription
 def _warn_of_loss(ended: SubscriptionInfo, how: str) -> None:
     if kept := ended.kept():
         name, topic = ended.subscription.name, ended.subscription.topic
-        _log.warning("the subscription %r of %s is %s; its messages are lost: %s", name, topic, how, kept)
+        _log.warning(
+            "the messages of a subscription are lost",
+            extra={"subscription": name, "destination": str(topic), "reason": how, "lost": kept},
+        )
 
 
 def _read(folders: QueueFolders) -> Subscription | None:
@@ -346,7 +349,10 @@ def _read(folders: QueueFolders) -> Subscription | None:
         if not os.path.isdir(folders.base):
             return None
     except (OSError, ValueError) as error:
-        _log.warning("%s cannot be read (%s); the name of the directory is believed", folders.base, error)
+        _log.warning(
+            "the details of a subscription cannot be read; the name of its directory is believed",
+            extra={"directory": folders.base, "reason": str(error)},
+        )
     ends = name
     no_local = ends.endswith(_NO_LOCAL)
     ends = ends.removesuffix(_NO_LOCAL)
@@ -366,5 +372,8 @@ def _read(folders: QueueFolders) -> Subscription | None:
         try:
             selector = compile_selector(details.selector)
         except SelectorError as error:
-            _log.warning("%s has a selector that is none (%s); it gets all messages", folders.base, error)
+            _log.warning(
+                "the selector of a subscription is invalid; it gets all messages",
+                extra={"directory": folders.base, "reason": str(error)},
+            )
     return Subscription(folders, details, str(values.get("origin", "")), selector)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from connector.core.state import MessageState, Transition
 from connector.errors import MalformedData
 from connector.messaging.message import Message
@@ -41,6 +43,10 @@ class MemoryClaim:
     @property
     def in_progress(self) -> bool:
         return self.hold.owner is None or self.entry.channel is not self.hold.home
+
+    @property
+    def waits(self) -> bool:
+        return self.hold.waits
 
     @property
     def message_id(self) -> str:
@@ -88,6 +94,15 @@ def let_go(held: MemoryClaim) -> None:
         held.hold.owner.claims.pop(entry.number, None)
     entry.hold = None
     entry.takes += 1
+
+
+def lie(held: MemoryClaim, *, waits: bool = False) -> None:
+    """Ends a claim in an in-progress destination: its message lies there without an owner."""
+    place = held.entry.channel
+    assert place is not None
+    let_go(held)
+    held.entry.hold = replace(held.hold, owner=None, waits=waits)
+    place.delivered[held.entry.number] = held.entry
 
 
 def read_claimed(memory: Memory, reference: str, max_body: int) -> Message:

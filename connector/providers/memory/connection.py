@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -17,6 +18,8 @@ from connector.messaging.provider import (
     Claim,
     DestinationInfo,
     Prepared,
+    Pruned,
+    Retention,
     Settlement,
     SubscriptionInfo,
     TopicSubscription,
@@ -27,7 +30,7 @@ from connector.providers.memory.access import MemoryAccessSpec
 from connector.providers.memory.channel import Channel, Queue, Subscription
 from connector.providers.memory.claims import MemoryClaim
 from connector.providers.memory.clients import Client
-from connector.providers.memory.entries import copy_message, weigh
+from connector.providers.memory.entries import Entry, copy_message, weigh
 from connector.providers.memory.memory import Memory, folder_name
 from connector.providers.memory.poller import MemoryPoller
 from connector.providers.memory.recovery import (
@@ -187,6 +190,11 @@ class MemoryConnection:
         with self.memory:
             return subscriptions.information(self.memory)
 
+    def names(self) -> list[Destination]:
+        """See :meth:`connector.messaging.provider.Connection.names`."""
+        with self.memory:
+            return sorted([*self.memory.queues, *self.memory.topics])
+
     def destinations(self) -> list[DestinationInfo]:
         """See :meth:`connector.messaging.provider.Connection.destinations`."""
         with self.memory:
@@ -296,9 +304,19 @@ class MemoryConnection:
             self.client.check_open()
             leave(self.memory, claim)
 
-    def prune(self) -> int:
-        """Nothing: what is settled is not kept."""
-        return 0
+    def prune(self, retentions: Sequence[Retention] = (), *, seconds: float = 0.5) -> Pruned:
+        """See :meth:`connector.messaging.provider.Connection.prune`. What is settled is not kept itself."""
+        copies: dict[Destination, int] = {}
+        with self.memory:
+            for retention in retentions:
+                queue = self.memory.queues.get(retention.destination)
+                old = [] if queue is None else [one for one in queue.waiting if _is_over(one, retention)]
+                for entry in old:
+                    assert queue is not None
+                    queue.drop(entry)
+                if old:
+                    copies[retention.destination] = len(old)
+        return Pruned(copies=copies)
 
     # -- sending and looking -----------------------------------------------------------------------
 
@@ -327,7 +345,9 @@ class MemoryConnection:
                 memory.deliver(entry, destination, Transition.SEND)
             return [entry.headers.message_id or "" for entry in entries]
 
-    def browse(self, destination: Destination) -> Iterator[Message]:
+    def browse(
+        self, destination: Destination, unreadable: Callable[[Message, str], object] | None = None
+    ) -> Iterator[Message]:
         """See :meth:`connector.messaging.provider.Connection.browse`; of a topic there is nothing to see."""
         memory = self.memory
         with memory:
@@ -381,3 +401,9 @@ class MemoryConnection:
                 memory.clients.remove(client)
         self._arrived.notify_all()
         memory.store.wake_senders()
+
+
+def _is_over(entry: Entry, retention: Retention) -> bool:
+    """Whether a message that waits was kept long enough; nobody knows since when it lies there."""
+    now = time.time()
+    return entry.hold is None and retention.is_over(entry.headers, now, now)

@@ -14,9 +14,8 @@ from typing import Final, Protocol
 from connector.core.state import TRANSITIONS, MessageState, Transition
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message, PropertyValue, natural_type
+from connector.messaging.provider import HISTORY
 
-OWN_PROPERTIES: Final = "connector_"
-"""Begins the names of the properties that a copy does not inherit."""
 _ATTEMPTS: Final = "connector_attempts"
 
 _ENTRY_BYTES: Final = 800
@@ -71,6 +70,7 @@ class Hold:
         home: the channel that it goes back to.
         destination: where it was taken from.
         requeue: settled without a copy, it waits there again, as new.
+        waits: a settlement has left it in its in-progress destination.
     """
 
     owner: Holder | None
@@ -79,6 +79,7 @@ class Hold:
     home: Place
     destination: Destination
     requeue: Place | None = None
+    waits: bool = False
 
 
 class Entry:
@@ -206,8 +207,8 @@ def with_properties(
     changed = copy_message(headers)
     changed.delivery_count = deliveries + 1
     if not inherit_own:
-        for name in [name for name in changed.properties if name.startswith(OWN_PROPERTIES)]:
-            del changed.properties[name]
+        for name in HISTORY:
+            changed.properties.pop(name, None)
             changed.property_types.pop(name, None)
     for name, value in properties.items():
         changed.set_property(name, value, natural_type(value))

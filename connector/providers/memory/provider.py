@@ -95,6 +95,10 @@ class MemoryProvider:
             self._connections.add(connection)
             return connection
 
+    def check(self) -> bool:
+        """Whether there is anything; nothing needs to be made."""
+        return True
+
     def existing(self) -> MemoryConnection:
         """A connection that only looks; here as good as any."""
         return self.connect()

@@ -11,7 +11,7 @@ from connector.errors import DestinationError
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.provider import Settlement
 from connector.providers.memory.channel import Channel
-from connector.providers.memory.claims import MemoryClaim, claim, let_go
+from connector.providers.memory.claims import MemoryClaim, claim, let_go, lie
 from connector.providers.memory.clients import Client
 from connector.providers.memory.entries import Entry, Hold, Place
 from connector.providers.memory.memory import Memory
@@ -88,17 +88,14 @@ def unowned_claims(memory: Memory, in_progress: Destination) -> list[MemoryClaim
 def leave(memory: Memory, held: MemoryClaim) -> None:
     """Lets a message of an in-progress destination lie there without an owner, delivered once more."""
     if held.is_held:
-        let_go(held)
+        lie(held)
         headers = held.headers()
         headers.delivery_count += 1
         memory.set_headers(held.entry, headers)
 
 
 def adopt(memory: Memory, held: MemoryClaim, own: Client, cycle: int, sequence: int) -> MemoryClaim | None:
-    """Takes over a message of an in-progress destination; None where somebody else did.
-
-    Whether it was delivered is in doubt, so it counts as one more delivery.
-    """
+    """See :meth:`connector.messaging.provider.Connection.adopt`."""
     if not held.is_held:
         return None
     entry = held.entry
@@ -106,7 +103,8 @@ def adopt(memory: Memory, held: MemoryClaim, own: Client, cycle: int, sequence: 
     assert place is not None
     let_go(held)
     headers = held.headers()
-    if held.hold.owner is not None or not held.delivery_count:  # else it was counted when it was left
+    is_counted = held.hold.owner is None and held.delivery_count > 0
+    if not (is_counted or held.waits):
         headers.delivery_count += 1
         memory.set_headers(entry, headers)
     return claim(entry, Hold(own, cycle, sequence, held.hold.home, held.destination), place)

@@ -11,7 +11,7 @@ from connector.core.state import MessageState, Transition
 from connector.errors import ClaimLost, ConnectorError, SettlementError, UnknownDestination
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Prepared, Settlement
-from connector.providers.memory.claims import MemoryClaim, let_go
+from connector.providers.memory.claims import MemoryClaim, let_go, lie
 from connector.providers.memory.clients import Client
 from connector.providers.memory.entries import Entry, with_properties
 from connector.providers.memory.memory import Memory
@@ -130,6 +130,10 @@ class Settler:
         assert isinstance(claim, MemoryClaim)
         if not claim.is_held:
             return  # taken over meanwhile: the other settles it
+        if settlement.stay and claim.in_progress:
+            lie(claim, waits=True)
+            _set_headers(self._memory, claim.entry, settlement)
+            return
         let_go(claim)
         if settlement.give_back:
             give_back(self._memory, claim, settlement)
@@ -156,15 +160,18 @@ def give_back(memory: Memory, claim: MemoryClaim, settlement: Settlement) -> Non
         entry.state = MessageState.REMOVED
         memory.store.remove(entry)
         return
-    if settlement.properties or settlement.delivery_count != entry.deliveries:
-        memory.set_headers(
-            entry,
-            with_properties(
-                entry.headers, settlement.properties, deliveries=settlement.delivery_count, inherit_own=True
-            ),
-        )
+    _set_headers(memory, entry, settlement)
     entry.move(Transition.GIVE_BACK)
     claim.hold.home.enter(entry)
+
+
+def _set_headers(memory: Memory, entry: Entry, settlement: Settlement) -> None:
+    """The deliveries and properties that a message is given back with."""
+    if settlement.properties or settlement.delivery_count != entry.deliveries:
+        headers = with_properties(
+            entry.headers, settlement.properties, deliveries=settlement.delivery_count, inherit_own=True
+        )
+        memory.set_headers(entry, headers)
 
 
 def discard(memory: Memory, prepared: Prepared) -> None:

@@ -89,7 +89,10 @@ def _info(one: Subscription) -> SubscriptionInfo:
 def _warn_of_loss(ended: SubscriptionInfo, how: str) -> None:
     if kept := ended.kept():
         name, topic = ended.subscription.name, ended.subscription.topic
-        _log.warning("the subscription %r of %s is %s; its messages are lost: %s", name, topic, how, kept)
+        _log.warning(
+            "the messages of a subscription are lost",
+            extra={"subscription": name, "destination": str(topic), "reason": how, "lost": kept},
+        )
 
 
 def _find(memory: Memory, client_id: str, name: str, *, durable: bool) -> Subscription | None:

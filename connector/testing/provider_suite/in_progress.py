@@ -86,6 +86,54 @@ class InProgress(SuiteBase):
         assert self.bodies(second, ARCHIVE) == ["body"]
         assert self.bodies(second, IN_PROGRESS) == []
 
+    def test_a_message_that_waits_in_progress_has_no_owner_and_is_adopted_by_one_uncounted(
+        self, connect: Connect
+    ) -> None:
+        first, second = connect(), connect()
+        first.send(ORDERS, [self.text("body", type="t" * 300)])
+        claim = self.take(first.poller(ORDERS, IN_PROGRESS))
+        assert not claim.waits
+        first.settle([Settlement(claim, give_back=True, stay=True, properties={"connector_delivered": "a"})])
+        assert self.bodies(first, ORDERS) == []
+        first.close()
+        assert list(second.leftovers(IN_PROGRESS, at_start=True)) == []
+        (seen,) = second.browse(IN_PROGRESS)
+        assert (seen.body, seen.delivery_count) == (b"body", 1)
+        assert seen.properties["connector_delivered"] == "a"
+        ((waiting,), (late,)) = (second.unowned(IN_PROGRESS) for _ in range(2))
+        assert waiting.waits
+        assert (waiting.destination, waiting.delivery_count) == (ORDERS, 0)
+        adopted = second.adopt(waiting, 7, 9)
+        assert adopted is not None
+        assert second.adopt(late, 7, 10) is None
+        assert second.unowned(IN_PROGRESS) == []
+        assert not adopted.waits
+        assert (adopted.delivery_count, adopted.in_progress) == (0, True)
+        got = self.load(second, adopted)
+        assert (got.type, got.delivery_count, got.properties) == ("t" * 300, 1, {"connector_delivered": "a"})
+        second.settle([Settlement(adopted, give_back=True)])
+        assert self.bodies(second, ORDERS) == ["body"]
+        assert self.bodies(second, IN_PROGRESS) == []
+
+    def test_a_message_that_is_left_in_progress_is_counted_and_does_not_wait(self, connect: Connect) -> None:
+        first, second = connect(), connect()
+        first.send(ORDERS, [self.text("body")])
+        claim = self.take(first.poller(ORDERS, IN_PROGRESS))
+        first.settle([Settlement(claim, give_back=True, stay=True)])
+        (waiting,) = first.unowned(IN_PROGRESS)
+        assert first.adopt(waiting, 2, 0) is not None
+        first.abandon()
+        (leftover,) = second.leftovers(IN_PROGRESS, at_start=True)
+        (claim,) = leftover.claims
+        assert not claim.waits
+        second.leave(claim)
+        leftover.forget()
+        (left,) = second.unowned(IN_PROGRESS)
+        assert (left.waits, left.delivery_count, left.destination) == (False, 1, ORDERS)
+        adopted = second.adopt(left, 3, 0)
+        assert adopted is not None
+        assert self.load(second, adopted).delivery_count == 2
+
     def test_a_message_in_progress_that_nobody_took_has_no_owner(self, connect: Connect) -> None:
         first, second = connect(), connect()
         first.send(ORDERS, [self.text("owned")])

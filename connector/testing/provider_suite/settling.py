@@ -10,7 +10,7 @@ from connector.errors import (
     SettlementError,
 )
 from connector.messaging.message import PropertyValue
-from connector.messaging.provider import Connection, Settlement
+from connector.messaging.provider import HISTORY, Connection, Settlement
 from connector.testing.provider_suite.base import (
     ARCHIVE,
     NOTES,
@@ -44,6 +44,25 @@ class Settling(SuiteBase):
         (copy,) = connection.browse(ARCHIVE)
         assert copy.properties == {"connector_reason": reason}
         assert (copy.type, copy.body) == ("T1", b"body")
+
+    def test_a_copy_inherits_every_property_but_those_of_an_earlier_settlement(
+        self, connection: Connection
+    ) -> None:
+        message = self.text("body")
+        for name in ("connector_event_id", "connector_outcomes", "connector_"):
+            message.set_property(name, "kept")
+        for name in HISTORY:
+            message.set_property(name, "dropped")
+        connection.send(ORDERS, [message])
+        claim = self.take(connection.poller(ORDERS))
+        connection.settle([Settlement(claim, copy_to=ARCHIVE, properties={"connector_attempts": 1})])
+        (copy,) = connection.browse(ARCHIVE)
+        assert copy.properties == {
+            "connector_event_id": "kept",
+            "connector_outcomes": "kept",
+            "connector_": "kept",
+            "connector_attempts": 1,
+        }
 
     def test_a_copy_of_a_copy_has_the_newer_properties_only(self, connection: Connection) -> None:
         connection.send(ORDERS, [self.text("body")])

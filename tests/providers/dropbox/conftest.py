@@ -12,7 +12,7 @@ from connector.providers.dropbox.connection import DropboxConnection, DropboxPro
 
 @pytest.fixture
 def provider(root: Path) -> DropboxProvider:
-    return DropboxProvider(root, durable=False)
+    return DropboxProvider(root, create=True, durable=False)
 
 
 @pytest.fixture

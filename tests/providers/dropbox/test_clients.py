@@ -20,7 +20,7 @@ from connector.providers.dropbox.connection import DropboxConnection, DropboxPro
 ORDERS = parse_destination("queue://orders")
 
 HOLD = """
-connection = DropboxProvider(sys.argv[1], durable=False).connect("suite", "child")
+connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect("suite", "child")
 poller = connection.poller(parse_destination("orders"))
 claims = [poller.take(1, number) for number in range(2)]
 print(connection.client_id, flush=True)
@@ -57,7 +57,7 @@ def test_a_process_that_is_stopped_is_alive(root: Path, connection: DropboxConne
 
 
 def test_a_process_that_ends_in_order_leaves_no_mark(root: Path, children: Any) -> None:
-    code = "DropboxProvider(sys.argv[1], durable=False).connect('suite', 'child').close()"
+    code = "DropboxProvider(sys.argv[1], create=True, durable=False).connect('suite', 'child').close()"
     assert children.run(code, root)[0] == 0
     assert os.listdir(root / "dropboxmq/clients") == []
 
@@ -85,7 +85,7 @@ def test_a_program_that_a_process_started_does_not_keep_it_alive(
 
 
 RECOVER = """
-connection = DropboxProvider(sys.argv[1], durable=False).connect("suite", sys.argv[2])
+connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect("suite", sys.argv[2])
 print("ready", flush=True)
 sys.stdin.readline()
 taken = 0
@@ -100,7 +100,7 @@ connection.close()
 
 
 def test_two_who_recover_never_take_over_the_same(root: Path, children: Any) -> None:
-    provider = DropboxProvider(root, durable=False)
+    provider = DropboxProvider(root, create=True, durable=False)
     dead = [provider.connect("suite", str(number)) for number in range(20)]
     dead[0].send(ORDERS, [Message(str(n).encode()) for n in range(200)])
     for client in dead:
@@ -121,7 +121,7 @@ def test_two_who_recover_never_take_over_the_same(root: Path, children: Any) -> 
 
 
 CONSUME = """
-connection = DropboxProvider(sys.argv[1], durable=False).connect("suite", sys.argv[2])
+connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect("suite", sys.argv[2])
 poller = connection.poller(parse_destination("orders"))
 print("ready", flush=True)
 sys.stdin.readline()
@@ -164,7 +164,7 @@ def test_two_adapters_share_thousands_of_messages_and_take_none_twice(
 def test_claims_whose_owner_has_no_mark_any_more_are_found_at_start_only(
     root: Path, connection: DropboxConnection
 ) -> None:
-    first = DropboxProvider(root, durable=False).connect("suite", "b")
+    first = DropboxProvider(root, create=True, durable=False).connect("suite", "b")
     first.send(ORDERS, [Message(b"1")])
     assert first.poller(ORDERS).take(1, 0) is not None
     (root / "dropboxmq/clients" / first.client_id).unlink()
@@ -221,9 +221,11 @@ def test_a_mark_says_where_its_client_runs(root: Path) -> None:
 def test_a_full_disk_leaves_no_mark(root: Path, children: Any) -> None:
     code = """
 import resource
+provider = DropboxProvider(sys.argv[1], create=True)
+provider.connect().close()
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 try:
-    DropboxProvider(sys.argv[1]).connect("suite", "a")
+    provider.connect("suite", "a")
 except ProviderError as error:
     sys.exit(0 if "File too large; make room on the disk" in str(error) else 1)
 """
@@ -253,7 +255,7 @@ def test_messages_on_their_way_name_the_client_and_sort_by_time(connection: Drop
 
 @pytest.mark.parametrize("name", ["published", "in-flight", "window.lock", "a/b", "..", "host-a"])
 def test_any_name_is_a_good_name_of_an_instance(root: Path, name: str) -> None:
-    provider = DropboxProvider(root, durable=False)
+    provider = DropboxProvider(root, create=True, durable=False)
     held = provider.instance("suite", name)
     assert held.name == name
     connection = provider.connect("suite", name)
@@ -266,14 +268,14 @@ def test_any_name_is_a_good_name_of_an_instance(root: Path, name: str) -> None:
 
 
 def test_a_root_that_went_away_is_not_made_anew(root: Path) -> None:
-    provider = DropboxProvider(root / "data", durable=False)
+    provider = DropboxProvider(root / "data", create=True, durable=False)
     provider.instance("suite", "a").close()
     connection = provider.connect("suite", "a")
     connection.check()
     os.rename(root / "data", root / "elsewhere")
     with pytest.raises(ProviderError, match="bring it back"):
         connection.check()
-    with pytest.raises(ProviderError, match=r"is gone .* bring it back"):
+    with pytest.raises(ProviderError, match=r"is missing .* bring it back"):
         provider.connect("suite", "a")
     os.rename(root / "elsewhere", root / "data")
     connection.check()

@@ -30,7 +30,7 @@ REJECT = parse_destination("orders~REJECT-ERROR")
 
 @pytest.fixture
 def connection(root: Path) -> Iterator[DropboxConnection]:
-    connection = DropboxProvider(root, durable=False, redelivery_limit=1).connect()
+    connection = DropboxProvider(root, create=True, durable=False, redelivery_limit=1).connect()
     yield connection
     connection.abandon()
 
@@ -69,7 +69,9 @@ def test_acknowledging_what_is_recovered_from_error_sends_it_anew(
 
 
 def test_what_is_recovered_from_error_is_sent_anew_also_where_nothing_is_kept(root: Path) -> None:
-    connection = DropboxProvider(root, durable=False, redelivery_limit=1, keep_processed=0).connect()
+    connection = DropboxProvider(
+        root, create=True, durable=False, redelivery_limit=1, keep_processed=0
+    ).connect()
     fail(connection)
     claim = connection.poller(RECOVER).take(1, 0)
     assert claim is not None
@@ -113,7 +115,7 @@ def test_acknowledging_what_is_rejected_puts_it_among_the_processed(
 
 
 TAKE = """
-connection = DropboxProvider(sys.argv[1], durable=False).connect()
+connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect()
 poller = connection.poller(parse_destination(sys.argv[2]))
 print(poller.take(1, 0).message_id, flush=True)
 sys.stdin.read()
@@ -157,7 +159,7 @@ def test_a_copy_to_a_view_is_refused_and_nothing_happens(root: Path, connection:
 # -- temporary ---------------------------------------------------------------------------------------
 
 OWN = """
-connection = DropboxProvider(sys.argv[1], durable=False).connect()
+connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect()
 queue, topic = connection.temporary("queue"), connection.temporary("topic")
 print(queue, topic, flush=True)
 sys.stdin.readline()
@@ -216,7 +218,7 @@ def test_temporary_destinations_of_a_dead_owner_are_removed_with_it(
 
 
 def test_connections_of_one_origin_consume_from_each_others_temporary_destinations(root: Path) -> None:
-    provider = DropboxProvider(root, durable=False)
+    provider = DropboxProvider(root, create=True, durable=False)
     first, second, third = (provider.connect(origin=origin) for origin in ("o", "o", "else"))
     queue = first.temporary("queue")
     third.send(queue, [Message(b"1")])
@@ -240,7 +242,7 @@ def test_a_queue_that_is_only_called_temporary_is_one_like_any_other(
 
 HOLD = """
 try:
-    connection = DropboxProvider(sys.argv[1], durable=False).connect(sys.argv[2], client_id=sys.argv[3])
+    connection = DropboxProvider(sys.argv[1], create=True).connect(sys.argv[2], client_id=sys.argv[3])
     print("held", flush=True)
 except ClientIdError as error:
     print(error, flush=True)
@@ -252,7 +254,7 @@ sys.stdin.read()
 def test_a_client_id_is_held_by_one_process_until_it_ends(root: Path, children: Any, client_id: str) -> None:
     child = children.start(HOLD, root, "", client_id)
     assert child.stdout.readline() == "held\n"
-    provider = DropboxProvider(root, durable=False)
+    provider = DropboxProvider(root, create=True, durable=False)
     with pytest.raises(ClientIdError, match=f"in use by process {child.pid} on "):
         provider.connect(client_id=client_id)
     assert len(os.listdir(root / "dropboxmq/clients")) == 1
@@ -266,7 +268,7 @@ def test_a_client_id_is_held_by_one_process_until_it_ends(root: Path, children: 
 def test_instances_of_one_application_share_its_client_id(root: Path, children: Any) -> None:
     child = children.start(HOLD, root, "shop", "shop")
     assert child.stdout.readline() == "held\n"
-    provider = DropboxProvider(root, durable=False)
+    provider = DropboxProvider(root, create=True, durable=False)
     sibling = provider.connect("shop", "b", client_id="shop")
     for stranger in ("", "another"):
         with pytest.raises(ClientIdError, match="the adapter 'shop', process"):
@@ -310,8 +312,8 @@ def test_ids_increase_when_the_clock_goes_backwards(
 
 
 def test_with_names_for_in_and_out_a_partner_has_it_the_other_way_round(root: Path) -> None:
-    here = DropboxProvider(root, durable=False, incoming="in", outgoing="out").connect()
-    there = DropboxProvider(root, durable=False, incoming="out", outgoing="in").connect()
+    here = DropboxProvider(root, create=True, durable=False, incoming="in", outgoing="out").connect()
+    there = DropboxProvider(root, create=True, durable=False, incoming="out", outgoing="in").connect()
     here.send(ORDERS, [Message(b"1")])
     there.send(ORDERS, [Message(b"2"), Message(b"3")])
     prepared = there.access().open().prepare(ORDERS, Message(b"4"), "key")
@@ -332,8 +334,8 @@ def test_with_names_for_in_and_out_a_partner_has_it_the_other_way_round(root: Pa
 @pytest.mark.parametrize(("incoming", "outgoing"), [("", "out"), ("in", "")])
 def test_both_names_for_in_and_out_are_empty_or_neither(root: Path, incoming: str, outgoing: str) -> None:
     with pytest.raises(ValueError, match="both are empty, or neither"):
-        DropboxProvider(root, incoming=incoming, outgoing=outgoing)
-    DropboxProvider(root, incoming="", outgoing="").connect().send(ORDERS, [Message(b"1")])
+        DropboxProvider(root, create=True, incoming=incoming, outgoing=outgoing)
+    DropboxProvider(root, create=True, incoming="", outgoing="").connect().send(ORDERS, [Message(b"1")])
     assert len(list((root / "orders/target").iterdir())) == 1
 
 
@@ -364,7 +366,7 @@ def test_only_what_is_a_message_is_counted(root: Path, connection: DropboxConnec
 
 @pytest.mark.parametrize("keep", [None, 0.0])
 def test_one_message_is_settled_without_a_commit_record(root: Path, keep: float | None) -> None:
-    connection = DropboxProvider(root, keep_processed=keep).connect("suite")
+    connection = DropboxProvider(root, create=True, keep_processed=keep).connect("suite")
     connection.send(ORDERS, [Message(str(number).encode()) for number in range(4)])
     (root / "dropboxmq/transaction/associated").rmdir()
     poller = connection.poller(ORDERS)
@@ -405,7 +407,7 @@ def test_a_message_settled_alone_makes_the_folder_that_somebody_removed(
 def test_a_message_that_cannot_be_settled_alone_stays_claimed(root: Path, children: Any) -> None:
     root.chmod(0o777)
     code = """
-connection = DropboxProvider(sys.argv[1], durable=False).connect()
+connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect()
 orders = parse_destination("orders")
 connection.send(orders, [Message(b"1")])
 claim = connection.poller(orders).take(1, 0)
@@ -425,7 +427,7 @@ connection.settle([Settlement(claim)])
 
 
 def test_what_a_connection_that_only_looks_cannot_do(root: Path, connection: DropboxConnection) -> None:
-    looking = DropboxProvider(root).existing()
+    looking = DropboxProvider(root, create=True).existing()
     connection.send(ORDERS, [Message(b"1")])
     connection.poller(TopicSubscription(parse_destination("topic://prices"), "news", "c", durable=True))
     assert [(str(i.destination), i.waiting) for i in looking.destinations()] == [

@@ -135,7 +135,7 @@ def test_every_sidecar_belongs_to_a_file_and_every_file_finds_its_own(
 
 
 def test_a_sidecar_goes_with_its_file(root: Path) -> None:
-    provider = DropboxProvider(root, durable=False, keep_processed=0)
+    provider = DropboxProvider(root, create=True, durable=False, keep_processed=0)
     connection = provider.connect("suite", "a")
     expired = long_message()
     expired.expiration = 1
@@ -166,8 +166,8 @@ def test_a_prepared_message_that_is_discarded_leaves_no_sidecar(
 def test_pruning_removes_sidecars_too(root: Path, connection: DropboxConnection) -> None:
     connection.send(ORDERS, [long_message()])
     connection.settle([Settlement(take(connection))])
-    pruner = DropboxProvider(root, durable=False, keep_processed=0).connect()
-    assert pruner.prune() == 1
+    pruner = DropboxProvider(root, create=True, durable=False, keep_processed=0).connect()
+    assert pruner.prune().settled == 1
     assert sidecars(root) == []
     pruner.close()
 
@@ -214,6 +214,114 @@ def test_a_message_in_progress_whose_sidecar_is_gone_does_not_stop_recovery(
     (root / "dropboxmq/headers" / key).unlink()
     (claim,) = connection.unowned(NOTES)
     assert connection.adopt(claim, 1, 0) is not None
+
+
+def hide(root: Path) -> Callable[[], object]:
+    """Moves the only sidecar away; what is returned brings it back."""
+    (key,) = sidecars(root)
+    kept = root.parent / f"{key}.kept"
+    (root / "dropboxmq/headers" / key).rename(kept)
+    return lambda: kept.rename(root / "dropboxmq/headers" / key)
+
+
+@pytest.mark.parametrize("reason", ["", "r" * 500])
+@pytest.mark.parametrize("way", ["back", "archive", "error", "processed", "in progress"])
+def test_what_becomes_of_a_file_while_its_sidecar_is_gone_loses_no_headers(
+    root: Path, connection: DropboxConnection, way: str, reason: str
+) -> None:
+    properties = {"connector_reason": reason} if reason else {}
+    connection.send(ORDERS, [long_message(region="EU")])
+    bring_back = hide(root)
+    found = ORDERS
+    if way == "in progress":
+        found = NOTES
+        claim = connection.poller(ORDERS, NOTES).take(1, 0)
+        assert claim is not None
+        connection.leave(claim)
+    else:
+        back = Settlement(take(connection), give_back=True, delivery_count=3, properties=properties)
+        connection.settle([back])
+    if way == "archive":
+        found = ARCHIVE
+        connection.settle([Settlement(take(connection), copy_to=ARCHIVE, properties=properties)])
+    elif way == "error":
+        found = parse_destination("orders~REJECT-ERROR")
+        strict = DropboxProvider(root, durable=False, redelivery_limit=2).connect("suite", "strict")
+        assert strict.poller(ORDERS).take(2, 0) is None
+        strict.close()
+    elif way == "processed":
+        connection.settle([Settlement(take(connection))])
+        (name,) = names(root, "orders", "processed")
+        os.rename(root / "orders/incoming/processed" / name, root / "orders/incoming/target" / name)
+    bring_back()
+    (message,) = connection.browse(found)
+    assert (message.type, message.properties["region"]) == (LONG, "EU")
+    if reason and way != "in progress":
+        assert message.properties["connector_reason"] == reason
+    if way == "back":
+        assert message.delivery_count == 4
+        connection.settle([Settlement(take(connection), copy_to=ARCHIVE)])
+        assert len(sidecars(root)) == 1
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda whole: b"", id="empty"),
+        pytest.param(lambda whole: b"\xff\xfe\x80", id="no UTF-8"),
+        pytest.param(lambda whole: b"garbage text", id="garbage"),
+        pytest.param(lambda whole: b"{broken", id="another format"),
+        pytest.param(lambda whole: whole[: len(whole) // 2], id="cut short"),
+        pytest.param(lambda whole: whole[:-1], id="without its last byte"),
+        pytest.param(lambda whole: b"5" + whole[1:], id="another priority"),
+        pytest.param(lambda whole: whole.replace(b"EU", b"US"), id="another value"),
+    ],
+)
+def test_a_damaged_sidecar_is_as_one_that_is_gone(
+    root: Path, connection: DropboxConnection, damage: Callable[[bytes], bytes]
+) -> None:
+    (identity,) = connection.send(ORDERS, [long_message(region="EU")])
+    (key,) = sidecars(root)
+    sidecar = root / "dropboxmq/headers" / key
+    whole = sidecar.read_bytes()
+    sidecar.write_bytes(damage(whole))
+    reasons: list[str] = []
+    (seen,) = connection.browse(ORDERS, lambda _, reason: reasons.append(reason))
+    assert (seen.message_id, seen.body, seen.properties) == (identity, b"body", {})
+    assert reasons
+    assert reasons[0].startswith(f"its headers are damaged: {sidecar}")
+    claim = take(connection)
+    with pytest.raises(MalformedData, match=f"its headers are damaged: {sidecar}"):
+        connection.access().open().load(claim.reference, 100)
+    connection.settle([Settlement(claim, give_back=True, delivery_count=1)])
+    sidecar.write_bytes(whole)
+    again = connection.access().open().load(take(connection).reference, 100)
+    assert (again.message_id, again.properties, again.delivery_count) == (identity, {"region": "EU"}, 2)
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", b"5.id.T.....pS=x", b"4.other.T.....pS=x", b"\xff"])
+def test_a_sidecar_whose_key_has_no_digest_has_to_agree_with_the_name(
+    root: Path, connection: DropboxConnection, mv: Callable[..., Path], content: bytes
+) -> None:
+    mv("orders", f"4.id.T.....{codec.HEADER_KEY}S=client-1")
+    sidecar = root / "dropboxmq/headers/client-1"
+    sidecar.write_bytes(b"4.id.T...reply..pS=" + b"x" * 300)
+    claim = take(connection)
+    load = connection.access().open().load
+    assert load(claim.reference, 100).properties == {"p": "x" * 300}
+    sidecar.write_bytes(content)
+    with pytest.raises(MalformedData, match="its headers are damaged"):
+        load(claim.reference, 100)
+
+
+def test_sidecars_that_speak_of_each_other_are_damaged(
+    root: Path, connection: DropboxConnection, mv: Callable[..., Path]
+) -> None:
+    mv("orders", f"4.id.T.....{codec.HEADER_KEY}S=a")
+    for key, other in ("ab", "ba"):
+        (root / "dropboxmq/headers" / key).write_text(f"4.id.T.....{codec.HEADER_KEY}S={other}")
+    with pytest.raises(MalformedData, match="its headers are damaged"):
+        connection.access().open().load(take(connection).reference, 100)
 
 
 @pytest.mark.parametrize("key", ["..", "../../orders", "a/b", ".x", ""])

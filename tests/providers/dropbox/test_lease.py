@@ -23,7 +23,8 @@ LEASE = 0.3
 
 HOLD = """
 from connector.messaging.provider import TopicSubscription
-connection = DropboxProvider(sys.argv[1], durable=False, lease=0.3).connect(sys.argv[2], client_id="c")
+provider = DropboxProvider(sys.argv[1], create=True, durable=False, lease=0.3)
+connection = provider.connect(sys.argv[2], client_id="c")
 orders = parse_destination("orders")
 poller = connection.poller(orders)
 connection.poller(TopicSubscription(parse_destination("topic://prices"), "news", "c", durable=True))
@@ -51,7 +52,7 @@ connection.close()
 
 @pytest.fixture
 def connection(root: Path) -> Iterator[DropboxConnection]:
-    connection = DropboxProvider(root, durable=False, lease=LEASE).connect()
+    connection = DropboxProvider(root, create=True, durable=False, lease=LEASE).connect()
     yield connection
     connection.abandon()
 
@@ -128,7 +129,7 @@ def test_within_its_lease_nobody_is_dead(connection: DropboxConnection, stopped:
 def test_without_a_lease_a_stopped_client_lives_for_ever(
     root: Path, connection: DropboxConnection, stopped: Stopped
 ) -> None:
-    trusting = DropboxProvider(root, durable=False).connect()
+    trusting = DropboxProvider(root, create=True, durable=False).connect()
     time.sleep(2 * LEASE)
     assert list(trusting.leftovers(None, at_start=True)) == []
     trusting.close()
@@ -137,7 +138,7 @@ def test_without_a_lease_a_stopped_client_lives_for_ever(
 def test_an_adapter_is_never_overdue(root: Path, connection: DropboxConnection, children: Any) -> None:
     adapter = Stopped(root, connection, children, "shop")
     time.sleep(2 * LEASE)
-    sibling = DropboxProvider(root, durable=False, lease=LEASE).connect("shop")
+    sibling = DropboxProvider(root, create=True, durable=False, lease=LEASE).connect("shop")
     assert list(sibling.leftovers(None, at_start=True)) == []
     sibling.close()
     assert adapter.wake() == ["done", "ClaimLost", "done", "ClaimLost", "done", "done"]
@@ -159,7 +160,7 @@ def test_what_an_overdue_client_consumed_and_held_is_free(
     root: Path, connection: DropboxConnection, stopped: Stopped
 ) -> None:
     time.sleep(2 * LEASE)
-    provider = DropboxProvider(root, durable=False, lease=LEASE)
+    provider = DropboxProvider(root, create=True, durable=False, lease=LEASE)
     successor = provider.connect(client_id="c")
     successor.poller(
         TopicSubscription(parse_destination("topic://prices"), "news", "c", durable=True)
@@ -173,7 +174,7 @@ def test_only_one_takes_over_from_an_overdue_client(
     root: Path, connection: DropboxConnection, stopped: Stopped
 ) -> None:
     time.sleep(2 * LEASE)
-    others = [DropboxProvider(root, durable=False, lease=LEASE).connect() for _ in range(3)]
+    others = [DropboxProvider(root, create=True, durable=False, lease=LEASE).connect() for _ in range(3)]
     found = [leftover for other in others for leftover in other.leftovers(None, at_start=False)]
     assert [leftover.client_id for leftover in found] == [stopped.client_id]
     found[0].release()

@@ -257,11 +257,12 @@ def test_what_is_no_message_is_left_where_it_is_and_reported_once(
         for _ in range(3):
             found.forget()
             assert drain(found) == ["message"]
-    said = sorted(record.getMessage().rpartition("/")[2] for record in caplog.records)
-    assert said == [
-        "directory' is a directory and no message; it stays where it is",
-        "elsewhere' is a symbolic link and no message; it stays where it is",
-        "pipe' is no regular file and no message; it stays where it is",
+    said = [(record.getMessage(), vars(record)) for record in caplog.records]
+    assert {text for text, _ in said} == {"this is no message and stays where it is"}
+    assert sorted((fields["file"].rpartition("/")[2], fields["kind"]) for _, fields in said) == [
+        ("directory'", "a directory"),
+        ("elsewhere'", "a symbolic link"),
+        ("pipe'", "no regular file"),
     ]
     assert sorted(os.listdir(folder)) == [".hidden", ".nfs0001", "directory", "elsewhere", "message", "pipe"]
 

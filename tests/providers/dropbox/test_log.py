@@ -122,9 +122,10 @@ def test_a_record_can_be_finished_any_number_of_times(root: Path) -> None:
     for name in ("a", "b", "c"):
         (root / name).write_text(name)
     record = [Move("sent", "a", "q/a"), Move("received", "b", "q/b"), Move("received", "c", None)]
+    Layout(root).prepare()
     for _ in range(3):
         assert roll_forward(Layout(root), record, unchanged) == {f"{root}/q"}
-        assert sorted(os.listdir(root)) == ["q"]
+        assert sorted(os.listdir(root)) == ["dropboxmq", "q"]
         assert {path.name: path.read_text() for path in (root / "q").iterdir()} == {"a": "a", "b": "b"}
 
 

@@ -22,7 +22,7 @@ NOTES = parse_destination("queue://notes")
 ARCHIVE = parse_destination("queue://archive")
 
 SETTLE = """
-connection = DropboxProvider(sys.argv[1], durable=False).connect("suite", "dead")
+connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect("suite", "dead")
 print(connection.client_id, flush=True)
 orders, archive, notes = map(parse_destination, ("orders", "archive", "notes"))
 poller = connection.poller(orders)
@@ -70,7 +70,7 @@ SETTLED = {"archive/target": "01", "notes/target": "sent", "orders/processed": "
 
 def recover(root: Path, dead: str) -> DropboxConnection:
     """What a living neighbour makes of it: claims that are left go back with one delivery more."""
-    connection = DropboxProvider(root, durable=False).connect("suite", "living")
+    connection = DropboxProvider(root, create=True, durable=False).connect("suite", "living")
     (leftover,) = connection.leftovers(None, at_start=False)
     assert leftover.client_id == dead
     connection.settle([Settlement(c, give_back=True, delivery_count=1) for c in leftover.claims])
@@ -143,7 +143,7 @@ def test_what_was_not_committed_never_happened(
 
 
 SEND_ALONE = """
-connection = DropboxProvider(sys.argv[1]).connect("suite", "dead")
+connection = DropboxProvider(sys.argv[1], create=True).connect("suite", "dead")
 print(connection.client_id, flush=True)
 access = connection.access().open()
 prepared = access.prepare(parse_destination("notes"), Message(b"sent"), "key")
@@ -181,14 +181,14 @@ def test_a_recovery_that_dies_itself_is_finished_by_the_next(
     status, out, _ = children.run(SETTLE, root, fault="settle.move:2=kill")
     assert status == -9
     code = """
-connection = DropboxProvider(sys.argv[1], durable=False).connect("suite", "second")
+connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect("suite", "second")
 print(connection.client_id, flush=True)
 for leftover in connection.leftovers(None, at_start=True):
     leftover.forget()
 """
     status, second, err = children.run(code, root, fault=fault)
     assert status == -9, err
-    third = DropboxProvider(root, durable=False).connect("suite", "third")
+    third = DropboxProvider(root, create=True, durable=False).connect("suite", "third")
     leftovers = list(third.leftovers(None, at_start=True))
     assert {leftover.client_id for leftover in leftovers} == {out.strip(), second.strip()}
     assert [leftover.claims for leftover in leftovers] == [[], []]
@@ -241,7 +241,7 @@ def test_a_full_disk_sends_nothing(root: Path, children: Any) -> None:
     code = """
 import resource
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-connection = DropboxProvider(sys.argv[1], durable=False).connect()
+connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect()
 for count in (1, 3):
     try:
         small, large = Message(b"x" * 900), Message(b"x" * 5000)
@@ -275,7 +275,7 @@ def test_without_an_error_destination_that_can_be_written_nothing_is_settled(
 def test_a_destination_that_this_user_may_not_write_is_named(root: Path, children: Any) -> None:
     root.chmod(0o777)
     code = """
-connection = DropboxProvider(sys.argv[1], durable=False).connect()
+connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect()
 orders, error = map(parse_destination, ("orders", "error"))
 connection.send(orders, [Message(b"1")])
 claim = connection.poller(orders).take(1, 0)
@@ -299,7 +299,7 @@ print([message.body for message in connection.browse(error)])
 def test_a_move_that_fails_after_the_commit_point_is_finished_by_recovery(root: Path, children: Any) -> None:
     root.chmod(0o777)
     code = """
-connection = DropboxProvider(sys.argv[1], durable=False).connect("suite", "a")
+connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect("suite", "a")
 orders = parse_destination("orders")
 connection.send(orders, [Message(b"1"), Message(b"2")])
 poller = connection.poller(orders)
@@ -313,7 +313,7 @@ except SettlementError:
 except ProviderError as error:
     print(error)
 connection.abandon()
-second = DropboxProvider(sys.argv[1], durable=False).connect("suite", "b")
+second = DropboxProvider(sys.argv[1], create=True, durable=False).connect("suite", "b")
 try:
     list(second.leftovers(None, at_start=True))
 except ProviderError as error:
@@ -371,11 +371,12 @@ def other_file_system(root: Path) -> Iterator[Path]:
 def test_a_root_that_cannot_be_made_or_written_says_what_to_do(root: Path, children: Any) -> None:
     (root / "file").touch()
     with pytest.raises(ProviderError, match=r"cannot be used: Not a directory: .*; make the directory"):
-        DropboxProvider(root / "file" / "root").connect()
+        DropboxProvider(root / "file" / "root", create=True).connect()
     code = """
 if os.stat(sys.argv[1]).st_uid == os.geteuid():
     os.chmod(sys.argv[1], 0o555)
-for attempt in (DropboxProvider(sys.argv[1]).connect, DropboxProvider(sys.argv[1] + "/no").existing):
+there, missing = (DropboxProvider(sys.argv[1] + name, create=True) for name in ("", "/no"))
+for attempt in (there.connect, missing.existing):
     try:
         attempt()
     except ProviderError as error:
@@ -386,18 +387,18 @@ for attempt in (DropboxProvider(sys.argv[1]).connect, DropboxProvider(sys.argv[1
     assert status == 0, err
     assert "cannot be used: Permission denied" in out
     assert "give this user the right to write it" in out
-    assert f"there is no root {root}/readonly/no; run or send makes it" in out
+    assert f"there is no root {root}/readonly/no yet; run or send makes it" in out
 
 
 def test_a_root_that_became_read_only_is_noticed_at_connecting(root: Path, children: Any) -> None:
-    DropboxProvider(root).connect().close()
+    DropboxProvider(root, create=True).connect().close()
     root.chmod(0o755)
     code = """
 clients = sys.argv[1] + "/dropboxmq/clients"
 if os.stat(clients).st_uid == os.geteuid():
     os.chmod(clients, 0o555)
 try:
-    DropboxProvider(sys.argv[1]).connect()
+    DropboxProvider(sys.argv[1], create=True).connect()
 except ProviderError as error:
     print(error)
 """
@@ -421,7 +422,7 @@ def test_a_record_that_leaves_the_root_is_not_followed(root: Path, connection: D
 
 
 def test_a_message_delivered_too_often_goes_to_the_error_folder_of_its_queue(root: Path) -> None:
-    connection = DropboxProvider(root, durable=False, redelivery_limit=2).connect()
+    connection = DropboxProvider(root, create=True, durable=False, redelivery_limit=2).connect()
     connection.send(ORDERS, [Message(b"1")])
     for count in (1, 2):
         claim = connection.poller(ORDERS).take(1, 0)
@@ -434,7 +435,7 @@ def test_a_message_delivered_too_often_goes_to_the_error_folder_of_its_queue(roo
 
 def test_expired_messages_are_kept_apart_or_removed(root: Path) -> None:
     for keep, expected in ((None, {"orders/expired": "1"}), (0.0, {})):
-        connection = DropboxProvider(root, durable=False, keep_processed=keep).connect()
+        connection = DropboxProvider(root, create=True, durable=False, keep_processed=keep).connect()
         connection.send(ORDERS, [Message(b"1", expiration=1)])
         poller = connection.poller(ORDERS)
         assert (poller.take(1, 0), poller.expired) == (None, 1)
@@ -451,7 +452,7 @@ def test_files_in_working_that_are_not_ours_are_never_touched(
     old = root / "orders/incoming/working/upload.part"
     old.write_text("a foreign program still writes")
     os.utime(old, (0, 0))
-    second = DropboxProvider(root, durable=False, keep_processed=0).connect("suite", "b")
+    second = DropboxProvider(root, create=True, durable=False, keep_processed=0).connect("suite", "b")
     connection.abandon()
     for leftover in second.leftovers(None, at_start=True):
         leftover.forget()
@@ -486,7 +487,7 @@ def test_a_message_that_may_not_be_read_is_its_senders_mistake(root: Path, child
         if folder.is_dir():
             folder.chmod(0o777)
     code = """
-connection = DropboxProvider(sys.argv[1], durable=False).connect()
+connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect()
 orders, error = parse_destination("orders"), parse_destination("error")
 claim = connection.poller(orders).take(1, 0)
 try:
@@ -502,7 +503,7 @@ connection.settle([Settlement(claim, copy_to=error)])
 
 
 def test_what_a_settlement_has_discarded_needs_no_sync_once_the_access_knows(root: Path) -> None:
-    connection = DropboxProvider(root, durable=True).connect()
+    connection = DropboxProvider(root, create=True, durable=True).connect()
     access = connection.access().open()
     dropped = access.prepare(NOTES, Message(b"dropped"), "dropped")
     connection.settle([], discards=[dropped])
@@ -515,7 +516,7 @@ def test_what_a_settlement_has_discarded_needs_no_sync_once_the_access_knows(roo
 
 
 def test_a_prepared_message_that_somebody_has_removed_is_an_error_of_the_sync(root: Path) -> None:
-    connection = DropboxProvider(root, durable=True).connect()
+    connection = DropboxProvider(root, create=True, durable=True).connect()
     access = connection.access().open()
     access.prepare(NOTES, Message(b"removed"), "removed")
     (working,) = (root / "notes" / "incoming" / "working").iterdir()
@@ -526,7 +527,7 @@ def test_a_prepared_message_that_somebody_has_removed_is_an_error_of_the_sync(ro
 
 
 REPLY = """
-connection = DropboxProvider(sys.argv[1], durable=True).connect("suite", "serving")
+connection = DropboxProvider(sys.argv[1], create=True, durable=True).connect("suite", "serving")
 claim = connection.poller(parse_destination("orders")).take(1, 0)
 access = connection.access().open()
 reply = access.prepare(parse_destination(sys.argv[2]), Message(b"reply"), "key-1")
@@ -541,7 +542,7 @@ def test_whoever_takes_a_reply_and_leaves_at_once_does_not_keep_its_commit_from_
     root: Path, children: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CONNECTOR_FAULT_DIRECTORY", str(tmp_path))
-    requester = DropboxProvider(root, durable=True).connect()
+    requester = DropboxProvider(root, create=True, durable=True).connect()
     requester.send(ORDERS, [Message(b"request")])
     replies = requester.temporary("queue")
     poller = requester.poller(replies)

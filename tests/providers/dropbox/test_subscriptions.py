@@ -28,7 +28,7 @@ RATES = parse_destination("topic://rates")
 
 CONSUME = """
 from connector.messaging.provider import TopicSubscription
-connection = DropboxProvider(sys.argv[1], durable=False).connect(sys.argv[2])
+connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect(sys.argv[2])
 topic = parse_destination("topic://prices")
 durable, shared = "durable" in sys.argv, "shared" in sys.argv
 name = "news" if durable or shared else ""
@@ -43,7 +43,7 @@ for line in sys.stdin:
 @pytest.fixture
 def other(root: Path) -> Iterator[DropboxConnection]:
     """A client that is no adapter."""
-    connection = DropboxProvider(root, durable=False).connect()
+    connection = DropboxProvider(root, create=True, durable=False).connect()
     yield connection
     connection.abandon()
 
@@ -123,7 +123,7 @@ def test_details_that_cannot_be_read_lose_no_message(
 ) -> None:
     connection.poller(durable()).close()
     (root / "topic-root/prices/.subscriptions/news.c/subscription.json").write_text(content)
-    other = DropboxProvider(root, durable=False).connect()
+    other = DropboxProvider(root, create=True, durable=False).connect()
     other.send(PRICES, [Message(b"1")])
     assert [info.waiting for info in other.subscriptions()] == [1]
     other.close()
@@ -135,10 +135,10 @@ def test_a_selector_that_became_invalid_lets_every_message_pass(
     connection.poller(durable(selector="a = 1")).close()
     path = root / "topic-root/prices/.subscriptions/news.c/subscription.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "selector": "a = ="}))
-    other = DropboxProvider(root, durable=False).connect()
+    other = DropboxProvider(root, create=True, durable=False).connect()
     with caplog.at_level(logging.WARNING, "connector.dropbox"):
         other.send(PRICES, [Message(b"1")])
-    assert "has a selector that is none" in caplog.text
+    assert set(caplog.messages) == {"the selector of a subscription is invalid; it gets all messages"}
     assert [info.waiting for info in other.subscriptions()] == [1]
     other.close()
 
@@ -163,7 +163,7 @@ def test_instances_of_one_application_share_a_subscription_that_is_not_shared(
 ) -> None:
     child = children.start(CONSUME, root, "shop", "durable")
     child.stdout.readline()
-    provider = DropboxProvider(root, durable=False)
+    provider = DropboxProvider(root, create=True, durable=False)
     sibling, stranger = provider.connect("shop"), provider.connect("another")
     with pytest.raises(SubscriptionError):
         stranger.poller(durable())
@@ -237,7 +237,10 @@ def test_making_it_anew_with_other_details_warns_of_what_is_lost(
     other.send(PRICES, [Message(b"1", type="t" * 400), Message(b"2")])
     with caplog.at_level(logging.WARNING, "connector.dropbox"):
         other.poller(durable(topic=RATES))
-    assert "made anew with other details; its messages are lost: 2 waiting" in caplog.text
+    (record,) = caplog.records
+    assert record.getMessage() == "the messages of a subscription are lost"
+    fields = vars(record)
+    assert (fields["reason"], fields["lost"]) == ("made anew with other details", "2 waiting")
     assert [info.subscription for info in other.subscriptions()] == [durable(topic=RATES)]
     assert os.listdir(other.layout.headers) == []
 
@@ -265,7 +268,7 @@ def test_unsubscribing_waits_for_what_is_claimed(other: DropboxConnection) -> No
 
 
 def test_a_subscription_that_ends_keeps_what_is_claimed_until_the_connection_closes(root: Path) -> None:
-    connection = DropboxProvider(root, durable=False).connect()
+    connection = DropboxProvider(root, create=True, durable=False).connect()
     poller = connection.poller(TopicSubscription(PRICES))
     connection.send(PRICES, [Message(b"1")])
     claim = poller.take(1, 0)
@@ -278,7 +281,7 @@ def test_a_subscription_that_ends_keeps_what_is_claimed_until_the_connection_clo
 
 
 def test_messages_of_the_own_connection_are_those_of_its_origin_or_its_client_id(root: Path) -> None:
-    provider = DropboxProvider(root, durable=False)
+    provider = DropboxProvider(root, create=True, durable=False)
     consumer = provider.connect(client_id="c", origin="o")
     consumer.poller(durable(no_local=True))
     for origin, expected in (("o", 0), ("c", 0), ("else", 1), ("", 2)):
@@ -297,7 +300,7 @@ def test_what_clients_left_that_died_making_or_removing_is_swept(
     (directory / ".new-dead-1" / "target").mkdir(parents=True)
     (directory / ".deleted-dead-2" / "target").mkdir(parents=True)
     (directory / ".deleted-dead-2" / "target" / "4.1.T").touch()
-    living = DropboxProvider(root, durable=False).connect()
+    living = DropboxProvider(root, create=True, durable=False).connect()
     (directory / f".new-{living.client_id}-1").mkdir()
     assert directories(other) == ["news.c"]
     other._store.sweep()
@@ -306,7 +309,7 @@ def test_what_clients_left_that_died_making_or_removing_is_swept(
 
 
 def test_processed_messages_of_subscriptions_are_pruned(root: Path) -> None:
-    provider = DropboxProvider(root, durable=False, keep_processed=0.05)
+    provider = DropboxProvider(root, create=True, durable=False, keep_processed=0.05)
     connection = provider.connect()
     poller = connection.poller(durable())
     connection.send(PRICES, [Message(b"1"), Message(b"2", expiration=1), Message(b"3")])
@@ -314,7 +317,7 @@ def test_processed_messages_of_subscriptions_are_pruned(root: Path) -> None:
     assert claim is not None
     connection.settle([Settlement(claim)])
     time.sleep(0.1)
-    assert connection.prune() == 1
+    assert connection.prune().settled == 1
     assert poller.take(1, 1) is not None
     assert (poller.expired, len(os.listdir(claim.home.expired))) == (1, 1)
     connection.close()
@@ -384,7 +387,7 @@ def test_a_topic_itself_and_a_subscription_in_progress_are_refused(connection: D
 def test_waiting_ends_when_something_comes_or_the_connection_is_closed(
     root: Path, other: DropboxConnection
 ) -> None:
-    connection = DropboxProvider(root, durable=False).connect()
+    connection = DropboxProvider(root, create=True, durable=False).connect()
     poller = connection.poller(durable())
     assert poller.take(1, 0) is None
     time.sleep(0.05)
@@ -429,7 +432,7 @@ def test_unsubscribing_says_what_cannot_be_removed(root: Path, children: Any) ->
     root.chmod(0o777)
     code = """
 from connector.messaging.provider import TopicSubscription
-connection = DropboxProvider(sys.argv[1], durable=False).connect()
+connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect()
 topic = parse_destination("topic://prices")
 connection.poller(TopicSubscription(topic, "news", "c", durable=True)).close()
 os.chmod(connection.layout.subscriptions(topic), 0o555)

@@ -23,19 +23,19 @@ class DropboxSuite(ProviderSuite):
 class TestDropbox(DropboxSuite):
     @pytest.fixture
     def provider(self, root: Path) -> Provider:
-        return DropboxProvider(root, durable=False)
+        return DropboxProvider(root, create=True, durable=False)
 
 
 class TestDurableDropbox(DropboxSuite):
     @pytest.fixture
     def provider(self, root: Path) -> Provider:
-        return DropboxProvider(root, durable=True)
+        return DropboxProvider(root, create=True, durable=True)
 
 
 class TestDropboxThatKeepsNothingAndHasNoIncomingLevel(DropboxSuite):
     @pytest.fixture
     def provider(self, root: Path) -> Provider:
-        return DropboxProvider(root, durable=False, incoming="", keep_processed=0)
+        return DropboxProvider(root, create=True, durable=False, incoming="", keep_processed=0)
 
     def test_expired_messages_can_be_browsed_taken_and_settled(self, connection: Connection) -> None:
         self.no_expired_message_is_kept(connection)

@@ -299,7 +299,9 @@ def test_a_backlog_that_is_lost_is_warned_about(
     connection.send(PRICES, [text("1"), text("2")])
     with caplog.at_level(logging.WARNING, "connector.memory"):
         connection.poller(TopicSubscription(PRICES, "audit", durable=True, shared=True, selector="TRUE"))
-    assert "its messages are lost: 2 waiting" in caplog.text
+    (record,) = caplog.records
+    assert record.getMessage() == "the messages of a subscription are lost"
+    assert vars(record)["lost"] == "2 waiting"
 
 
 def test_two_subscriptions_of_one_topic_never_share_a_duplicate_key(

@@ -1,0 +1,38 @@
+"""``connector accept-root``: the root of the provider is right as it is now."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from connector.cli.common import (
+    DEFAULT_CONFIG,
+    BadArgument,
+    ConfigOption,
+    JsonOption,
+    answer,
+    answer_json,
+)
+from connector.config.loading import load
+from connector.parts import recorded_root
+
+_DONE: Final = {
+    "made": "is made and recorded",
+    "marked": "was there; it has an id now, and is recorded",
+    "recorded": "was there; it is recorded",
+    "unchanged": "was recorded already; nothing is changed",
+}
+
+
+def accept_root(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> None:
+    """Makes the root where it is missing or empty, or takes it over as it is, and records it.
+
+    For a deployment whose provider says create: true, after its root was replaced or removed on purpose.
+    """
+    root = recorded_root(load(config))
+    if root is None:
+        raise BadArgument("there is nothing to accept: the root is recorded only with create: true")
+    done = root.accept()
+    if json:
+        answer_json({"root": root.path, "done": done})
+    else:
+        answer(f"the root {root.path} {_DONE[done]}")

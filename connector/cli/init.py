@@ -1,0 +1,55 @@
+"""``connector init``: a deployment to begin with."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from connector.cli.common import BadArgument, JsonOption, answer, answer_json, printable
+
+_TEMPLATE: Final = Path(__file__).parents[1] / "template"
+_COMMANDS: Final = (
+    "connector check",
+    "connector send orders --body order.json",
+    "connector run --drain",
+    "connector browse archive",
+)
+
+
+def init(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where it is written; made when missing.")],
+    json: JsonOption = False,
+) -> None:
+    """Writes a deployment that runs as it stands, with a message to send.
+
+    It overwrites nothing: a file that is there already is an error, and then nothing is written.
+    """
+    names = sorted(
+        str(path.relative_to(_TEMPLATE))
+        for path in _TEMPLATE.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    )
+    in_the_way = [name for name in names if os.path.lexists(directory / name)]
+    if in_the_way:
+        raise BadArgument(f"{directory}: there is {', '.join(in_the_way)} already; nothing was written")
+    try:
+        for name in names:
+            path = directory / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open(path, "xb") as file:
+                file.write((_TEMPLATE / name).read_bytes())
+    except OSError as error:
+        raise BadArgument(f"cannot write {error.filename}: {error.strerror}") from None
+    if json:
+        answer_json({"directory": os.path.abspath(directory), "files": names})
+        return
+    answer(f"wrote {', '.join(names)}")
+    answer("Next:")
+    if directory.resolve() != Path.cwd():
+        answer(f"  cd {printable(shlex.quote(str(directory)))}")
+    for command in _COMMANDS:
+        answer(f"  {command}")

@@ -1,0 +1,123 @@
+"""The trace: what happens to each business object, in the log, as detailed as ``AgentTraceLevel`` says.
+
+A level has all that is below it (WBI Adapter for JMS, "Tracing"). Code on the way of every event asks
+``if trace.level >= EVENTS`` first: where the trace is off, that comparison is all it costs.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, ParamSpec, TypeVar
+
+from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.types import SECRET
+
+EVENTS: Final = 1
+"""Each message that a poll detects, and the outcome of each event."""
+HANDOVER: Final = 2
+"""Each business object handed to a subscriber; requests sent and answered."""
+CONVERSION: Final = 3
+"""Conversions between messages and business objects; messages sent to destinations."""
+STEPS: Final = 4
+"""Entry and exit of claim, convert, publish, settle and recover, with their durations."""
+DETAILS: Final = 5
+"""Properties at the start, messages taken and put, dumps of business objects."""
+
+_log: Final = logging.getLogger("connector.trace")
+_MASK: Final = "********"
+_MAX_DUMP: Final = 16 << 10
+
+_Arguments = ParamSpec("_Arguments")
+_Returned = TypeVar("_Returned")
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Writes the trace of one adapter. Picklable.
+
+    Args:
+        level: 0 to 5; 0 = nothing is written.
+    """
+
+    level: int = 0
+
+    def __call__(self, level: int, text: str, **fields: object) -> None:
+        """Writes a line, at level info. The caller has compared the levels.
+
+        Args:
+            level: from which on it is written.
+            text: short and constant.
+            fields: of the line.
+        """
+        _log.info(text, extra={**fields, "trace_level": level})
+
+    def step(self, name: str, fields: Mapping[str, object], work: Callable[[], _Returned]) -> _Returned:
+        """Does a step and writes a line when it begins and when it ends. The caller has compared the levels.
+
+        Args:
+            name: of the step.
+            fields: of the lines.
+            work: the step.
+        """
+        self(STEPS, "step begins", step=name, **fields)
+        began = time.monotonic()
+        try:
+            return work()
+        finally:
+            self(STEPS, "step ends", step=name, seconds=round(time.monotonic() - began, 6), **fields)
+
+
+def step(
+    name: str, fields: Callable[..., Mapping[str, object]] = lambda *_, **__: {}
+) -> Callable[[Callable[_Arguments, _Returned]], Callable[_Arguments, _Returned]]:
+    """Decorates a method that is a step of a whole batch: from level 4 up its entry and exit are traced.
+
+    Args:
+        name: of the step.
+        fields: of the lines, from the arguments of the method. The object has its trace as ``trace``.
+    """
+
+    def decorate(method: Callable[_Arguments, _Returned]) -> Callable[_Arguments, _Returned]:
+        @functools.wraps(method)
+        def traced(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Returned:
+            trace: Trace = args[0].trace  # type: ignore[attr-defined]  # of the object with the method
+            if trace.level < STEPS:
+                return method(*args, **kwargs)
+            return trace.step(name, fields(*args, **kwargs), lambda: method(*args, **kwargs))
+
+        return traced
+
+    return decorate
+
+
+OFF: Final = Trace()
+
+
+def dump(bo: BusinessObject) -> str:
+    """The attributes of a business object as JSON, at most 16 KiB, those of type Ciphertext masked."""
+    try:
+        text = json.dumps(_shown(bo), ensure_ascii=False, default=repr)
+    except Exception as error:  # no trace may fail an event
+        text = f"cannot be shown: {type(error).__name__}"
+    return text if len(text) <= _MAX_DUMP else f"{text[:_MAX_DUMP]}..."
+
+
+def _shown(bo: BusinessObject) -> dict[str, Any]:
+    attributes = bo.definition.attributes
+    result: dict[str, Any] = {}
+    for name in bo:
+        value = bo[name]
+        if attributes[name].type == SECRET:
+            result[name] = _MASK
+        elif isinstance(value, BusinessObject):
+            result[name] = _shown(value)
+        elif attributes[name].is_many:
+            result[name] = [_shown(child) for child in value]
+        else:
+            result[name] = value
+    return result

@@ -1,0 +1,237 @@
+"""What an exception says: its text, the place in user code that raised it, and its traceback.
+
+Exceptions of business processes and data handlers are foreign. Their text may raise, their chain may be long
+and their stack deep. Nothing here raises, and every answer is bounded.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import CodeType, FrameType
+from typing import Any, Final
+
+MAX_TRACEBACK: Final = 64 << 10
+"""Bytes of a traceback, in UTF-8."""
+
+_MAX_TEXT: Final = 8 << 10
+_MAX_FRAMES: Final = 50
+_MAX_CHAIN: Final = 10
+_MAX_MEMBERS: Final = 10
+_MAX_DEPTH: Final = 3
+_MAX_FILE: Final = 200
+_MAX_LINE: Final = 400
+_CUT: Final = "\n  [... a part is left out ...]\n"
+
+_CAUSE: Final = "\nThe above exception was the direct cause of the following exception:\n\n"
+_CONTEXT: Final = "\nDuring handling of the above exception, another exception occurred:\n\n"
+
+_CONNECTOR: Final = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_STANDARD_LIBRARY: Final = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+_INSTALLED: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+
+
+def error_text(error: BaseException) -> str:
+    """Type and text of an exception; its ``__str__`` is foreign and may raise."""
+    kind = type(error).__name__
+    try:
+        text = str(error).strip()
+    except (Exception, SystemExit):
+        return kind
+    return f"{kind}: {text}" if text else kind
+
+
+@dataclass(frozen=True, slots=True)
+class UserCode:
+    """Tells the frames of user code from all others.
+
+    Args:
+        deployment: the directory of the deployment, where this process sees it.
+        target: the business process or data handler that was called.
+    """
+
+    deployment: str
+    target: object
+
+    def place(self, error: BaseException) -> str:
+        """``FILE:LINE`` of the deepest frame of user code in an exception's traceback; empty = there is none.
+
+        That is a frame of the deployment. Without one, it is a frame that is neither the connector's, nor the
+        standard library's, nor an installed package's. Without one of these, it is a frame of the target's
+        own module, or the first line of the target. FILE is relative to the deployment's directory where the
+        file is in it.
+        """
+        try:
+            lines = [(frame.f_code.co_filename, line) for frame, line in _walk(error)]
+            for belongs in (self._is_deployed, _is_foreign, self._is_home):
+                for file, line in reversed(lines):
+                    if belongs(file):
+                        return f"{self._shown(file)}:{line}"
+            code = _code(self.target)
+            return "" if code is None else f"{self._shown(code.co_filename)}:{code.co_firstlineno}"
+        except Exception:
+            return ""
+
+    def has(self, file: str) -> bool:
+        """Whether a file is user code."""
+        return self._is_deployed(file) or _is_foreign(file) or self._is_home(file)
+
+    def _is_deployed(self, file: str) -> bool:
+        return not _is_of_others(file) and self._relative(file) is not None
+
+    def _is_home(self, file: str) -> bool:
+        code = _code(self.target)
+        return code is not None and code.co_filename == file
+
+    def _relative(self, file: str) -> str | None:
+        for directory, path in (
+            (os.path.abspath(self.deployment), file),
+            (os.path.realpath(self.deployment), os.path.realpath(file)),
+        ):
+            if path.startswith(directory.rstrip(os.sep) + os.sep):
+                return os.path.relpath(path, directory)
+        return None
+
+    def _shown(self, file: str) -> str:
+        name = self._relative(file) or file
+        return name if len(name) <= _MAX_FILE else f"...{name[-_MAX_FILE:]}"
+
+
+def failure_text(error: BaseException, target: object, deployment: str) -> str:
+    """Type and text of an exception of user code, and its place in brackets where that is known.
+
+    Args:
+        target: the business process or data handler that was called; None = none was.
+        deployment: its directory, where this process sees it.
+    """
+    place = UserCode(deployment, target).place(error)
+    return f"{_bounded(error_text(error))}{f' ({place})' if place else ''}"
+
+
+def log_failure(
+    log: logging.Logger, text: str, error: BaseException, target: object, deployment: str, **fields: object
+) -> str:
+    """Logs what user code has raised, at level error, with the frames of user code.
+
+    Args:
+        text: of the line.
+        error: what it raised.
+        target: the business process or data handler.
+        deployment: its directory, where this process sees it.
+        fields: of the line; those that are None are left out.
+
+    Returns:
+        `` (FILE:LINE)``, with which the reason of the failure ends; empty where nobody knows the place.
+    """
+    user_code = UserCode(deployment, target)
+    place = user_code.place(error)
+    known = {name: value for name, value in fields.items() if value is not None}
+    reason = _bounded(error_text(error))
+    log.error(text, extra={**known, "reason": reason, "place": place, "user_code": user_code}, exc_info=error)
+    return f" ({place})" if place else ""
+
+
+def format_traceback(error: BaseException, user_code: UserCode | None = None) -> str:
+    """The traceback of an exception with its causes, at most :data:`MAX_TRACEBACK` bytes.
+
+    Args:
+        user_code: only its frames are shown; None = all frames are.
+    """
+    try:
+        text = "".join(_chain(error, user_code)).rstrip("\n")
+    except Exception:
+        text = error_text(error)
+    data = text.encode("utf-8", "backslashreplace")
+    if len(data) <= MAX_TRACEBACK:
+        return data.decode()
+    half = (MAX_TRACEBACK - len(_CUT)) // 2  # its beginning says where, its end says what
+    return data[:half].decode("utf-8", "ignore") + _CUT + data[-half:].decode("utf-8", "ignore")
+
+
+def _chain(error: BaseException, user_code: UserCode | None) -> Iterator[str]:
+    """An exception and what led to it, the oldest first, as Python shows them."""
+    chain: list[tuple[BaseException, str]] = []
+    seen = set()
+    following: BaseException | None = error
+    link = ""
+    while following is not None and id(following) not in seen:
+        if len(chain) == _MAX_CHAIN:
+            yield f"(earlier causes are left out)\n{link}"
+            break
+        chain.append((following, link))
+        seen.add(id(following))
+        if following.__cause__ is not None:
+            following, link = following.__cause__, _CAUSE
+        elif following.__suppress_context__:
+            following = None
+        else:
+            following, link = following.__context__, _CONTEXT
+    for one, behind in reversed(chain):
+        yield from _one(one, user_code, 0)
+        yield behind
+
+
+def _one(error: BaseException, user_code: UserCode | None, depth: int) -> Iterator[str]:
+    """One exception with its frames, its text and, of a group, its members."""
+    frames = list(_walk(error))
+    if user_code is not None:
+        frames = [one for one in frames if user_code.has(one[0].f_code.co_filename)]
+    if frames:
+        yield "Traceback (most recent call last):\n"
+        for text in traceback.StackSummary.extract(iter(frames), limit=-_MAX_FRAMES).format():
+            yield "".join(f"{line[:_MAX_LINE]}\n" for line in text.splitlines())
+    yield f"{_headline(error)}\n"
+    if isinstance(error, BaseExceptionGroup) and depth < _MAX_DEPTH:
+        for number, member in enumerate(error.exceptions[:_MAX_MEMBERS], 1):
+            yield f"  ---- {number} of {len(error.exceptions)} ----\n"
+            for text in _one(member, user_code, depth + 1):
+                yield "".join(f"  {line}" for line in text.splitlines(keepends=True))
+
+
+def _headline(error: BaseException) -> str:
+    text = error_text(error)
+    if isinstance(error, SyntaxError):
+        text = "".join(traceback.format_exception_only(error)).rstrip("\n")
+    notes = getattr(error, "__notes__", ())
+    if isinstance(notes, list | tuple):
+        text = "\n".join([text, *(note for note in notes[:_MAX_MEMBERS] if isinstance(note, str))])
+    return _bounded(text)
+
+
+def _bounded(text: str) -> str:
+    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}..."
+
+
+def _walk(error: BaseException) -> Iterator[tuple[FrameType, int]]:
+    return traceback.walk_tb(error.__traceback__)
+
+
+def _is_of_others(file: str) -> bool:
+    """Whether a file is of the connector, of an installed package, or no file at all."""
+    return file.startswith((_CONNECTOR, "<")) or any(part in file for part in _INSTALLED)
+
+
+def _is_foreign(file: str) -> bool:
+    """Whether a file is neither of the connector, nor of Python, nor of an installed package."""
+    return not _is_of_others(file) and not file.startswith(_STANDARD_LIBRARY)
+
+
+def _code(target: object) -> CodeType | None:
+    """The code of a function, or of the method that makes an object of a data handler's class work."""
+    found: Any = target
+    for _ in range(_MAX_CHAIN):
+        if isinstance(code := getattr(found, "__code__", None), CodeType):
+            return code
+        found = getattr(found, "__wrapped__", None) or getattr(found, "func", None) or _method(found)
+    return None
+
+
+def _method(target: object) -> Callable[..., Any] | None:
+    for name in ("to_business_object", "__call__"):
+        method = getattr(type(target), name, None)
+        if isinstance(getattr(method, "__code__", None), CodeType):
+            return method
+    return None

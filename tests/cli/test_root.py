@@ -1,0 +1,298 @@
+"""The root of a deployment is made once: what is missing, empty or another one later is an error."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+ADAPTER = """\
+provider: {type: dropbox, root: "${ROOT:./data}", create: true}
+connector:
+  ApplicationName: test
+  InputDestination: queue://orders
+  ConfigurationMetaObject: MO_Config
+  DataHandlerMimeType: application/json
+metaobjects: ./metaobjects
+subscriptions:
+  - {object: Order, destination: queue://booked}
+spark: {master: "local[1]"}
+"""
+
+OBJECTS = """\
+business_object: Order
+verbs: {Create: }
+attributes: {Id: {type: String, key: true}}
+---
+static_metaobject: MO_Config
+rules:
+  Order_Create: {OutputDestination: queue://orders}
+"""
+
+MOUNTED = "is the file system mounted?"
+
+
+class Deployment:
+    """The directory of a deployment, and the command in it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.root = directory / "data"
+        self.record = directory / ".connector" / "root"
+        (directory / "metaobjects").mkdir(parents=True)
+        (directory / "metaobjects/objects.yaml").write_text(OBJECTS)
+        self.configure(ADAPTER)
+
+    def configure(self, text: str) -> None:
+        (self.directory / "adapter.yaml").write_text(text)
+
+    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "connector.cli", *arguments],
+            cwd=self.directory,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY), **environment},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *arguments: str, **environment: str) -> tuple[int, str, str]:
+        """Exit status, standard output, standard error."""
+        process = self.start(*arguments, **environment)
+        out, err = process.communicate('{"Id": "1"}', timeout=60)
+        return process.returncode, out, err
+
+    def send(self, **environment: str) -> None:
+        status, _, err = self.run("send", "orders", **environment)
+        assert status == 0, err
+
+    @property
+    def identity(self) -> str:
+        return (self.root / "dropboxmq/root-id").read_text().strip()
+
+    @property
+    def messages(self) -> int:
+        return len(list((self.root / "orders/incoming/target").iterdir()))
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Deployment:
+    return Deployment(tmp_path / "deployment")
+
+
+CONNECTING = [
+    ["receive", "orders"],
+    ["subscribe", "topic://t", "--subscription", "s", "--shared"],
+    ["unsubscribe", "--subscription", "s"],
+    ["request", "Order.Create", "--json"],
+    ["run", "--drain"],
+]
+LOOKING = [["browse", "orders"], ["queues"]]
+USUAL = [["send", "orders"], ["queues"]]
+
+
+def is_refused(deployment: Deployment, command: Sequence[str], text: str) -> None:
+    status, out, err = deployment.run(*command)
+    assert status == 1, (command, out, err)
+    assert text in out + err, (command, out, err)
+    assert MOUNTED in out + err
+
+
+def test_the_first_command_makes_the_root_and_records_it(deployment: Deployment) -> None:
+    deployment.send()
+    assert deployment.record.read_text() == f"{deployment.identity} data\n"
+    deployment.send()
+    assert deployment.messages == 2
+    assert deployment.record.read_text() == f"{deployment.identity} data\n"
+
+
+def test_a_root_that_is_gone_is_not_made_again(deployment: Deployment) -> None:
+    deployment.send()
+    away = deployment.root.rename(deployment.directory / "away")
+    for command in CONNECTING + LOOKING + USUAL[:1]:
+        is_refused(deployment, command, f"the root {deployment.root} is missing, but")
+    assert not deployment.root.exists()
+    deployment.root.mkdir()  # the mount point of a file system that is not mounted
+    for command in USUAL:
+        is_refused(deployment, command, f"the root {deployment.root} is empty, but")
+    assert list(deployment.root.iterdir()) == []
+    deployment.root.rmdir()
+    away.rename(deployment.root)
+    deployment.send()
+    assert deployment.messages == 2
+
+
+def test_a_deployment_is_known_by_every_path_that_leads_to_it(deployment: Deployment, tmp_path: Path) -> None:
+    deployment.send()
+    deployment.root.rename(tmp_path / "away")
+    link = tmp_path / "link"
+    link.symlink_to(deployment.directory)
+    moved = Deployment.__new__(Deployment)
+    moved.directory = link
+    is_refused(moved, USUAL[0], "is missing, but")
+    moved.directory = deployment.directory.rename(tmp_path / "moved")
+    is_refused(moved, USUAL[0], "is missing, but")
+
+
+def test_a_deployment_for_requests_only_needs_its_root_when_it_starts(deployment: Deployment) -> None:
+    deployment.configure(ADAPTER.replace("  InputDestination: queue://orders\n", ""))
+    deployment.send()
+    status, _, err = deployment.run("run", "--once")
+    assert (status, "] ready [" in err) == (0, True), err
+    deployment.root.rename(deployment.directory / "away")
+    is_refused(deployment, ["run"], f"the root {deployment.root} is missing, but")
+    deployment.configure(
+        ADAPTER.replace("  InputDestination: queue://orders\n", "").replace(", create: true", "")
+    )
+    is_refused(deployment, ["run"], f"the root {deployment.root} is missing: ")
+
+
+def test_the_root_of_another_deployment_is_refused(deployment: Deployment, tmp_path: Path) -> None:
+    deployment.send()
+    other = Deployment(tmp_path / "other")
+    other.send()
+    deployment.root.rename(deployment.directory / "away")
+    other.root.rename(deployment.root)
+    for command in USUAL:
+        is_refused(deployment, command, f"the root {deployment.root} is another one, but")
+    assert deployment.messages == 1
+    (deployment.root / "dropboxmq/root-id").unlink()
+    is_refused(deployment, USUAL[0], f"the root {deployment.root} has no id, but")
+
+
+def test_a_command_that_only_looks_makes_and_records_nothing(deployment: Deployment) -> None:
+    for command in LOOKING:
+        status, _, err = deployment.run(*command)
+        assert status == 1
+        assert f"there is no root {deployment.root} yet; run or send makes it" in err
+    assert deployment.run("check")[0] == 0, "a configuration is checked where its root need not be"
+    assert sorted(os.listdir(deployment.directory)) == ["adapter.yaml", "metaobjects"]
+
+
+def test_accept_root_accepts_what_is_there(deployment: Deployment, tmp_path: Path) -> None:
+    deployment.send()
+    first = deployment.identity
+    assert deployment.run("accept-root")[:2] == (
+        0,
+        f"the root {deployment.root} was recorded already; nothing is changed\n",
+    )
+    shutil.rmtree(deployment.root)
+    assert deployment.run("accept-root")[:2] == (0, f"the root {deployment.root} is made and recorded\n")
+    deployment.send()
+    assert deployment.identity != first
+    other = Deployment(tmp_path / "other")
+    other.send()
+    shutil.rmtree(deployment.root)
+    shutil.copytree(other.root, deployment.root)
+    status, out, _ = deployment.run("accept-root", "--json")
+    assert (status, out) == (0, f'{{"root": "{deployment.root}", "done": "recorded"}}\n')
+    deployment.send()
+    assert deployment.messages == 2
+    (deployment.root / "dropboxmq/root-id").unlink()
+    assert "it has an id now" in deployment.run("accept-root")[1]
+    deployment.send()
+    assert deployment.record.read_text() == f"{deployment.identity} data\n"
+
+
+def test_accept_root_has_nothing_to_do_where_no_root_is_recorded(deployment: Deployment) -> None:
+    deployment.configure(ADAPTER.replace(", create: true", ""))
+    status, _, err = deployment.run("accept-root")
+    assert status == 2
+    assert "only with create: true" in err
+    assert not deployment.root.exists()
+
+
+@pytest.mark.parametrize("commands", [("send", "send"), ("send", "accept-root")], ids="+".join)
+def test_processes_that_start_at_once_make_one_root(
+    deployment: Deployment, commands: tuple[str, str]
+) -> None:
+    for _ in range(2):
+        arguments = [[command, "orders"] if command == "send" else [command] for command in commands * 3]
+        started = [deployment.start(*words) for words in arguments]
+        for process in started:
+            _, err = process.communicate('{"Id": "1"}', timeout=60)
+            assert process.returncode == 0, err
+        assert deployment.messages == sum(words[0] == "send" for words in arguments)
+        assert deployment.record.read_text() == f"{deployment.identity} data\n"
+        shutil.rmtree(deployment.root)
+        shutil.rmtree(deployment.record.parent)
+
+
+def test_deployments_that_share_a_root_agree_on_its_id(deployment: Deployment, tmp_path: Path) -> None:
+    others = [deployment, *(Deployment(tmp_path / f"other{number}") for number in range(3))]
+    root = str(deployment.root)
+    started = [other.start("send", "orders", ROOT=root) for other in others]
+    for process in started:
+        _, err = process.communicate('{"Id": "1"}', timeout=60)
+        assert process.returncode == 0, err
+    assert [other.record.read_text() for other in others] == [
+        f"{deployment.identity} data\n",
+        *[f"{deployment.identity} {root}\n"] * 3,
+    ]
+
+
+def test_a_deployment_may_use_several_roots(deployment: Deployment) -> None:
+    deployment.send()
+    deployment.send(ROOT="./other")
+    assert [line.split(" ")[1] for line in deployment.record.read_text().splitlines()] == [
+        "data",
+        "other",
+    ]
+    shutil.rmtree(deployment.root)
+    deployment.send(ROOT="./other")
+    is_refused(deployment, ["send", "orders"], "is missing, but this deployment has used one there")
+
+
+def test_a_root_that_was_there_before_is_taken_over(deployment: Deployment) -> None:
+    (deployment.root / "orders/incoming/target").mkdir(parents=True)
+    (deployment.root / "orders/incoming/target/1.txt").write_text("1")
+    deployment.send()
+    assert deployment.messages == 2
+    assert deployment.record.read_text() == f"{deployment.identity} data\n"
+
+
+def test_a_fresh_file_system_is_empty(deployment: Deployment) -> None:
+    (deployment.root / "lost+found").mkdir(parents=True)
+    deployment.send()
+    shutil.rmtree(deployment.root / "orders")
+    shutil.rmtree(deployment.root / "dropboxmq")
+    is_refused(deployment, ["send", "orders"], "is empty, but")
+
+
+def test_without_create_the_root_has_to_be_there(deployment: Deployment) -> None:
+    deployment.configure(ADAPTER.replace(", create: true", ""))
+    for command in USUAL:
+        is_refused(deployment, command, f"the root {deployment.root} is missing: ")
+    assert not deployment.root.exists()
+    deployment.root.mkdir()
+    is_refused(deployment, USUAL[0], "A new root is made with create: true in the section provider")
+    assert list(deployment.root.iterdir()) == []
+
+
+def test_without_create_a_root_with_content_is_used_and_nothing_is_recorded(deployment: Deployment) -> None:
+    deployment.configure(ADAPTER.replace(", create: true", ""))
+    (deployment.root / "dropboxmq").mkdir(parents=True)
+    deployment.send()
+    assert deployment.messages == 1
+    assert not (deployment.root / "dropboxmq/root-id").exists()
+    assert not deployment.record.parent.exists()
+
+
+def test_a_record_that_cannot_be_written_keeps_the_root_from_being_made(deployment: Deployment) -> None:
+    deployment.record.parent.touch()  # in the way of everybody, of a superuser as well
+    status, _, err = deployment.run("send", "orders")
+    assert status == 1
+    assert f"the root {deployment.root} cannot be recorded: " in err
+    assert f"leave out create: true and make the root by hand: mkdir -p {deployment.root}/dropboxmq" in err
+    assert not deployment.root.exists()
+    (deployment.root / "dropboxmq").mkdir(parents=True)
+    deployment.configure(ADAPTER.replace(", create: true", ""))
+    deployment.send()

@@ -1,0 +1,281 @@
+"""What a run says while it runs: its log for people and for programs, and what a service manager is told."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crash.conftest import Deploy
+from tests.crash.harness import Deployment, Run, deployments, wait_for
+
+_MORE_PROCESSES = """
+import warnings
+
+def _loud(customer, event):
+    warnings.warn("an old thing")
+    os.write(2, b"no JSON at all\\n" + b"no end of line" * (customer["Name"] or "").startswith("raise"))
+    store(customer, event)
+
+def loud(customer, event):
+    _loud(customer, event)
+"""
+
+
+@pytest.fixture(scope="module")
+def deploy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deploy]:
+    with deployments(tmp_path_factory.mktemp("log")) as make:
+        yield make
+
+
+def with_logging(deployment: Deployment, text: str) -> Deployment:
+    with (deployment.directory / "adapter.yaml").open("a") as file:
+        file.write(f"logging: {text}\n")
+    return deployment
+
+
+def log_of(run: Run) -> list[dict[str, Any]]:
+    """The lines of stderr, each of which must be an object with the fields that every line has."""
+    lines = [json.loads(line) for line in run.errors.splitlines()]
+    for line in lines:
+        assert {"event", "level", "timestamp", "logger"} <= line.keys(), line
+    return lines
+
+
+def one(lines: list[dict[str, Any]], event: str) -> dict[str, Any]:
+    (found,) = [line for line in lines if line["event"] == event]
+    return found
+
+
+def chosen(line: dict[str, Any], *names: str) -> list[Any]:
+    return [line.get(name) for name in names]
+
+
+@pytest.fixture(scope="module")
+def drained(deploy: Deploy) -> tuple[Run, list[str]]:
+    """A drain with JSON logs in which a worker prints, warns and fails."""
+    deployment = deploy(store={"process": "processes:loud"}, connector={"AgentTraceLevel": 2})
+    with (deployment.directory / "processes.py").open("a") as file:
+        file.write(_MORE_PROCESSES)
+    with_logging(deployment, "{format: json}")
+    ids = deployment.send("in", ["", "raise:no such street", "print:1"])
+    run = deployment.start("--drain")
+    assert run.wait() == 0, run.errors
+    return run, ids
+
+
+def test_all_that_a_run_writes_is_json_when_its_log_is(drained: tuple[Run, list[str]]) -> None:
+    run, _ = drained
+    lines = log_of(run)
+    texts = [line["text"] for line in lines if line["event"] == "output"]
+    assert "no JSON at all" in texts
+    assert "no end of line" in texts, "apart from the line of the log that follows"
+    assert "x" * 99 in texts
+    assert any("UserWarning: an old thing" in text for text in texts)
+    assert {line["source"] for line in lines if line["event"] == "output"} == {"worker"}
+    summary = json.loads(run.output)
+    assert chosen(summary, "event", "level", "claimed", "published", "failed") == ["summary", "info", 3, 2, 1]
+    assert summary["destinations"]["queue://in"]["claimed"] == 3
+    assert "no such street" in summary["reasons"][0]["reason"]
+
+
+def test_a_failure_in_a_worker_is_one_line_with_its_traceback(drained: tuple[Run, list[str]]) -> None:
+    run, ids = drained
+    lines = log_of(run)
+    failed = one(lines, "a business process has failed")
+    assert chosen(failed, "level", "logger", "message_id", "destination", "object", "verb", "attempts") == [
+        "error",
+        "connector.events",
+        ids[1],
+        "queue://in",
+        "Customer",
+        "Create",
+        1,
+    ]
+    assert failed["subscription"] == "store"
+    assert failed["exception"].count('File "') == 4  # loud, _loud, store, _behave
+    settled = one(lines, "an event was not published")
+    assert chosen(settled, "level", "message_id", "outcome", "attempts") == ["warning", ids[1], "failed", 1]
+    assert settled["reason"].endswith(f" ({failed['place']})")
+    assert [line for line in lines if line["level"] == "error"] == [failed]
+
+
+def test_a_run_says_when_it_starts_is_ready_and_has_stopped(drained: tuple[Run, list[str]]) -> None:
+    lines = log_of(drained[0])
+    starting, ready, stopped = (one(lines, event) for event in ("starting", "ready", "stopped"))
+    assert chosen(starting, "version", "application", "provider", "inputs", "spark_master") == [
+        "0.1.0",
+        "crash",
+        "dropbox",
+        ["queue://in"],
+        "local[2]",
+    ]
+    assert starting["instance"]
+    assert ready["tasks"] == 2
+    assert 0 < ready["seconds"] < stopped["seconds"]
+    assert chosen(stopped, "claimed", "published", "failed") == [3, 2, 1]
+
+
+def test_the_trace_of_workers_and_of_the_driver_is_in_the_log(drained: tuple[Run, list[str]]) -> None:
+    run, ids = drained
+    traced = [line for line in log_of(run) if line["logger"] == "connector.trace"]
+    for event in ("message detected", "event settled", "business object handed over"):
+        assert sorted(line["message_id"] for line in traced if line["event"] == event) == sorted(ids)
+    assert {line["trace_level"] for line in traced} == {1, 2}
+
+
+def test_the_progress_of_a_drain_is_json_too(drained: tuple[Run, list[str]]) -> None:
+    shown = [line for line in log_of(drained[0]) if line["event"] == "progress"]
+    assert shown
+    assert shown[-1]["claimed"] == 3
+
+
+def test_with_debug_the_log_of_workers_has_all_frames_and_people_can_read_it(deploy: Deploy) -> None:
+    deployment = deploy()
+    deployment.send("in", ["raise:no such street"])
+    run = deployment.start("--debug", "--drain")
+    assert run.wait() == 0, run.errors
+    assert "a business process has failed" in run.errors
+    assert "subscription=store" in run.errors
+    assert "connector/broker/sinks.py" in run.errors
+    assert "ValueError: no such street" in run.errors
+    assert run.errors.count("Traceback") == 1
+
+
+def test_the_last_line_of_a_failed_run_is_json_when_its_log_is(deploy: Deploy) -> None:
+    deployment = with_logging(deploy(), "{format: json}")
+    deployment.folder("in").parent.parent.mkdir(parents=True)
+    deployment.folder("in").parent.write_text("a file where a directory is to be")
+    run = deployment.start("--once")
+    assert run.wait() == 1
+    last = log_of(run)[-1]
+    assert chosen(last, "event", "level") == ["the command failed", "error"]
+    assert last["reason"]
+
+
+class Manager:
+    """A service manager: a real datagram socket."""
+
+    def __init__(self, address: str) -> None:
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(address)
+        self.told: list[tuple[float, str]] = []
+
+    def listen(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            if select.select([self.socket], [], [], left)[0]:
+                text = self.socket.recv(65536).decode()
+                self.told += [(time.monotonic(), line) for line in text.splitlines()]
+
+    def await_line(self, line: str, seconds: float = 60.0) -> None:
+        end = time.monotonic() + seconds
+        while line not in self.lines:
+            assert time.monotonic() < end, self.told
+            self.listen(0.1)
+
+    @property
+    def lines(self) -> list[str]:
+        return [line for _, line in self.told]
+
+    def pings_since(self, moment: float) -> int:
+        return sum(line == "WATCHDOG=1" and when > moment for when, line in self.told)
+
+
+@pytest.fixture
+def listen() -> Iterator[Callable[[str], Manager]]:
+    with ExitStack() as stack:
+
+        def make(address: str) -> Manager:
+            manager = Manager(address)
+            stack.enter_context(manager.socket)
+            return manager
+
+        yield make
+
+
+@pytest.fixture(params=["path", "abstract"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
+    """The address of a socket as the environment has it, and as the kernel has it."""
+    if request.param == "path":
+        return str(tmp_path / "notify"), str(tmp_path / "notify")
+    name = f"connector-test-{os.getpid()}-{time.monotonic_ns()}"
+    return f"@{name}", f"\0{name}"
+
+
+def test_a_service_manager_is_told_ready_alive_and_stopping(
+    deploy: Deploy, listen: Callable[[str], Manager], address: tuple[str, str]
+) -> None:
+    deployment = deploy(connector={"PollStartTime": "00:00", "PollEndTime": "23:59"})
+    manager = listen(address[1])
+    run = deployment.start(NOTIFY_SOCKET=address[0], WATCHDOG_USEC="1000000")
+    manager.await_line("READY=1")
+    ready = time.monotonic()
+    manager.listen(2.2)
+    assert 3 <= manager.pings_since(ready) <= 6, "an idle service is alive"
+    assert "STOPPING=1" not in manager.lines
+    run.signal_driver(signal.SIGTERM)
+    manager.await_line("STOPPING=1")
+    assert run.wait(20) == 0, run.errors
+    assert any(line.startswith("STATUS=") for line in manager.lines)
+
+
+def test_a_poll_that_hangs_stops_the_pings(
+    deploy: Deploy, listen: Callable[[str], Manager], tmp_path: Path
+) -> None:
+    deployment = deploy(connector={"stop_timeout": "1s"})
+    manager = listen(str(tmp_path / "notify"))
+    run = deployment.start(NOTIFY_SOCKET=str(tmp_path / "notify"), WATCHDOG_USEC="1000000")
+    manager.await_line("READY=1")
+    manager.await_line("WATCHDOG=1")
+    deployment.send("in", ["gate:1"])
+    wait_for(lambda: bool(deployment.reached("1")))
+    manager.listen(1.0)
+    hung = time.monotonic()
+    manager.listen(2.0)
+    assert manager.pings_since(hung) == 0
+    deployment.open("1")
+    manager.listen(1.5)
+    assert manager.pings_since(hung) > 0
+    run.signal_driver(signal.SIGTERM)
+    assert run.wait(20) == 0, run.errors
+
+
+def test_a_service_that_waits_between_two_attempts_to_reconnect_is_alive(
+    deploy: Deploy, listen: Callable[[str], Manager], tmp_path: Path
+) -> None:
+    deployment = deploy(connector={"RestartRetryInterval": 1})
+    manager = listen(str(tmp_path / "notify"))
+    run = deployment.start(NOTIFY_SOCKET=str(tmp_path / "notify"), WATCHDOG_USEC="1000000")
+    manager.await_line("READY=1")
+    away = deployment.root.rename(deployment.root.with_name(f"{deployment.root.name}-away"))
+    try:
+        wait_for(lambda: "restarting the connection failed" in run.errors)
+        waits = time.monotonic()
+        manager.listen(2.2)
+        assert manager.pings_since(waits) >= 3
+    finally:
+        run.signal_driver(signal.SIGTERM)
+        run.wait(20)
+        away.rename(deployment.root)
+
+
+def test_a_watchdog_of_another_process_is_left_alone(
+    deploy: Deploy, listen: Callable[[str], Manager], tmp_path: Path
+) -> None:
+    manager = listen(str(tmp_path / "notify"))
+    run = deploy().start(NOTIFY_SOCKET=str(tmp_path / "notify"), WATCHDOG_USEC="500000", WATCHDOG_PID="1")
+    manager.await_line("READY=1")
+    manager.listen(1.5)
+    assert "WATCHDOG=1" not in manager.lines
+    run.signal_driver(signal.SIGTERM)
+    assert run.wait(20) == 0, run.errors

@@ -1,0 +1,218 @@
+"""What the source has in the definition of a business object is read, and what would do nothing is found."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from connector.businessobjects.definition import Definitions
+from connector.businessobjects.instance import BusinessObject, finish
+from connector.errors import MalformedData, Problem
+
+if TYPE_CHECKING:
+    from conftest import Deployment
+
+ROOT = Path(__file__).resolve().parents[2]
+OBJECTS = "metaobjects/objects.yaml"
+
+
+def found(deployment: Deployment, attributes: str, more: str = "") -> list[Problem]:
+    """The problems of a deployment with one more business object, a Thing with the key Id."""
+    key = "  Id: {type: String, key: true}\n"
+    lines = "".join(f"  {line}\n" for line in attributes.splitlines())
+    deployment.files["metaobjects/thing.yaml"] = (
+        f"business_object: Thing\nverbs: {{Create: }}\nattributes:\n{key}{lines}{more}"
+    )
+    return deployment.check()
+
+
+def definitions(deployment: Deployment) -> Definitions:
+    return deployment.load().metaobjects.definitions
+
+
+def test_a_definition_of_the_source_is_read_with_all_it_says(deployment: Deployment) -> None:
+    attributes = (
+        "Part: {Type: Part, Cardinality: N, Relationship: Containment, ContainedObjectVersion: 2.0.0}\n"
+        "Name: {Type: String, IsRequired: true, IsRequiredServerBound: true, MaxLength: 9}\n"
+        "Pin: {Type: Ciphertext, IsForeignKey: false, MaxLength: 4}"
+    )
+    more = "---\nbusiness_object: Part\nVersion: 2.0.0\nattributes: {Id: {Type: String, IsKey: true}}\n"
+    assert found(deployment, attributes, more) == []
+    thing = definitions(deployment)["Thing"].attributes
+    assert (thing["Part"].relationship, thing["Part"].contained_object_version) == ("Containment", "2.0.0")
+    assert thing["Name"].is_required_server_bound
+    assert not thing["Name"].is_child
+    assert thing["Pin"].type == "Ciphertext"
+    assert not thing["Pin"].is_child
+    short = attributes.replace("Relationship", "relationship")
+    short = short.replace("ContainedObjectVersion", "contained_object_version")
+    short = short.replace("IsRequiredServerBound", "required_server_bound")
+    assert found(deployment, short, more) == []
+    assert definitions(deployment)["Thing"].attributes == thing
+
+
+@pytest.mark.parametrize(
+    ("attribute", "path", "words", "warning"),
+    [
+        (
+            "Part: {type: Part, ContainedObjectVersion: 1.0.0}",
+            "Part.ContainedObjectVersion",
+            "version 1.0.0 of Part, which is defined as version 2.0.0",
+            True,
+        ),
+        (
+            "Name: {type: String, Relationship: Containment}",
+            "Name.Relationship",
+            "only a child",
+            True,
+        ),
+        ("Part: {type: Part, Relationship: Reference}", "Part.Relationship", "Containment", False),
+        ("Name: {type: String, IsRequiredServerBound: 1}", "Name.IsRequiredServerBound", "true or", False),
+        (
+            "Limit: {type: Double, default: 0}",
+            "Limit.default",
+            "a default of an attribute that is not required is never used, expected required: true too",
+            True,
+        ),
+        ("Limit: {type: Double, DefaultValue: CxBlank}", "Limit.DefaultValue", "is never used", True),
+        (
+            "Limit: {type: Double, MaxLength: 9}",
+            "Limit.MaxLength",
+            "max_length of Double means nothing, expected it left out; only a String, LongText or Ciphertext",
+            True,
+        ),
+        ("Limit: {type: Double, required: true, default: cxblank}", "Limit.default", "'cxblank'", False),
+        ("Pin: {type: Ciphertext, required: true, max_length: 2, default: s3}", None, "", False),
+    ],
+)
+def test_what_means_nothing_in_a_definition_is_found(
+    deployment: Deployment, attribute: str, path: str | None, words: str, warning: bool
+) -> None:
+    more = "---\nbusiness_object: Part\nversion: 2.0.0\nattributes: {Id: {type: String, key: true}}\n"
+    problems = found(deployment, attribute, more)
+    assert [problem.path for problem in problems] == ([f"Thing.attributes.{path}"] if path else [])
+    for problem in problems:
+        assert words in str(problem)
+        assert (problem.warning, problem.line) == (warning, 5)
+
+
+def test_a_version_that_the_child_does_not_say_is_compared_with_nothing(deployment: Deployment) -> None:
+    more = "---\nbusiness_object: Part\nattributes: {Id: {type: String, key: true}}\n"
+    assert found(deployment, "Part: {type: Part, contained_object_version: 7.0.0}", more) == []
+
+
+def test_an_object_without_a_key_is_a_warning(deployment: Deployment) -> None:
+    (problem,) = found(deployment, "", "---\nbusiness_object: Part\nattributes: {Id: String}\n")
+    assert problem.warning
+    assert (problem.file, problem.line, problem.column) == ("metaobjects/thing.yaml", 6, 18)
+    assert "Part has no key, expected key: true at the attributes that tell one Part from" in str(problem)
+
+
+def test_a_key_that_is_a_mistake_is_a_key_all_the_same(deployment: Deployment) -> None:
+    (problem,) = found(
+        deployment, "", "---\nbusiness_object: Part\nattributes: {Id: {type: String, key: on}}\n"
+    )
+    assert problem.path == "Part.attributes.Id.key"
+
+
+def test_a_meta_object_needs_no_key_unless_it_is_more_than_that(deployment: Deployment) -> None:
+    """CustomerMeta and CustomerProperties of the deployment have none."""
+    assert found(deployment, "") == []
+    (problem,) = found(deployment, "Inside: CustomerMeta")
+    assert problem.path == "CustomerMeta.business_object"
+    line = "business_object: CustomerProperties\n"
+    deployment.replace(OBJECTS, line, f"{line}verbs: {{Create: }}\n")
+    assert [problem.path for problem in found(deployment, "")] == ["CustomerProperties.business_object"]
+
+
+def test_a_default_in_a_meta_object_is_a_warning(deployment: Deployment) -> None:
+    deployment.replace(OBJECTS, "MessageID: String", "MessageID: {type: String, required: true, default: x}")
+    (problem,) = deployment.check()
+    assert (problem.path, problem.warning) == ("CustomerMeta.attributes.MessageID.default", True)
+    assert "a default in a meta-object is never used" in problem.found
+
+
+def test_defaults_stand_in_for_what_is_required_only(deployment: Deployment) -> None:
+    found(
+        deployment,
+        "Limit: {type: Double, required: true, default: 2}\n"
+        "Count: {type: Integer, required: true, default: CxBlank}\n"
+        "Note: {type: String, default: never}\n"
+        "Area: {type: String, default: CxIgnore}",
+    )
+    bo = BusinessObject(definitions(deployment), "Thing", "Create")
+    finish(bo, use_defaults=True)
+    assert bo.as_dict() == {"Limit": 2.0, "Count": ""}
+
+
+def test_the_default_cxignore_is_none(deployment: Deployment) -> None:
+    assert found(deployment, "Area: {type: Integer, required: true, default: CxIgnore}") == []
+    with pytest.raises(MalformedData, match="Area: required, but not set"):
+        finish(BusinessObject(definitions(deployment), "Thing", "Create"), use_defaults=True)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "path", "words"),
+    [
+        (
+            "  Update:\n",
+            "  Update: {app_specific_info: \"response_selector=JMSType = '{1}':Pin\"}\n",
+            "Customer.verbs.Update.app_specific_info",
+            "Pin is a Ciphertext: the provider would see its value",
+        ),
+        (
+            "MessageID: String",
+            "OutputFormat: Ciphertext",
+            "CustomerMeta.attributes.OutputFormat",
+            "a Ciphertext as OutputFormat, which logs and errors show, expected a String",
+        ),
+        (
+            '{type: String, app_specific_info: "name=region;type=String"}',
+            '{type: Ciphertext, app_specific_info: "name=region;type=Int"}',
+            "CustomerProperties.attributes.Region",
+            "a Ciphertext for a property that is of type int",
+        ),
+    ],
+)
+def test_a_ciphertext_where_its_value_would_be_seen_is_a_mistake(
+    deployment: Deployment, old: str, new: str, path: str, words: str
+) -> None:
+    deployment.replace(OBJECTS, "  Name: String\n", "  Name: String\n  Pin: Ciphertext\n")
+    deployment.replace(OBJECTS, old, new)
+    (problem,) = deployment.check()
+    assert (problem.path, problem.warning) == (path, False)
+    assert words in str(problem)
+
+
+def test_a_ciphertext_that_is_a_property_of_messages_is_none(deployment: Deployment) -> None:
+    deployment.replace(OBJECTS, "Region: {type: String,", "Region: {type: Ciphertext,")
+    assert deployment.check() == []
+
+
+def test_no_default_of_a_ciphertext_is_shown(deployment: Deployment) -> None:
+    (problem,) = found(deployment, "Pin: {type: Ciphertext, required: true, max_length: 2, default: hush}")
+    assert "hush" not in str(problem)
+    found(deployment, "Pin: {type: Ciphertext, required: true, default: hush}")
+    assert "hush" not in repr(definitions(deployment)["Thing"])
+
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SHIPPED = [*ROOT.glob("metaobjects/*.yaml"), *ROOT.glob("examples/*/metaobjects/*.yaml")]
+
+
+@pytest.mark.parametrize("source", [*PAGES, *SHIPPED], ids=lambda source: str(source.relative_to(ROOT)))
+def test_every_definition_that_is_shown_or_shipped_has_a_key_and_no_dead_default(
+    deployment: Deployment, source: Path
+) -> None:
+    text = source.read_text("utf-8")
+    blocks = re.findall(r"^ *```yaml.*?\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL)
+    parts = [text] if source.suffix == ".yaml" else blocks
+    for part in (part for part in parts if re.search("^business_object:", part, re.MULTILINE)):
+        for name in [name for name in deployment.files if name.startswith("metaobjects/")]:
+            del deployment.files[name]
+        deployment.files["metaobjects/shown.yaml"] = part
+        warnings = [str(problem) for problem in deployment.check() if problem.warning]
+        assert [one for one in warnings if "has no key" in one or "is never used" in one] == []

@@ -1,0 +1,249 @@
+"""Which data handler counts, in every combination of connector, rule and Default, for events and requests."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from connector.businessobjects.handlers import Handlers
+from connector.businessobjects.instance import BusinessObject
+from connector.errors import MalformedData
+from connector.events.convert import Converter
+from connector.messaging.message import Message
+from connector.parts import make_plan, make_requests
+from connector.requests.building import find_handler
+from connector.requests.properties import resolve
+from connector.testing.deployment import Deployment
+
+HANDLERS: Final = '''\
+class Named:
+    """Says who it is and what option it has."""
+
+    name = "format"
+    mime_types = ()
+
+    def __init__(self, options, definitions):
+        self.definitions = definitions
+        self.who = f"{self.name} {options['mark']}" if options else self.name
+
+    def to_business_object(self, body, hint):
+        from connector.businessobjects.instance import BusinessObject
+        return BusinessObject(self.definitions, "Order", "Create", {"Id": self.who})
+
+    def to_body(self, bo):
+        return self.who
+
+
+class ByConnector(Named):
+    name = "connector's class"
+
+
+class ByRule(Named):
+    name = "rule's class"
+
+
+class ByDefault(Named):
+    name = "Default's class"
+'''
+
+PLUGINS: Final = '''\
+from connector.businessobjects.datahandler import Option
+from connector.businessobjects.instance import BusinessObject
+
+
+class One:
+    """Says who it is and what option it has."""
+
+    mime_types = ("a/one",)
+    options = (Option("mark", str, default="none", doc="What it says."),)
+
+    def __init__(self, options, definitions):
+        self.definitions = definitions
+        self.who = f"{self.mime_types[0]} {options['mark']}"
+
+    def to_business_object(self, body, hint):
+        return BusinessObject(self.definitions, "Order", "Create", {"Id": self.who})
+
+    def to_body(self, bo):
+        return self.who
+
+
+class Two(One):
+    mime_types = ("a/two",)
+    options = One.options
+
+
+class Three(One):
+    mime_types = ("a/three",)
+    options = One.options
+'''
+
+CONNECTOR: Final = {
+    "class": {"DataHandlerClassName": "named:ByConnector"},
+    "mime": {"DataHandlerMimeType": "a/one"},
+}
+RULE: Final = {
+    "none": {},
+    "class": {"DataHandlerClassName": "named:ByRule"},
+    "mime": {"DataHandlerMimeType": "a/two"},
+    "config": {"DataHandlerConfigMO": "MO_Rule"},
+}
+DEFAULT: Final = {
+    "none": {},
+    "class": {"DataHandlerClassName": "named:ByDefault"},
+    "mime": {"DataHandlerMimeType": "a/three"},
+    "config": {"DataHandlerConfigMO": "MO_Default"},
+}
+EXPECTED: Final = {
+    # connector, rule, Default: who reads and writes, and with whose options
+    ("class", "none", "none"): "connector's class",
+    ("class", "none", "class"): "Default's class",
+    ("class", "none", "mime"): "a/three connector",
+    ("class", "none", "config"): "connector's class",
+    ("class", "class", "none"): "rule's class",
+    ("class", "class", "class"): "rule's class",
+    ("class", "class", "mime"): "rule's class",
+    ("class", "class", "config"): "rule's class",
+    ("class", "mime", "none"): "a/two connector",
+    ("class", "mime", "class"): "a/two connector",
+    ("class", "mime", "mime"): "a/two connector",
+    ("class", "mime", "config"): "a/two default",
+    ("class", "config", "none"): "connector's class",
+    ("class", "config", "class"): "Default's class",
+    ("class", "config", "mime"): "a/three rule",
+    ("class", "config", "config"): "connector's class",
+    ("mime", "none", "none"): "a/one connector",
+    ("mime", "none", "class"): "Default's class",
+    ("mime", "none", "mime"): "a/three connector",
+    ("mime", "none", "config"): "a/one default",
+    ("mime", "class", "none"): "rule's class",
+    ("mime", "class", "class"): "rule's class",
+    ("mime", "class", "mime"): "rule's class",
+    ("mime", "class", "config"): "rule's class",
+    ("mime", "mime", "none"): "a/two connector",
+    ("mime", "mime", "class"): "a/two connector",
+    ("mime", "mime", "mime"): "a/two connector",
+    ("mime", "mime", "config"): "a/two default",
+    ("mime", "config", "none"): "a/one rule",
+    ("mime", "config", "class"): "Default's class",
+    ("mime", "config", "mime"): "a/three rule",
+    ("mime", "config", "config"): "a/one rule",
+}
+
+
+def options(name: str) -> str:
+    marks = {mime: {"mark": name} for mime in ("a/one", "a/two", "a/three")}
+    return yaml.safe_dump({"datahandler_metaobject": f"MO_{name.capitalize()}", "handlers": marks})
+
+
+def deploy(
+    directory: Path, connector: Mapping[str, str], rule: Mapping[str, str], default: Mapping[str, str]
+) -> Deployment:
+    """A deployment whose handlers say who they are."""
+    static = {
+        "static_metaobject": "MO_Config",
+        "Default": {"OutputDestination": "queue://out", **default},
+        "rules": {"Order_Create": {"InputDestination": "queue://in", **rule}},
+    }
+    order = {"business_object": "Order", "verbs": {"Create": {}}, "attributes": {"Id": "String"}}
+    documents = [yaml.safe_dump(order, sort_keys=False), yaml.safe_dump(static, sort_keys=False)]
+    documents += [options(name) for name in ("connector", "rule", "default")]
+    adapter = {
+        "provider": {"type": "dropbox", "root": "./data", "create": True, "durability": "none"},
+        "connector": {
+            "ApplicationName": "choice",
+            "InputDestination": "queue://in",
+            "ArchiveDestination": "queue://archive",
+            "ErrorDestination": "queue://error",
+            "ConfigurationMetaObject": "MO_Config",
+            "DataHandlerConfigMO": "MO_Connector",
+            **connector,
+        },
+        "subscriptions": [{"object": "Order", "process": "processes:take"}],
+        "metaobjects": "./metaobjects",
+        "datahandlers": "./handlers",
+    }
+    made = Deployment(
+        directory,
+        adapter=yaml.safe_dump(adapter, sort_keys=False),
+        metaobjects="---\n".join(documents),
+        processes=(
+            "import os\ndef take(order, event):\n"
+            "    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), 'taken'), 'w') as file:\n"
+            "        file.write(order['Id'])\n"
+        ),
+    )
+    made.write("named.py", HANDLERS)
+    made.write("handlers/plugins.py", PLUGINS)
+    return made
+
+
+@contextmanager
+def event_plan(deployment: Deployment) -> Iterator[Any]:
+    """What the tasks of a deployment need to know."""
+    connection = deployment.provider.connect("choice", "one")
+    try:
+        yield make_plan(deployment.configuration, deployment.provider, connection.access())
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    "combination", list(itertools.product(CONNECTOR, RULE, DEFAULT)), ids=lambda names: "-".join(names)
+)
+def test_events_and_requests_have_the_same_data_handler(
+    tmp_path: Path, combination: tuple[str, str, str]
+) -> None:
+    connector, rule, default = combination
+    deployment = deploy(tmp_path, CONNECTOR[connector], RULE[rule], DEFAULT[default])
+    with event_plan(deployment) as plan:
+        converter = Converter(plan, str(deployment.directory))
+        event = converter.convert(Message(b"body"), "queue://in")
+    requests = make_requests(deployment.configuration).plan
+    bo = BusinessObject(requests.definitions, "Order", "Create", {"Id": "1"})
+    handlers = Handlers(requests.handlers, requests.definitions, deployment.directory)
+    request = find_handler(resolve(bo, requests), handlers).to_body(bo)
+    expected = EXPECTED[combination]
+    assert (event["Id"], request) == (expected, expected)
+
+
+def test_a_class_of_the_connector_beside_the_options_of_a_rule_runs(tmp_path: Path) -> None:
+    """A handler that is named by its class has no options, whoever names a data-handler meta-object."""
+    deployment = deploy(tmp_path, CONNECTOR["class"], RULE["config"], DEFAULT["config"])
+    deployment.drop("in", "body")
+    command = [sys.executable, "-m", "connector.cli", "run", "--drain", "--json"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["published"] == 1
+    assert (tmp_path / "taken").read_text() == "connector's class"
+    assert len(deployment.names("archive")) == 1
+
+
+def test_an_entry_that_repeats_the_format_of_default_stands_against_the_class_of_default(
+    tmp_path: Path,
+) -> None:
+    default = {**DEFAULT["class"], **DEFAULT["mime"]}
+    deployment = deploy(tmp_path, CONNECTOR["mime"], DEFAULT["mime"], default)
+    requests = make_requests(deployment.configuration).plan
+    bo = BusinessObject(requests.definitions, "Order", "Create", {"Id": "1"})
+    assert resolve(bo, requests).handler == ("a/three", "")
+
+
+def test_a_data_handler_that_cannot_be_made_fails_the_one_event(tmp_path: Path) -> None:
+    deployment = deploy(tmp_path, CONNECTOR["mime"], RULE["mime"], DEFAULT["none"])
+    with event_plan(deployment) as plan:
+        lacking = replace(plan, handlers=tuple(one for one in plan.handlers if one.mime_type != "a/two"))
+        converter = Converter(lacking, str(deployment.directory))
+        with pytest.raises(MalformedData, match=r"no data handler for 'a/two', expected one of .*a/one"):
+            converter.convert(Message(b"body"), "queue://in")
+        assert converter.convert(Message(b"body"), "queue://elsewhere")["Id"] == "a/one connector"

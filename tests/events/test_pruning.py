@@ -1,0 +1,79 @@
+"""``keep_archive`` and its like: copies that were kept long enough go, and are logged."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+import pytest
+
+Bench = Any
+
+CUSTOMER = '{"CustomerId": "1"}'
+BROKEN = '{"CustomerId": '
+
+
+def settle_and_wait(bench: Bench, **keep: str) -> Any:
+    """One message is archived, one in error, one unsubscribed; then 10 ms pass. Returns it with ``keep``."""
+    deployment = bench.deploy(DuplicateEventElimination=True)
+    deployment.drop("customers", CUSTOMER, "4.x.T")
+    deployment.drop("customers", BROKEN, "4.y.T")
+    deployment.drop("orders", '{"BusinessObject": "Unknown"}', "4.z.T")
+    with deployment.running() as adapter:
+        adapter.drain()
+    assert [len(deployment.messages(queue)) for queue in ("archive", "error", "unsubscribed")] == [1, 1, 1]
+    time.sleep(0.01)
+    return bench.deploy(DuplicateEventElimination=True, **keep)
+
+
+@pytest.mark.parametrize(
+    ("key", "queue"),
+    [("keep_archive", "archive"), ("keep_error", "error"), ("keep_unsubscribed", "unsubscribed")],
+)
+def test_each_key_is_about_the_copies_of_one_queue(
+    bench: Bench, caplog: pytest.LogCaptureFixture, key: str, queue: str
+) -> None:
+    deployment = settle_and_wait(bench, **{key: "1ms"})
+    with caplog.at_level(logging.INFO), deployment.running() as adapter:
+        adapter.drain()
+    left = [name for name in ("archive", "error", "unsubscribed") if deployment.messages(name)]
+    assert left == [name for name in ("archive", "error", "unsubscribed") if name != queue]
+    (line,) = [record for record in caplog.records if record.getMessage() == "copies removed"]
+    assert (line.destination, line.number) == (f"queue://{queue}", 1)  # type: ignore[attr-defined]
+
+
+def test_without_them_everything_is_kept(bench: Bench) -> None:
+    deployment = settle_and_wait(bench)
+    with deployment.running() as adapter:
+        adapter.drain()
+    assert all(deployment.messages(queue) for queue in ("archive", "error", "unsubscribed"))
+
+
+def test_a_service_prunes_too(bench: Bench) -> None:
+    deployment = settle_and_wait(bench, keep_archive="1ms")
+    with deployment.running() as adapter:
+        adapter._recovered_at = -1e9
+        adapter.serve_poll()
+    assert deployment.messages("archive") == []
+
+
+def test_one_queue_for_errors_and_unsubscribed_keeps_for_the_longer_time(bench: Bench) -> None:
+    deployment = bench.deploy(UnsubscribedDestination="queue://error", keep_error="1ms")
+    deployment.drop("customers", BROKEN)
+    with deployment.running() as adapter:
+        adapter.drain()
+        time.sleep(0.01)
+        adapter.drain()
+    assert len(deployment.messages("error")) == 1
+
+
+def test_the_duplicate_window_does_not_need_the_copy_in_the_archive(bench: Bench) -> None:
+    deployment = settle_and_wait(bench, keep_archive="1ms")
+    with deployment.running() as adapter:
+        adapter.drain()
+        assert deployment.messages("archive") == []
+        deployment.drop("customers", CUSTOMER, "4.x.T....again")
+        adapter.drain()
+        assert adapter.summary.total.duplicates == 1
+    assert bench.called() == ["ID:x"]
