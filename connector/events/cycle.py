@@ -22,9 +22,6 @@ from connector.state.journal import JournalDirectory
 from connector.status import OutcomeKind, ReturnCode, timestamp
 from connector.trace import EVENTS, OFF, Trace, step
 
-_NEIGHBOUR_SECONDS: Final = 30.0
-_NEIGHBOUR_PAUSE: Final = 0.02
-_BEGIN_PAUSE: Final = 0.0005
 _log = logging.getLogger("connector.events")
 
 _PUBLISHED: Final = OutcomeKind.PUBLISHED.value

@@ -6,6 +6,7 @@ the batch after it is claimed. What the end of one means for those behind it is 
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -20,7 +21,7 @@ from connector.events.job import CycleJob, Result
 from connector.status import OutcomeKind, ReturnCode
 
 _NEIGHBOUR_SECONDS: Final = 30.0
-_NEIGHBOUR_PAUSE: Final = 0.02
+_NEIGHBOUR_PAUSE: Final = (0.01, 0.05)
 _BEGIN_PAUSE: Final = 0.0005
 _ROLLED_BACK: Final = OutcomeKind.ROLLED_BACK.value
 
@@ -111,12 +112,18 @@ class Drain:
                 settled_at = time.monotonic()
             elif batch.busy and time.monotonic() - settled_at < _NEIGHBOUR_SECONDS:
                 fruitless = False
-                time.sleep(_NEIGHBOUR_PAUSE)
             if stop or report.code is not ReturnCode.SUCCEED or fruitless:
                 self._wind_up(waiting, following, report)
                 if report.code is ReturnCode.SUCCEED and not stop:
                     report.code, report.reason = ReturnCode.FAIL, "a cycle claimed messages and settled none"
                 return report
+            if batch.busy and not report.settled:
+                # The neighbour may wait for what is in flight here. During the pause nothing is.
+                self._wind_up(waiting, following, report)
+                if report.settled:
+                    settled_at = time.monotonic()
+                waiting = following = _Job(Batch(0))
+                time.sleep(random.uniform(*_NEIGHBOUR_PAUSE))
             if waiting.batch.claims:
                 running, waiting = waiting, following
             else:  # what was given back meanwhile, or has just come

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -169,6 +171,43 @@ def test_a_copy_of_what_a_neighbour_has_in_flight_goes_back_until_that_is_known(
             assert bench.called() == ["ID:y", "ID:x"]
     finally:
         connection.close()
+
+
+def test_two_draining_adapters_do_not_wait_for_each_other(bench: Bench) -> None:
+    """Each has in flight what the other wants, and would hold it for as long as the other does."""
+    deployment = bench.deploy(DuplicateEventElimination=True, PollQuantity=1, order="destination")
+    for identity in ("x", "y", "z"):
+        deployment.drop("customers", customer(), again(identity, 0))
+    connection = make_provider(deployment.configuration).connect("test", "neighbour")
+    in_flight = Path(connection.state_directory) / "in-flight"
+    window = DuplicateWindow(
+        connection.window_directory,
+        connection.state_directory,
+        connection.client_id,
+        100,
+        connection.published_keys,
+    )
+    drained = threading.Event()
+
+    def neighbour() -> None:
+        """Releases its key as soon as the adapter has begun, and has no key in flight."""
+        for instances in (2, 1):
+            while len(os.listdir(in_flight)) != instances and not drained.is_set():
+                time.sleep(0.001)
+        window.release()
+
+    try:
+        window.reserve(["queue://customers|ID:x"])
+        with deployment.running() as adapter:
+            thread = threading.Thread(target=neighbour)
+            thread.start()
+            report = adapter.drain()
+            drained.set()
+            thread.join()
+    finally:
+        connection.close()
+    assert report.code is ReturnCode.SUCCEED
+    assert bench.called() == ["ID:x", "ID:y", "ID:z"]
 
 
 def test_two_living_adapters_of_one_name_share_the_window(bench: Bench) -> None:
