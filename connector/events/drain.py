@@ -108,16 +108,17 @@ class Drain:
             # Rolled back is an event at most max_attempts times; those behind it may have gone back with it.
             fruitless = not (report.settled or report.rolled_back or rolled_back)
             rolled_back = report.rolled_back
-            if report.settled:
+            waits = batch.busy > 0 and report.settled == 0
+            if not waits:
                 settled_at = time.monotonic()
-            elif batch.busy and time.monotonic() - settled_at < _NEIGHBOUR_SECONDS:
+            elif time.monotonic() - settled_at < _NEIGHBOUR_SECONDS:
                 fruitless = False
             if stop or report.code is not ReturnCode.SUCCEED or fruitless:
                 self._wind_up(waiting, following, report)
                 if report.code is ReturnCode.SUCCEED and not stop:
                     report.code, report.reason = ReturnCode.FAIL, "a cycle claimed messages and settled none"
                 return report
-            if batch.busy and not report.settled:
+            if waits:
                 # The neighbour may wait for what is in flight here. During the pause nothing is.
                 self._wind_up(waiting, following, report)
                 if report.settled:
