@@ -21,17 +21,18 @@ from connector.errors import PipelineError, ProviderError
 from connector.events.cycle import CycleReport
 from connector.events.job import CHECK, Workers
 from connector.events.polling import RECOVERY_INTERVAL, Polling
+from connector.events.probe import lacks
 from connector.events.summary import Summary
 from connector.parts import AdapterProvider, make_plan, make_provider, make_requests, make_settings
 from connector.requests.result import RequestResult
 from connector.spark.pipeline import SparkPipeline
-from connector.spark.probe import REPORT, lacks, probe_plan
 from connector.state.instances import InstanceLock
 from connector.status import VERSION, ReturnCode
 from connector.trace import DETAILS
 
 if TYPE_CHECKING:
     from connector.requests.spec import RequestClientSpec
+    from connector.spark.session import SparkSession
 
 _log = logging.getLogger("connector.adapter")
 
@@ -46,6 +47,7 @@ class Adapter:
 
     Args:
         configuration: of the deployment.
+        spark: a ``SparkSession`` of the process, which runs the events and goes on afterwards.
         output: called with each line that workers print.
         debug: whether the tracebacks of user code that workers log have all frames.
     """
@@ -54,9 +56,11 @@ class Adapter:
         self,
         configuration: Configuration,
         *,
+        spark: SparkSession | None = None,
         output: Callable[[str], None] | None = None,
         debug: bool = False,
     ) -> None:
+        self._session = spark
         self.configuration = configuration
         settings = configuration.connector
         directory = str(configuration.directory)
@@ -79,13 +83,17 @@ class Adapter:
         self._ended = False
 
     @classmethod
-    def from_file(cls, path: str | Path = "adapter.yaml") -> Adapter:
+    def from_file(cls, path: str | Path = "adapter.yaml", *, spark: SparkSession | None = None) -> Adapter:
         """The adapter of a deployment.
+
+        Args:
+            path: of ``adapter.yaml``.
+            spark: as in the constructor.
 
         Raises:
             ConfigurationError: with every mistake.
         """
-        return cls(load(path))
+        return cls(load(path), spark=spark)
 
     def __enter__(self) -> Self:
         return self
@@ -447,17 +455,9 @@ class Adapter:
             self._polling.cycles.stopping = True
 
     def _check_workers(self) -> None:
-        """First what every worker has, then whether it can load processes and handlers and see the root."""
+        """Whether each worker can load processes and handlers, sees the root, and has what the driver has."""
         assert self._polling is not None
-        wrong: list[str] = []
-        if not self.configuration.spark.master.startswith("local"):
-            plan = probe_plan()
-            wrong = lacks(self._pipeline.probe(REPORT, plan), plan)
-        wrong = wrong or [
-            f"{answer.executor}: {answer.error}"
-            for answer in self._pipeline.probe(CHECK, self._polling.job.plan_bytes)
-            if answer.error
-        ]
+        wrong = lacks(self._pipeline.probe(CHECK, self._polling.job.plan_bytes))
         if wrong:
             raise PipelineError("a worker cannot process events:\n  " + "\n  ".join(wrong))
 
@@ -469,6 +469,7 @@ class Adapter:
             self.configuration.spark,
             self.configuration.directory,
             self.configuration.connector.application_name,
+            session=self._session,
             ship=self.configuration.spark.ship,
             output=output,
         )

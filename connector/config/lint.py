@@ -262,7 +262,7 @@ class Lint:
     def _imports(self, here: Location, process: str) -> None:
         """What a process imports and is not there; only this Python can be asked."""
         spark = self.file.spark
-        if spark.python is not None or not spark.master.startswith("local"):
+        if spark.python is not None or not (spark.master or "local").startswith("local"):
             return
         for file, line, module in missing_imports(process, self.directory):
             self.places.add(

@@ -300,18 +300,18 @@ class Connector(Section):
 class Spark(Section):
     """Where the events are processed."""
 
-    master: Text = Field(
-        default="local[*]",
-        description="`local[4]`, `local[*]`, or the masters of a standalone cluster: "
-        "`spark://HOST:PORT`, with `,HOST:PORT` for each further one.",
+    master: Text | None = Field(
+        default=None,
+        description="`local[4]`, `local[*]`, `spark://HOST:PORT` (`,HOST:PORT` for each further master), "
+        "`yarn` or `k8s://HOST:PORT`. None: that of the given session or of spark-submit, else `local[*]`.",
     )
     python: Text | None = Field(
         default=None, description="The workers' Python; default: the one that runs the adapter."
     )
     ship: Annotated[tuple[PathName, ...] | None, BeforeValidator(one_or_list)] = Field(
         default=None,
-        description="Files and directories sent to workers; default: `*.py` and `datahandlers` beside "
-        "this file.",
+        description="Files and directories sent to the workers of a cluster; default: `*.py` and "
+        "`datahandlers` beside this file.",
     )
     conf: dict[str, Text] = Field(
         default_factory=dict,

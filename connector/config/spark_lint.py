@@ -31,7 +31,7 @@ from connector.config.spark_settings import (
     read_size,
 )
 
-_FIXED: Final = {"spark.task.maxFailures": "1", "spark.speculation": "false"}
+_FIXED: Final = {"spark.speculation": "false"}
 """Owned settings that may be written down with the value that they have anyway."""
 
 _LEAST_MEMORY: Final = 450 << 20
@@ -49,7 +49,7 @@ def check_spark(spark: Spark, directory: Path, places: Places) -> None:
     Args:
         directory: of ``adapter.yaml``.
     """
-    master = _check_master(spark.master, places)
+    master = _check_master(spark.master or "local[*]", places)
     wrong = {key for key, value in spark.conf.items() if _check_setting(key, value, places)}
     right = {key: value for key, value in spark.conf.items() if key not in wrong}
     for side in ("driver", "executor"):

@@ -6,17 +6,16 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from connector.config.later import not_yet
 from connector.config.problems import nearest, shown
 from connector.errors import PipelineError
 
-_EXPECTED: Final = "local[*], local[4] or spark://HOST:PORT"
-_LOCAL: Final = re.compile(r"local(?:\[(\*|[0-9]+)(,[^\]]*)?\])?")
+_EXPECTED: Final = "local[*], local[4], spark://HOST:PORT, yarn or k8s://HOST:PORT"
+_LOCAL: Final = re.compile(r"local(?:\[(\*|[0-9]+)(?:, *([0-9]+))?\])?")
 _MOST_CORES: Final = 9999
 _LABEL: Final = "[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _HOST: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\.?|\[[0-9A-Fa-f:.]+\]")
 """A name has no ``_``."""
-_LATER: Final = {"yarn": "masters of YARN", "k8s": "masters of Kubernetes"}
+_MOST_FAILURES: Final = 9999
 
 
 class WrongMaster(PipelineError):
@@ -38,42 +37,53 @@ class Master:
     Args:
         url: as configured.
         cores: tasks that ``local`` runs at a time; 0 where Spark counts them itself (``*``, a cluster).
-        addresses: host and port of each master of a cluster; empty for ``local``.
+        addresses: host and port of each master of a standalone cluster; empty for all others.
     """
 
     url: str
-    cores: int
+    cores: int = 0
     addresses: tuple[tuple[str, int], ...] = ()
 
     @property
     def local(self) -> bool:
-        return not self.addresses
+        return self.url.startswith("local")
 
 
 def parse_master(text: str) -> Master:
-    """Reads ``local``, ``local[4]``, ``local[*]`` or ``spark://host:port[,host:port]``.
+    """Reads ``local``, ``local[4]``, ``local[*,3]``, ``spark://host:port[,host:port]``, ``yarn`` or ``k8s://...``.
 
     Raises:
-        WrongMaster: it is something else. ``local[n,failures]`` is refused: it asks Spark to run
-            a failed task again.
+        WrongMaster: it is something else.
     """
     if match := _LOCAL.fullmatch(text):
-        return _local(text, match[1] or "1", match[2])
+        return _local(text, match[1] or "1", match[2] or "1")
     if text.startswith("spark://"):
         addresses = tuple(_address(text, part) for part in text.removeprefix("spark://").split(","))
         return Master(text, 0, addresses)
-    manager = text.partition(":")[0]
-    if manager in _LATER:
-        raise WrongMaster(f"{shown(text)}: {not_yet(_LATER[manager])}")
-    raise WrongMaster(shown(text), near=nearest(text, ("local", "local[*]")))
+    if text == "yarn" or (text.startswith("k8s://") and _is_kubernetes(text.removeprefix("k8s://"))):
+        return Master(text)
+    if text.startswith("k8s:"):
+        raise WrongMaster(shown(text), "k8s://HOST:PORT or k8s://https://HOST:PORT, the API server")
+    if text.startswith("sc:"):
+        raise WrongMaster(f"{shown(text)}: clients of Spark Connect cannot run the adapter's jobs")
+    raise WrongMaster(shown(text), near=nearest(text, ("local", "local[*]", "yarn")))
 
 
-def _local(text: str, count: str, failures: str | None) -> Master:
-    if failures is not None:
-        raise WrongMaster(
-            f"{shown(text)}, which lets Spark repeat a failed task",
-            f"local[{count}]: a failed task is repeated from the outcome journal",
-        )
+def _is_kubernetes(server: str) -> bool:
+    """Whether a text is the address of an API server, as Spark takes it."""
+    scheme, found, rest = server.rpartition("://")
+    host = (rest if found else server).partition("/")[0]
+    name, colon, port = host.rpartition(":") if not host.endswith("]") else (host, "", "")
+    return (
+        scheme in ("", "https", "http")
+        and is_host(name if colon else host)
+        and (not colon or port.isdecimal())
+    )
+
+
+def _local(text: str, count: str, failures: str) -> Master:
+    if len(failures) > 4 or not 1 <= int(failures) <= _MOST_FAILURES:
+        raise WrongMaster(shown(text), f"local[{count},N] with N from 1 to {_MOST_FAILURES}")
     if count == "*":
         return Master(text, 0)
     if len(count) > 4 or not 1 <= int(count) <= _MOST_CORES:

@@ -26,6 +26,7 @@ import orjson
 from connector.errors import PipelineError
 from connector.events.outcome import Outcome
 from connector.events.plan import Assignment, EventPlan, WorkItem
+from connector.events.probe import versions
 from connector.events.runner import NOTHING, RunnerProgress, close, follow_commands, receive, send
 from connector.state.journal import CycleJournal, attempt_path, read_journal
 from connector.status import OutcomeKind
@@ -174,14 +175,14 @@ def _plan(plan_bytes: bytes) -> EventPlan:
 
 
 def check_worker(plan_bytes: bytes, deployment: str, payload: bytes) -> bytes:
-    """Loads everything an event needs, runs none; for the probe at start. Returns the pid."""
+    """Loads everything an event needs, runs none; for the probe at start. Returns what is installed."""
     _plan(plan_bytes).access.open().check()
     try:
         _runner(plan_bytes, deployment).run(pickle.dumps(Assignment("", [])))
     except RunnerEnded as ended:
         _runners.clear()
         raise PipelineError(f"the worker {ended.why} while it loaded processes and data handlers") from None
-    return str(os.getpid()).encode()
+    return versions()
 
 
 def _runner(plan_bytes: bytes, deployment: str) -> Runner:

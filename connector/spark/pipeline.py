@@ -1,23 +1,27 @@
-"""The pipeline: Spark as the adapter uses it, one job a poll cycle.
+"""The pipeline: Spark as the adapter uses it, one job a batch.
 
-Built on PySpark's RDD interface, below its convenience: a job is one file of framed payloads, three
-calls into the JVM, and one socket of framed answers. The function of the job is pickled once, and
-its plan is a broadcast. PySpark is pinned to one version for this.
+A job is ``parallelize(payloads).mapPartitions(task).collect()`` in a job group of the adapter's own. So it
+runs on every master, and in a session that the user has made.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
+import itertools
+import logging
 import os
 import sys
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+import orjson
 
 from connector.config.java_options import DRIVER_MEMORY, split_options
 from connector.config.spark_master import Master, parse_master
@@ -25,27 +29,28 @@ from connector.config.spark_owned import owner_reason
 from connector.config.spark_settings import read_size
 from connector.errors import PipelineError
 from connector.open_files import raise_open_files
-from connector.spark import cluster, shipping
+from connector.spark import session as sessions
+from connector.spark import shipping
 from connector.spark.archive import archive_options
 from connector.spark.java import find_java
-from connector.spark.jvm import Jvm
-from connector.spark.manners import forget_context, silence_py4j, stop_quietly, untouched_process
 from connector.spark.reasons import java_reason
-from connector.spark.worker import task
+from connector.spark.scratch import Scratch
+from connector.spark.worker import Task, probing, task
 
-_OWN_PROPERTIES = {
+try:
+    from connector.spark.fast_start import FastStart
+except ImportError:  # the file is optional
+    FastStart = None  # type: ignore[assignment, misc]
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_OWN_PROPERTIES: Final = {
     "spark.submit.deployMode": "client",
-    "spark.task.maxFailures": "1",
     "spark.speculation": "false",
-    "spark.stage.maxConsecutiveAttempts": "1",
-    "spark.excludeOnFailure.enabled": "false",
-    "spark.dynamicAllocation.enabled": "false",
-    "spark.python.worker.reuse": "true",
-    "spark.python.use.daemon": "true",
     "spark.python.unix.domain.socket.enabled": "true",
-    "spark.locality.wait": "10s",
 }
-_DEFAULT_PROPERTIES = {
+_DEFAULT_PROPERTIES: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": DRIVER_MEMORY,
@@ -56,18 +61,27 @@ _DEFAULT_PROPERTIES = {
     "spark.ui.retainedTasks": "200",
     "spark.broadcast.checksum": "false",
 }
-_START_SECONDS = 120.0
-_OPEN_FILES = 512
+_POOL: Final = "spark.scheduler.pool"
+_START_SECONDS: Final = 120.0
+_FIRST_TASK_SECONDS: Final = 60.0
+_STEADY_SECONDS: Final = 2.0
+_FURTHER_SECONDS: Final = 10.0
+_LAST_SECONDS: Final = 3.0
+_MOST_JOBS: Final = 64
+_OPEN_FILES: Final = 512
 """Spark's own jars are more than 300, and each core has its connections."""
-_PLANS_KEPT = 4
-_ECHO = "connector.spark.worker:echo"
+_PLANS_KEPT: Final = 4
+_ECHO: Final = "connector.spark.worker:echo"
+
+_log = logging.getLogger("connector.spark")
+_numbers = itertools.count(1)
 
 
 class Settings(Protocol):
     """The ``spark:`` section of adapter.yaml."""
 
     @property
-    def master(self) -> str: ...
+    def master(self) -> str | None: ...
 
     @property
     def python(self) -> str | Path | None: ...
@@ -77,10 +91,10 @@ class Settings(Protocol):
 
 
 class ProbeAnswer(NamedTuple):
-    """What one executor answered.
+    """What the workers of one executor answered.
 
     Args:
-        executor: ``this machine``, or ``executor 1 on 10.0.0.5``.
+        executor: ``this machine``, or ``HOST (DIRECTORY)``.
         answer: what the function returned; empty when it failed.
         error: why it failed; empty when it did not.
     """
@@ -93,13 +107,14 @@ class ProbeAnswer(NamedTuple):
 class SparkPipeline:
     """Runs module-level functions as Spark jobs.
 
-    One pipeline at a time in a process, because PySpark allows one context; after :meth:`stop` it,
-    or another, may be started. All methods are for any thread; two may :meth:`run` at a time.
+    One pipeline at a time in a process, because PySpark allows one context. After :meth:`stop` it,
+    or another, may be started. All methods are for any thread, and several may :meth:`run` at a time.
 
     Args:
         settings: the ``spark:`` section.
         deployment: directory of adapter.yaml.
-        application: name shown on a cluster.
+        application: name shown on a cluster, and the begin of each job's description.
+        session: a ``SparkSession`` of the user, which wins over ``spark.master`` and is never stopped.
         ship: paths sent to the workers of a cluster; None = ``*.py`` and ``datahandlers/``.
         output: called with each line that workers of ``local`` print, from a background thread.
             Without it such lines are kept for error texts only.
@@ -114,39 +129,41 @@ class SparkPipeline:
         deployment: Path,
         application: str,
         *,
+        session: Any = None,
         ship: Sequence[Path] | None = None,
         output: Callable[[str], None] | None = None,
         jvm_options: Sequence[str] | None = None,
         stop_seconds: float = 10.0,
     ) -> None:
-        self._jvm_options = jvm_options
-        self._stop_seconds = stop_seconds
         self._settings = settings
         self._deployment = deployment.resolve()
         self._application = application
+        self._session = session
         self._ship = ship
         self._output = output
-        self._master: Master | None = None
-        self._jvm: Jvm | None = None
-        self._gateway: Any = None
-        self._context: Any = None
+        self._jvm_options = jvm_options
+        self._stop_seconds = stop_seconds
+        self._group = f"connector {application} {os.getpid()}.{next(_numbers)}"
+        self._spark: sessions.Spark | None = None
+        self._local = True
         self._archive = ""
         self._stopping = False
         self._stop_lock = threading.Lock()
-        self._functions_lock = threading.Lock()
-        self._functions: OrderedDict[tuple[str, bytes], tuple[Any, Any]] = OrderedDict()
-        self._thread = threading.local()
+        self._tasks_lock = threading.Lock()
+        self._tasks: OrderedDict[tuple[str, bytes], tuple[Task, Any]] = OrderedDict()
+        self._jobs = ThreadPoolExecutor(1)
+        self._scratch: Scratch | None = None
         self._parallelism = 0
         self._counted = 0.0
 
     # ---- life ----
 
     def start(self) -> None:
-        """Starts Java and Spark, ships code, and runs a first job on every core.
+        """Finds or starts Spark, and ships code. :meth:`probe` then runs the first job.
 
         Raises:
-            PipelineError: no Java, a wrong or silent master, no executor, a worker without Python.
-                In bounded time, with what to do, and with nothing left behind.
+            PipelineError: no Java, a wrong or silent master. In bounded time, with what to do, and with
+                nothing left behind.
         """
         try:
             self._start()
@@ -158,112 +175,112 @@ class SparkPipeline:
         self._stopping = False
         self._archive = ""
         self._parallelism = 0
-        self._functions.clear()
-        self._thread = threading.local()
-        self._master = parse_master(str(self._settings.master))
-        allowed = raise_open_files(_OPEN_FILES)
-        if allowed < _OPEN_FILES:
-            raise PipelineError(
-                f"this process may open {allowed} files at a time, and Spark needs {_OPEN_FILES}; raise the "
-                "limit: `ulimit -n 4096` in a shell, LimitNOFILE=4096 in a systemd unit"
-            )
-        properties, options, class_path = self._properties(self._master)
-        java, jars = find_java(), spark_jars()
-        more = archive_options(java, jars) if self._jvm_options is None else self._jvm_options
-        self._jvm = Jvm(
-            java,
-            jars,
-            properties,
-            self._deployment,
-            options=[*more, *options],
-            extra_class_path=class_path,
-            environ=_environment(self._master, properties),
-            output=self._output,
-        )
-        self._jvm.launch()
-        # Nothing below may hang: a Java that is gone makes every call fail at once.
-        guard = threading.Timer(_START_SECONDS, self._jvm.kill)
+        self._jobs = ThreadPoolExecutor(_MOST_JOBS, thread_name_prefix="spark-job")
+        with self._bounded(), self._explained("Spark did not start"):
+            session = self._session or sessions.present_session()
+            if session is not None:
+                self._use(sessions.GivenSpark(sessions.context_of(session)), "the process has a session")
+            elif sessions.is_submitted():
+                self._use(sessions.submitted(self._application), "spark-submit has started the adapter")
+            else:
+                self._launch(parse_master(str(self._settings.master or "local[*]")))
+            self._local = self._context.master.startswith("local")
+            if not self._local:
+                self._send_files()
+
+    @contextmanager
+    def _bounded(self) -> Iterator[None]:
+        """Nothing hangs for ever: when Java is gone, every call to it fails at once."""
+        guard = threading.Timer(_START_SECONDS, self._kill)
         guard.daemon = True
         guard.start()
         try:
-            with self._explained("Spark did not start"):
-                self._connect(self._jvm)
-            if not self._master.local:
-                self._send_files(self._jvm)
-                with self._explained("the cluster gave no executors"):
-                    cluster.await_executors(self._gateway.jvm, self._context._jsc.sc(), self._master)
-            self.run(_ECHO, b"", [b""] * self.parallelism, "start")
+            yield
         except PipelineError as error:
             if not guard.is_alive():
                 raise PipelineError(f"Spark was not ready within {_START_SECONDS:.0f} s. {error}") from error
             raise
         finally:
             guard.cancel()
-        self._jvm.show_output()
 
-    def _properties(self, master: Master) -> tuple[dict[str, str], list[str], str]:
+    def _kill(self) -> None:
+        if self._spark is not None:
+            self._spark.kill()
+
+    def _use(self, spark: sessions.Spark, why: str) -> None:
+        """Takes a Spark that is configured elsewhere. Says which settings of adapter.yaml that overrules."""
+        self._spark = spark
+        unused = [f"spark.{name}" for name in ("master", "python", "conf") if getattr(self._settings, name)]
+        _log.info(
+            "spark is given", extra={"reason": why, "spark_master": spark.context.master, "unused": unused}
+        )
+        if spark.context.getConf().get("spark.speculation", "false") == "true":
+            _log.warning("spark.speculation is on: it ends slow tasks in the middle of their events")
+
+    def _launch(self, master: Master) -> None:
+        allowed = raise_open_files(_OPEN_FILES)
+        if allowed < _OPEN_FILES:
+            raise PipelineError(
+                f"this process may open {allowed} files at a time, and Spark needs {_OPEN_FILES}; raise the "
+                "limit: `ulimit -n 4096` in a shell, LimitNOFILE=4096 in a systemd unit"
+            )
+        properties = self._properties(master)
+        python = str(self._settings.python or sys.executable)
+        if FastStart is None or not (master.local or master.addresses):
+            self._spark = sessions.launched(properties, python)
+            return
+        java, jars = find_java(), spark_jars()
+        more = archive_options(java, jars) if self._jvm_options is None else self._jvm_options
+        fast = self._spark = FastStart(
+            java,
+            jars,
+            properties,
+            python,
+            self._deployment,
+            options=[*more, *_java_options(properties)],
+            extra_class_path=properties.get("spark.driver.extraClassPath", ""),
+            environ=_environment(master, properties),
+            output=self._output,
+            stop_seconds=self._stop_seconds,
+        )
+        fast.launch()
+        fast.connect()
+
+    def _properties(self, master: Master) -> dict[str, str]:
         user = {name: str(value) for name, value in dict(self._settings.conf).items()}
         for name in user:
             if reason := owner_reason(name):
                 raise PipelineError(f"spark.conf sets {name}, which belongs to the adapter: {reason}")
-        host = "127.0.0.1" if master.local else cluster.reach(master)
-        properties = {
+        reachable = {}
+        if master.local or master.addresses:
+            host = "127.0.0.1" if master.local else sessions.reach(master)
+            reachable = {"spark.driver.host": host, "spark.driver.bindAddress": host}
+        return {
             **_DEFAULT_PROPERTIES,
-            "spark.driver.host": host,
-            "spark.driver.bindAddress": host,
+            **reachable,
             **user,
             **_OWN_PROPERTIES,
             "spark.master": master.url,
             "spark.app.name": self._application,
         }
-        # What Spark's launchers would turn into a command line is ours to do.
-        memory = properties["spark.driver.memory"]
-        try:
-            options = [f"-Xmx{read_size(memory, 'm')}"]  # in bytes: the units of Java are not all of Spark's
-            options += split_options(properties.get("spark.driver.defaultJavaOptions", ""))
-            options += split_options(properties.get("spark.driver.extraJavaOptions", ""))
-        except ValueError as error:
-            raise PipelineError(f"spark.conf: {error}") from None
-        return properties, options, properties.get("spark.driver.extraClassPath", "")
 
-    def _connect(self, jvm: Jvm) -> None:
-        # PySpark is imported while Java starts; it costs a good part of a second.
-        from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
-        from py4j.java_gateway import java_import
-        from pyspark import SparkContext
-
-        silence_py4j()
-        jvm.connect()
-        self._gateway = ClientServer(
-            java_parameters=JavaParameters(port=jvm.port, auth_token=jvm.secret, auto_convert=True),
-            python_parameters=PythonParameters(port=0, eager_load=False),
-        )
-        for name in (
-            "org.apache.spark.SparkConf",
-            "org.apache.spark.api.java.*",
-            "org.apache.spark.api.python.*",
-        ):
-            java_import(self._gateway.jvm, name)
-        with untouched_process():
-            self._context = SparkContext(gateway=self._gateway)
-        self._context._accumulatorServer.handle_error = lambda *_: None  # it would print when Java goes
-        self._context.pythonExec = str(self._settings.python or sys.executable)
-
-    def _send_files(self, jvm: Jvm) -> None:
+    def _send_files(self) -> None:
         ship = shipping.default_ship(self._deployment) if self._ship is None else self._ship
-        archive = shipping.build_archive(jvm.scratch, self._deployment, ship)
+        self._scratch = Scratch()  # Spark reads the archive again for each executor that comes
+        archive = shipping.build_archive(self._scratch.path, self._deployment, ship)
         self._context.addArchive(str(archive))
         self._archive = archive.name
 
     @property
+    def _context(self) -> SparkContext:
+        if self._spark is None:
+            raise PipelineError("Spark is not running")
+        return self._spark.context
+
+    @property
     def alive(self) -> bool:
         """True while jobs can be run."""
-        if self._stopping or self._context is None or self._jvm is None or not self._jvm.alive:
-            return False
-        try:
-            return not self._context._jsc.sc().isStopped()
-        except Exception:  # whatever py4j raises when the JVM goes away in between
-            return False
+        return not self._stopping and self._spark is not None and self._spark.alive
 
     @property
     def overlaps(self) -> bool:
@@ -271,38 +288,40 @@ class SparkPipeline:
 
         Not on a cluster: its tasks would wait for a file that a network file system may show late.
         """
-        return self._master is not None and self._master.local
+        return self._local
 
     @property
     def parallelism(self) -> int:
         """Tasks that can run at the same time now; at least 1."""
         now = time.monotonic()
-        if self._parallelism and (now - self._counted < 1.0 or (self._master and self._master.local)):
+        if self._parallelism and (self._local or now - self._counted < 1.0):
             return self._parallelism
         try:
-            scheduler = self._context._jsc.sc()
-            cores = int(scheduler.defaultParallelism()) // int(scheduler.conf().get("spark.task.cpus", "1"))
-        except Exception:  # the JVM is gone: the next run says so
+            context = self._context
+            cores = context.defaultParallelism // int(context.getConf().get("spark.task.cpus", "1") or 1)
+        except Exception:  # Java is gone: the next job says so
             return max(1, self._parallelism)
         self._parallelism, self._counted = max(1, cores), now
         return self._parallelism
 
     def stop(self) -> None:
-        """Ends Spark and waits until Java has exited. Repeatable; a job that runs fails."""
+        """Ends what the adapter has started of Spark, and its own jobs. Repeatable; a job that runs fails."""
         self._stopping = True
         with self._stop_lock:
-            context, self._context = self._context, None
-            gateway, self._gateway = self._gateway, None
-            if self._jvm is not None:
-                # The end of its input is enough: Spark's own exit hook stops the context.
-                self._jvm.stop(self._stop_seconds)
-            if context is not None:
-                context._jsc = None
-                stop_quietly(context)
-            if gateway is not None:
+            spark, self._spark = self._spark, None
+            if isinstance(spark, sessions.GivenSpark):
                 with suppress(Exception):
-                    gateway.close()
-            forget_context(gateway)
+                    spark.context.cancelJobGroup(self._group)
+                    for _, plan in self._tasks.values():
+                        plan.unpersist()
+            self._tasks.clear()
+            if spark is not None:
+                spark.stop()
+            if self._jobs is not None:
+                self._jobs.shutdown(wait=False)
+            if self._scratch is not None:
+                self._scratch.remove()
+                self._scratch = None
 
     # ---- jobs ----
 
@@ -313,120 +332,104 @@ class SparkPipeline:
             function: ``package.module:name`` of ``f(plan, deployment, payload) -> answer``.
             plan: handed to each call; sent to a worker once for as long as it stays the same.
             payloads: one a partition, below 2 GiB each.
-            description: shown in Spark's UI.
+            description: shown in Spark's UI, after the name of the application.
 
         Returns:
             The answers, in the order of the payloads.
 
         Raises:
-            PipelineError: a task failed (it is not run again), the job was cancelled, or Spark
-                died; the text says which. Other tasks of the job may go on for some seconds.
+            PipelineError: a task failed, the job was cancelled, or Spark died; the text says which.
+                Other tasks of the job may go on for some seconds.
         """
-        if not payloads:
-            return []
-        with self._explained(description):
-            return self._job(self._parallelize(payloads), function, plan, len(payloads), description)
+        return self._run(self._task(function, plan), payloads, description) if payloads else []
 
     def cancel(self) -> None:
-        """Cancels the job that runs, if any; :meth:`run` then raises. For any thread."""
+        """Cancels the jobs that run; :meth:`run` then raises. For any thread."""
         with suppress(Exception):
-            self._context._jsc.sc().cancelAllJobs()
+            self._context.cancelJobGroup(self._group)
 
     def probe(self, function: str, plan: bytes) -> list[ProbeAnswer]:
-        """Runs ``function`` with an empty payload once on every executor.
+        """Runs ``function`` with an empty payload once on every core.
+
+        On a cluster it first waits for an executor, a minute at most, and then as long as more of them come.
 
         Raises:
-            PipelineError: Spark died. What is wrong with an executor is an answer.
+            PipelineError: Spark died, there is no executor, or no worker can be started. What is wrong
+                with a worker is an answer.
         """
-        assert self._master is not None
-        if self._master.local:
-            return [self._probe_one("this machine", lambda: self._parallelize([b""]), function, plan)]
-        with self._explained("the probe of the executors"):
-            executors = cluster.executors(self._context._jsc.sc())
-            try:
-                located = cluster.located_rdd(self._gateway.jvm, self._context._jsc.sc(), executors)
-                answers = self._job(located, function, plan, len(executors), "probe")
-                return [
-                    ProbeAnswer(str(one), answer, "") for one, answer in zip(executors, answers, strict=True)
-                ]
-            except Exception:
-                if not self.alive:
-                    raise
-            # One of them failed and took the answers of the others with it: ask each by itself.
-            return [
-                self._probe_one(
-                    str(one),
-                    lambda one=one: cluster.located_rdd(self._gateway.jvm, self._context._jsc.sc(), [one]),  # type: ignore[misc]
-                    function,
-                    plan,
-                )
-                for one in executors
-            ]
+        call = probing(self._task(function, plan))
+        with self._bounded():
+            if not self._local:
+                self._await_executors()
+            answers = self._run(call, [b""] * self.parallelism, "start")
+        found: dict[str, ProbeAnswer] = {}
+        for one in map(orjson.loads, answers):
+            executor = "this machine" if self._local else f"{one['host']} ({one['directory']})"
+            if executor not in found or one["error"]:
+                found[executor] = ProbeAnswer(executor, bytes.fromhex(one["answer"]), one["error"])
+        return [found[executor] for executor in sorted(found)]
 
-    def _probe_one(self, name: str, rdd: Callable[[], Any], function: str, plan: bytes) -> ProbeAnswer:
+    def _await_executors(self) -> None:
+        """Waits for the first executor, and then until no more come."""
+        first = threading.Timer(_FIRST_TASK_SECONDS, self._cancel_waiting)
+        first.daemon = True
+        first.start()
         try:
-            with self._explained(""):
-                return ProbeAnswer(name, self._job(rdd(), function, plan, 1, "probe")[0], "")
+            self.run(_ECHO, b"", [b""], "await an executor")
         except PipelineError as error:
-            if not self.alive:
+            if first.is_alive():
                 raise
-            return ProbeAnswer(name, b"", str(error))
+            raise PipelineError(
+                f"{self._context.master} gave no executor within {_FIRST_TASK_SECONDS:.0f} s: its cores or "
+                "memory are taken, its workers cannot start Java, or they do not reach this machine"
+                f" at {self._context.getConf().get('spark.driver.host')} (spark.driver.host)"
+            ) from error
+        finally:
+            first.cancel()
+        began = changed = time.monotonic()
+        count = 0
+        while (now := time.monotonic()) - changed < _STEADY_SECONDS and now - began < _FURTHER_SECONDS:
+            self._parallelism = 0
+            if self.parallelism != count:
+                count, changed = self.parallelism, now
+            time.sleep(0.1)
 
-    def _parallelize(self, payloads: Sequence[bytes]) -> Any:
-        from pyspark.serializers import NoOpSerializer
+    def _cancel_waiting(self) -> None:
+        with suppress(Exception):
+            tracker = self._context.statusTracker()
+            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            if not any(stage is not None and stage.numActiveTasks for stage in stages):
+                self.cancel()
 
-        if self._context is None:
-            raise PipelineError("Spark is not running")
-        context, java = self._context, self._gateway.jvm
-        return context._serialize_to_jvm(
-            payloads,
-            NoOpSerializer(),
-            lambda name: java.PythonRDD.readRDDFromFile(context._jsc, name, len(payloads)),
-            lambda: java.PythonParallelizeServer(context._jsc.sc(), len(payloads)),
-        ).rdd()
+    def _run(self, call: Task, payloads: Sequence[bytes], description: str) -> list[bytes]:
+        with self._explained(description):
+            # A thread of ours: the caller's own jobs keep their group and their pool.
+            return self._jobs.submit(self._job, call, payloads, description).result()
 
-    def _job(self, rdd: Any, function: str, plan: bytes, count: int, description: str) -> list[bytes]:
-        from pyspark.serializers import NoOpSerializer
-        from pyspark.util import _load_from_socket
-
-        if self._context is None:
-            raise PipelineError("Spark is not running")
-        java = self._gateway.jvm
-        self._describe(description)
-        python_rdd = java.PythonRDD(rdd, self._function(function, plan), False, False)
-        where = java.PythonRDD.collectAndServe(python_rdd)
-        with _load_from_socket(where, NoOpSerializer()) as stream:
-            answers: list[bytes] = list(stream)
-        if len(answers) != count:
-            raise PipelineError(f"Spark returned {len(answers)} answers of {count}")
+    def _job(self, call: Task, payloads: Sequence[bytes], description: str) -> list[bytes]:
+        context = self._context
+        context.setJobGroup(self._group, f"{self._application}: {description}")
+        context.setLocalProperty(_POOL, "connector")
+        answers: list[bytes] = context.parallelize(payloads, len(payloads)).mapPartitions(call).collect()
+        if len(answers) != len(payloads):
+            raise PipelineError(f"{len(payloads)} tasks gave {len(answers)} answers")
         return answers
 
-    def _describe(self, description: str) -> None:
-        scheduler = self._context._jsc.sc()
-        if not getattr(self._thread, "described", False):
-            # Spark then need not walk its own stack to find out who called: three times a job.
-            for name in ("callSite.short", "callSite.long"):
-                scheduler.setLocalProperty(name, "connector")
-            self._thread.described = True
-        scheduler.setLocalProperty("spark.job.description", description)
-
-    def _function(self, function: str, plan: bytes) -> Any:
-        from pyspark.core.rdd import _wrap_function
-        from pyspark.serializers import NoOpSerializer
-
+    def _task(self, function: str, plan: bytes) -> Task:
+        """What each partition of a job calls; the plan of it is sent to an executor once."""
         key = (function, hashlib.sha256(plan).digest())
-        with self._functions_lock:
-            if known := self._functions.get(key):
-                self._functions.move_to_end(key)
+        with self._tasks_lock:
+            if known := self._tasks.get(key):
+                self._tasks.move_to_end(key)
                 return known[0]
-            broadcast = self._context.broadcast(plan)
-            call = task(
+            with self._explained(""):
+                broadcast = self._context.broadcast(plan)
+            made = task(
                 function, broadcast, str(shipping.code_directory()), str(self._deployment), self._archive
             )
-            made = _wrap_function(self._context, call, NoOpSerializer(), NoOpSerializer())
-            self._functions[key] = made, broadcast
-            if len(self._functions) > _PLANS_KEPT:
-                _, (_, oldest) = self._functions.popitem(last=False)
+            self._tasks[key] = made, broadcast
+            if len(self._tasks) > _PLANS_KEPT:
+                _, (_, oldest) = self._tasks.popitem(last=False)
                 oldest.unpersist()
             return made
 
@@ -438,17 +441,14 @@ class SparkPipeline:
         except PipelineError:
             raise
         except Exception as error:
-            jvm = self._jvm
             before = f"{what}: " if what else ""
             if self._stopping:
                 raise PipelineError(f"{before}Spark was stopped") from error
             reason = java_reason(error)
-            if jvm is not None and (reason is None or "SparkContext was shut down" in reason):
+            if self._spark is not None and (reason is None or "SparkContext was shut down" in reason):
                 # The connection broke, or Java is shutting down: it is gone, or will be in a moment.
-                if jvm.wait(3.0):
-                    raise PipelineError(f"{before}{jvm.obituary()}") from error
-                reason = f"{type(error).__name__}: {error}"
-            raise PipelineError(f"{before}{reason}") from error
+                reason = self._spark.why_ended(_LAST_SECONDS) or reason
+            raise PipelineError(f"{before}{reason or f'{type(error).__name__}: {error}'}") from error
 
 
 def spark_jars() -> Path:
@@ -462,6 +462,18 @@ def spark_jars() -> Path:
         if (Path(location) / "jars").is_dir():
             return Path(location) / "jars"
     raise PipelineError("the package pyspark is not installed, or has no jars: pip install pyspark")
+
+
+def _java_options(properties: Mapping[str, str]) -> list[str]:
+    """The options of the driver's Java, which Spark's launcher would make of its properties."""
+    memory = properties["spark.driver.memory"]
+    try:
+        options = [f"-Xmx{read_size(memory, 'm')}"]  # in bytes: the units of Java are not all of Spark's
+        options += split_options(properties.get("spark.driver.defaultJavaOptions", ""))
+        options += split_options(properties.get("spark.driver.extraJavaOptions", ""))
+    except ValueError as error:
+        raise PipelineError(f"spark.conf: {error}") from None
+    return options
 
 
 def _environment(master: Master, properties: Mapping[str, str]) -> dict[str, str]:

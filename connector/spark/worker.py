@@ -16,13 +16,18 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+STARTED_IN = os.getcwd()
+"""The directory of the executor, before a task has entered that of the deployment."""
+
 Function = Callable[[bytes, str, bytes], bytes]
 """``f(plan, deployment, payload) -> answer``, a module-level function of an importable module."""
 
 
-def task(
-    function: str, plan: Any, code: str, deployment: str, archive: str
-) -> Callable[[int, Iterable[bytes]], Iterator[bytes]]:
+Task = Callable[[Iterable[bytes]], Iterator[bytes]]
+"""What a partition of a Spark job calls with its payloads."""
+
+
+def task(function: str, plan: Any, code: str, deployment: str, archive: str) -> Task:
     """The function of a Spark partition that calls ``function`` for each payload.
 
     Args:
@@ -33,7 +38,7 @@ def task(
         archive: name of the shipped archive in Spark's files; empty where nothing was shipped.
     """
 
-    def on_worker(_index: int, payloads: Iterable[bytes]) -> Iterator[bytes]:
+    def on_worker(payloads: Iterable[bytes]) -> Iterator[bytes]:
         # Travels by value: it must not use a name of this module.
         import os
         import sys
@@ -50,6 +55,30 @@ def task(
         from connector.spark.worker import calls, shipped_deployment
 
         return calls(function, plan.value, shipped_deployment() if archive else deployment, payloads)
+
+    return on_worker
+
+
+def probing(call: Task) -> Task:
+    """A task that never fails: it answers JSON with what ``call`` answers or raises, and where it ran."""
+
+    def on_worker(payloads: Iterable[bytes]) -> Iterator[bytes]:
+        # Travels by value: it must not use a name of this module.
+        import json
+        import os
+        import socket
+        import sys
+
+        for payload in payloads:
+            answer, error = b"", ""
+            try:
+                answer = next(iter(call([payload])))
+            except Exception as failure:
+                error = f"{type(failure).__name__}: {failure}"
+            worker = sys.modules.get("connector.spark.worker")
+            directory = os.getcwd() if worker is None else worker.STARTED_IN
+            place = {"host": socket.gethostname(), "directory": directory}
+            yield json.dumps({**place, "answer": answer.hex(), "error": error}).encode()
 
     return on_worker
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from connector.errors import ConnectorError, PipelineError
 from connector.events.job import CHECK, FUNCTION
 from connector.events.plan import Assignment, EventPlan
+from connector.events.probe import versions
 from connector.events.task import Task
 from connector.events.worker import stop_runners
 from connector.spark.worker import resolve
@@ -124,7 +125,7 @@ class InProcessPipeline:
             plan: EventPlan = pickle.loads(plan_bytes)  # from our own driver
             self._task = plan_bytes, Task(plan, self._deployment, _Unwatched())
         if not payload:
-            return b""
+            return versions()
         assignment: Assignment = pickle.loads(payload)  # from our own driver
         return b"[" + b",".join(self._task[1].run(assignment.journal, assignment.lanes)) + b"]"
 

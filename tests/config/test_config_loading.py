@@ -305,9 +305,7 @@ def test_rules_with_equal_match_keys_are_a_warning(deployment: Deployment) -> No
 
 
 def test_the_owned_settings_may_be_written_down_as_they_are(deployment: Deployment) -> None:
-    deployment.replace(
-        A, "local[*]", 'local[*]\n  conf: {spark.task.maxFailures: "1", spark.speculation: FALSE}'
-    )
+    deployment.replace(A, "local[*]", "local[*]\n  conf: {spark.speculation: FALSE}")
     assert deployment.load().spark.conf == {}
 
 

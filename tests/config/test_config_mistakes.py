@@ -204,11 +204,9 @@ CASES = [
     case("reply that is no boolean", A, "    process: processes:store_customer", "    process: processes:store_customer\n    reply: §yes", "subscriptions[0].reply", "true or false"),
     case("handler of a reply", A, "    process: processes:store_customer", "    process: processes:store_customer\n    reply: true\n    mime_type: §text/html", "subscriptions[0].mime_type", "no data handler", nearest="text/xml"),
     # Spark
-    case("retries of Spark", A, "  master: local[*]", "  master: local[*]\n  conf: {§spark.task.maxFailures: 4}", "spark.conf.spark.task.maxFailures", "owns", "1, or nothing"),
-    case("speculation", A, "  master: local[*]", "  master: local[*]\n  conf: {§spark.speculation: true}", "spark.conf.spark.speculation", "owns"),
+    case("speculation", A, "  master: local[*]", "  master: local[*]\n  conf: {§spark.speculation: true}", "spark.conf.spark.speculation", "owns", "false, or nothing"),
     case("no Spark setting", A, "  master: local[*]", "  master: local[*]\n  conf: {§executor.memory: 2g}", "spark.conf.executor.memory", "no Spark setting", nearest="spark.executor.memory"),
     case("master", A, "master: local[*]", "master: §locl[*]", "spark.master", "spark://HOST:PORT", nearest="local[*]"),
-    case("retries of the master", A, "master: local[*]", "master: §local[2,4]", "spark.master", "repeat a failed task"),
     case("shipped file", A, "  master: local[*]", "  ship: [§nothing.py]", "spark.ship[0]", "there is no"),
     case("plug-ins", A, "spark:\n", "datahandlers: §./handlers\nspark:\n", "datahandlers", "there is no"),
     case("meta-objects", A, "metaobjects: ./metaobjects", "metaobjects: [./metaobjects, §./more]", "metaobjects[1]", "there is no more"),

@@ -25,12 +25,15 @@ def found(deployment: Deployment, master: str = "local[2]", **conf: str) -> list
 @pytest.mark.parametrize(
     ("master", "words"),
     [
-        ("yarn", "does not have masters of YARN yet"),
-        ("k8s://https://host:6443", "does not have masters of Kubernetes yet"),
+        ("yarn-client", "expected local[*]"),
+        ("k8s://", "the API server"),
+        ("k8s://ftp://host:6443", "the API server"),
+        ("k8s://a host", "the API server"),
+        ("sc://host:15002", "Spark Connect"),
         ("local[0]", "N from 1 to 9999"),
         ("local[10000]", "N from 1 to 9999"),
-        ("local[*,4]", "repeat a failed task"),
-        ("local[2,1]", "repeat a failed task"),
+        ("local[*,0]", "N from 1 to 9999"),
+        ("local[2,x]", "expected local[*]"),
         ("local[]", "expected local[*]"),
         ("Local[*]", "did you mean 'local[*]'?"),
         ("mesos://host:5050", "expected local[*]"),
@@ -53,7 +56,19 @@ def test_a_master_that_run_refuses_is_a_mistake(deployment: Deployment, master: 
 
 
 @pytest.mark.parametrize(
-    "master", ["local", "local[*]", "local[16]", "spark://a.b-c:7077", "spark://[::1]:7077,10.0.0.1:7078"]
+    "master",
+    [
+        "local",
+        "local[*]",
+        "local[16]",
+        "local[*,4]",
+        "local[2, 1]",
+        "spark://a.b-c:7077",
+        "spark://[::1]:7077,10.0.0.1:7078",
+        "yarn",
+        "k8s://https://10.0.0.1:6443",
+        "k8s://api.example.com/cluster",
+    ],
 )
 def test_a_master_that_run_takes_is_none(deployment: Deployment, master: str) -> None:
     assert found(deployment, master) == []

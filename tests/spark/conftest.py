@@ -12,9 +12,12 @@ import pytest
 from connector.spark.pipeline import SparkPipeline
 
 PROCESSES = """
+import json
 import os
 import time
 from pathlib import Path
+
+from connector.events.probe import versions
 
 
 def upper(plan, deployment, payload):
@@ -53,6 +56,12 @@ def fail_on_first_executor(plan, deployment, payload):
     return b"fine"
 
 
+def installed(plan, deployment, payload):
+    facts = json.loads(versions())
+    facts["packages"]["lxml"] = None
+    return json.dumps({**facts, "python": "/opt/python"}).encode()
+
+
 def speak(plan, deployment, payload):
     print("a line from a process", flush=True)
     return b""
@@ -85,5 +94,6 @@ def local(tmp_path_factory: pytest.TempPathFactory, printed: list[str]) -> Itera
     place = deployment(tmp_path_factory.mktemp("deployment"))
     pipeline = SparkPipeline(Settings(), place, "test", output=printed.append)
     pipeline.start()
+    pipeline.probe("connector.spark.worker:echo", b"")
     yield pipeline
     pipeline.stop()

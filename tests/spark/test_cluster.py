@@ -23,11 +23,11 @@ DRIVER = """
 import json, sys
 from pathlib import Path
 from connector.errors import PipelineError
-from connector.spark import probe
+from connector.events import probe
 from connector.spark.pipeline import SparkPipeline
 from tests.spark.conftest import Settings
 
-url, place, token = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+url, place = sys.argv[1], Path(sys.argv[2])
 pipeline = SparkPipeline(Settings(url, conf={"spark.executor.memory": "512m"}), place, "test")
 pipeline.start()
 facts = {"parallelism": pipeline.parallelism}
@@ -36,9 +36,7 @@ facts["places"] = [answer.decode().split("\\n") for answer in places]
 facts["probe"] = [list(map(str, answer)) for answer in pipeline.probe("functions:upper", b"ok")]
 facts["partly"] = [[one.executor, one.answer.decode(), one.error] for one in
                    pipeline.probe("functions:fail_on_first_executor", b"")]
-for name, text in (("right", "token"), ("wrong", "of another directory")):
-    plan = probe.probe_plan(token=token, token_text=text, modules=["functions", "no_such_module"])
-    facts[name] = probe.lacks(pipeline.probe(probe.REPORT, plan), plan)
+facts["lacks"] = probe.lacks(pipeline.probe("functions:installed", b""))
 try:
     pipeline.run("functions:die", b"", [b"die", b"live"], "poll 1")
 except PipelineError as error:
@@ -55,14 +53,12 @@ def facts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     place = directory / "deployment"
     place.mkdir()
     deployment(place)
-    token = directory / "token"
-    token.write_text("token")
     root = Path(__file__).parents[2]
     cluster = StandaloneCluster(directory / "cluster")
     try:
         cluster.start()
         process = subprocess.run(
-            [sys.executable, "-c", DRIVER, cluster.url, str(place), str(token)],
+            [sys.executable, "-c", DRIVER, cluster.url, str(place)],
             capture_output=True,
             text=True,
             timeout=200,
@@ -77,16 +73,13 @@ def facts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return json.loads(process.stdout) | {
         "deployment": str(place),
         "work": str(directory / "cluster"),
-        "token": str(token),
     }
 
 
 def test_every_worker_gives_an_executor(facts: dict[str, Any]) -> None:
     assert facts["parallelism"] == 2
-    assert [executor for executor, _, _ in facts["probe"]] == [
-        "executor 0 on 127.0.0.1",
-        "executor 1 on 127.0.0.1",
-    ]
+    places = [Path(executor.partition("(")[2].rstrip(")")) for executor, _, _ in facts["probe"]]
+    assert {place.name for place in places} == {"0", "1"}, "the directories of the executors"
     assert [answer for _, answer, _ in facts["probe"]] == ["b'ok'", "b'ok'"]
 
 
@@ -98,23 +91,15 @@ def test_code_and_deployment_are_shipped_and_unpacked_in_the_work_directory(fact
 
 
 def test_an_executor_that_fails_the_probe_does_not_hide_the_others(facts: dict[str, Any]) -> None:
-    assert facts["partly"] == [
-        ["executor 0 on 127.0.0.1", "", "a task failed: ValueError: disk is missing"],
-        ["executor 1 on 127.0.0.1", "fine", ""],
-    ]
+    answers = {executor[-3:]: (answer, error) for executor, answer, error in facts["partly"]}
+    assert answers == {"/0)": ("", "ValueError: disk is missing"), "/1)": ("fine", "")}
 
 
-def test_a_worker_that_sees_another_root_is_named(facts: dict[str, Any]) -> None:
-    roots = [sentence for sentence in facts["wrong"] if "does not see" in sentence]
-    assert len(roots) == 2
-    assert roots[1].startswith("executor 1 on 127.0.0.1")
-    assert str(Path(facts["token"]).parent) in roots[1]
-    assert not [sentence for sentence in facts["right"] if "does not see" in sentence]
-
-
-def test_a_module_that_workers_lack_is_named_and_one_that_was_shipped_is_not(facts: dict[str, Any]) -> None:
-    assert len(facts["right"]) == 2
-    assert all("has no module no_such_module" in sentence for sentence in facts["right"])
+def test_a_package_that_workers_lack_is_named_with_the_version_to_install(facts: dict[str, Any]) -> None:
+    assert len(facts["lacks"]) == 2
+    for sentence in facts["lacks"]:
+        assert "/opt/python has no lxml: install lxml==" in sentence
+        assert facts["work"] in sentence
 
 
 def test_a_task_that_ends_its_worker_is_not_run_again_and_names_the_executor(facts: dict[str, Any]) -> None:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from connector.config.spark_master import parse_master
 from connector.errors import PipelineError
-from connector.spark.cluster import reach
 from connector.spark.java import find_java, java_version, major_version
+from connector.spark.session import reach
 
 
 def make_java(home: Path, version: str) -> Path:
@@ -120,12 +120,14 @@ def test_any_text_is_a_master_or_a_clear_error(text: str) -> None:
 def test_the_masters_that_are_understood() -> None:
     assert parse_master("local").cores == 1
     assert parse_master("local[3]").cores == 3
+    assert parse_master("local[2,4]").cores == 2
     assert parse_master("local[*]").local
+    assert not parse_master("yarn").local
     assert parse_master("spark://a:7077,[::1]:7078").addresses == (("a", 7077), ("::1", 7078))
 
 
 @pytest.mark.parametrize(
-    "text", ["local[2,4]", "local[0]", "yarn", "spark://", "spark://host", "spark://h:0", "7077"]
+    "text", ["local[2,0]", "local[0]", "mesos://h:5050", "spark://", "spark://host", "spark://h:0", "7077"]
 )
 def test_masters_that_would_not_do_are_refused(text: str) -> None:
     with pytest.raises(PipelineError, match=r"^spark\.master is "):

@@ -1,34 +1,43 @@
-"""The JVM that Spark runs in: started, watched and ended by this process.
+"""A faster start of Spark, and a Java whose end is known: the one file that uses private names of PySpark.
 
-It is started directly, without Spark's shell launchers. That saves two processes and a second of
-shell, works with a Java that lacks ``jdk.incubator.vector`` (which the launchers always demand and
-only MLlib uses), and gives this process the JVM's own pid.
+Spark's launcher is three processes and a second of shell. This file starts Java directly, and tells
+PySpark its port as ``spark-submit`` does. It also works with a Java that lacks ``jdk.incubator.vector``,
+which the launcher always demands and only MLlib uses. ``docs/explanation/spark.md`` has what that gains.
 
-Three things keep it from outliving the adapter. Its standard input is a pipe that only this
-process holds: when this process dies, however it dies, Spark's gateway reads the end of the file
-and exits. :meth:`Jvm.stop` waits for its exit, and kills it by pid after a bound. It runs in a
-session of its own, so that Ctrl-C in a terminal reaches the adapter alone, which can then finish
-what is in flight while the JVM still works.
+The file is optional. Without it the adapter starts Spark through ``SparkContext()``. Then a death of Java
+ends the adapter, because PySpark keeps the gateway to the dead one.
+
+Three things keep Java from outliving the adapter. Its standard input is a pipe that only this process
+holds: when this process dies, however it dies, Spark's gateway reads the end of the file and exits.
+:meth:`FastStart.stop` waits for its exit, and kills it by pid after a bound. It runs in a session of its
+own, so that Ctrl-C in a terminal reaches the adapter alone, which can then finish what is in flight while
+Java still works.
 """
 
 from __future__ import annotations
 
-import fcntl
+import logging
 import os
 import re
-import shutil
 import struct
 import subprocess
-import tempfile
+import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from connector.config.java_options import collectors
 from connector.errors import PipelineError
 from connector.spark.java import Java
+from connector.spark.scratch import Scratch
+from connector.spark.session import untouched_process, variables, write_properties
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 _OPENED = (
     "java.base/java.lang",
@@ -95,26 +104,27 @@ _START_SECONDS = 60.0
 _GATEWAY_FILE = "gateway"
 
 
-_FRAME = re.compile(r"\s*(at \S+\(|\.\.\. [0-9]+ more)")
+_FRAME: Final = re.compile(r"\s*(at \S+\(|\.\.\. [0-9]+ more)")
 """A line of a Java stack trace that says nothing to who configures Spark."""
 _LAST_WORDS = ("Traceback (most recent call last):", "PySpark daemon failed")
 """How an idle Python worker of Spark complains when Java goes away; of no use to anybody."""
 
 
-class Jvm:
-    """One JVM with Spark's gateway in it.
+class FastStart:
+    """A Spark application in a JVM that this process has started itself.
 
     Args:
         java: the Java to run.
         jars: directory with Spark's jars.
-        properties: Spark properties, given in a private file: they may hold secrets, and a command
-            line is public.
+        properties: of Spark, with its master and name.
+        python: the workers' Python.
         directory: working directory of the JVM, and of the local workers it starts.
         options: further JVM options, last of all.
         extra_class_path: entries put before Spark's jars.
         environ: environment; the process's own when None.
         output: called with each line that Spark's workers write to stdout or stderr, from a
             background thread; None drops them.
+        stop_seconds: how long Java may take to end by itself before it is killed.
     """
 
     def __init__(
@@ -122,16 +132,19 @@ class Jvm:
         java: Java,
         jars: Path,
         properties: Mapping[str, str],
+        python: str,
         directory: Path,
         *,
         options: Sequence[str] = (),
         extra_class_path: str = "",
         environ: Mapping[str, str] | None = None,
         output: Callable[[str], None] | None = None,
+        stop_seconds: float = 10.0,
     ) -> None:
         self._java = java
         self._jars = jars
         self._properties = properties
+        self._python = python
         self._directory = directory
         self._options = tuple(options)
         self._extra_class_path = extra_class_path
@@ -143,21 +156,37 @@ class Jvm:
         self._process: subprocess.Popen[bytes] | None = None
         self._reader: threading.Thread | None = None
         self._scratch: Scratch | None = None
-        self.port = 0
-        self.secret = ""
+        self._context: SparkContext | None = None
+        self._stop_seconds = stop_seconds
 
     @property
     def pid(self) -> int | None:
-        """The process id; None before :meth:`start`."""
+        """The process id of Java; None before :meth:`launch`."""
         return self._process.pid if self._process else None
 
     @property
+    def context(self) -> SparkContext:
+        """What jobs are started with, after :meth:`connect`."""
+        assert self._context is not None
+        return self._context
+
+    @property
     def alive(self) -> bool:
+        """Whether it can run jobs."""
+        if self._stopping or self._context is None or not self._runs:
+            return False
+        try:
+            return bool(self._context.defaultParallelism)
+        except Exception:  # Spark was stopped, or Java goes away in between
+            return False
+
+    @property
+    def _runs(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
     @property
     def scratch(self) -> Path:
-        """A private directory that lives as long as the JVM."""
+        """A private directory that lives as long as Java."""
         assert self._scratch is not None
         return self._scratch.path
 
@@ -185,11 +214,28 @@ class Jvm:
         self._reader.start()
 
     def connect(self) -> None:
-        """Waits until the gateway listens: then ``port`` and ``secret`` are set.
+        """Waits until Java is up, and starts Spark in it.
 
         Raises:
-            PipelineError: it did not come up; the text ends with what Java printed.
+            PipelineError: Java did not come up; the text ends with what Java printed.
+            Exception: what PySpark raises where Spark does not start.
         """
+        import pyspark  # while Java starts; it costs a good part of a second
+
+        port, secret = self._gateway()
+        silence_py4j()
+        gateway = {
+            "PYSPARK_GATEWAY_PORT": str(port),
+            "PYSPARK_GATEWAY_SECRET": secret,
+            "PYSPARK_PYTHON": self._python,
+        }
+        with variables(gateway), untouched_process():
+            self._context = pyspark.SparkContext()
+        self._context._accumulatorServer.handle_error = _say_nothing
+        self._quiet = False  # before, it was Java's own chatter
+
+    def _gateway(self) -> tuple[int, str]:
+        """Port and secret of Spark's gateway, once it listens."""
         assert self._process is not None and self._reader is not None
         information = self.scratch / _GATEWAY_FILE
         deadline = time.monotonic() + _START_SECONDS
@@ -202,9 +248,9 @@ class Jvm:
                 raise PipelineError(self.explain(f"Spark's gateway is not up after {_START_SECONDS:.0f} s"))
             time.sleep(0.01)
         answer = information.read_bytes()
-        self.port, length = struct.unpack_from(">ii", answer)
-        self.secret = answer[8 : 8 + length].decode()
         information.unlink()
+        port, length = struct.unpack_from(">ii", answer)
+        return port, answer[8 : 8 + length].decode()
 
     def _ending(self) -> str:
         status = self._process.poll() if self._process else None
@@ -212,10 +258,6 @@ class Jvm:
             return "does not answer"
         number = -status if status < 0 else status - 128  # Java answers SIGTERM with status 143
         return f"was ended by signal {number}" if number > 0 else f"ended with status {status}"
-
-    def show_output(self) -> None:
-        """From now on what workers print goes to ``output``; before, it is Java's own chatter."""
-        self._quiet = False
 
     def tail(self, lines: int = 12) -> str:
         """The last lines of Spark's log and of what the JVM printed, one text; empty when none.
@@ -232,8 +274,10 @@ class Jvm:
         kept = ([line for line in part if not _FRAME.match(line)][-lines:] for part in (log, printed))
         return "\n".join(line for part in kept for line in part)
 
-    def obituary(self) -> str:
-        """How the JVM ended, with its last lines."""
+    def why_ended(self, seconds: float) -> str | None:
+        """How Java has ended, within ``seconds``, with its last lines; None where it lives."""
+        if not self._wait(seconds):
+            return None
         return self.explain(f"Spark's Java process {self._ending()}")
 
     def explain(self, what: str) -> str:
@@ -241,7 +285,7 @@ class Jvm:
         tail = self.tail()
         return f"{what}. Its last lines:\n{tail}" if tail else what
 
-    def wait(self, seconds: float) -> bool:
+    def _wait(self, seconds: float) -> bool:
         """Waits for its exit; True when it has exited."""
         if self._process is None:
             return True
@@ -256,8 +300,8 @@ class Jvm:
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
 
-    def stop(self, seconds: float = 10.0) -> None:
-        """Ends it and waits for its exit: end of input, after ``seconds`` SIGTERM, then SIGKILL."""
+    def stop(self) -> None:
+        """Ends Java and waits for its exit: end of input, after ``stop_seconds`` SIGTERM, then SIGKILL."""
         process = self._process
         self._stopping = True
         if process is not None:
@@ -266,10 +310,16 @@ class Jvm:
                 process.stdin.close()
             except OSError:
                 pass
-            for bound, end in ((seconds, process.terminate), (3.0, process.kill), (5.0, lambda: None)):
-                if self.wait(bound):
+            for bound, end in (
+                (self._stop_seconds, process.terminate),
+                (3.0, process.kill),
+                (5.0, lambda: None),
+            ):
+                if self._wait(bound):
                     break
                 end()
+        context, self._context = self._context, None
+        forget(context)
         if self._reader is not None:
             # The output ends with its last writer: the workers, which live on for a moment, are gone too.
             self._reader.join(3.0)
@@ -280,9 +330,9 @@ class Jvm:
 
     def _command(self) -> list[str]:
         properties = self.scratch / "spark.properties"
-        _write_private(properties, _java_properties(self._properties))
+        write_properties(properties, self._properties)
         log_configuration = self.scratch / "log4j2.properties"
-        _write_private(log_configuration, _LOG_CONFIGURATION.format(file=self.scratch / "spark.log"))
+        log_configuration.write_text(_LOG_CONFIGURATION.format(file=self.scratch / "spark.log"), "utf-8")
         class_path = [entry for entry in (self._extra_class_path, f"{self._jars}/*") if entry]
         return [
             str(self._java.executable),
@@ -329,71 +379,46 @@ class Jvm:
                     self._output = None
 
 
-class Scratch:
-    """A private directory under the temporary directory, removed with its owner.
+def forget(context: SparkContext | None) -> None:
+    """Takes a context apart whose Java has ended.
 
-    An owner that was killed cannot remove it. So each is locked for its owner's life, and whoever
-    makes a new one first removes those whose lock is free.
+    PySpark would keep the gateway to it for the life of the process.
     """
+    if "pyspark" not in sys.modules:
+        return
+    from pyspark import SparkContext
 
-    _PREFIX = "connector-spark-"
-    _LONGEST = 60
-    """Characters; a Unix socket inside must have a path of at most 107."""
-
-    def __init__(self) -> None:
-        base = Path(tempfile.gettempdir())
-        if len(str(base)) > self._LONGEST:
-            base = Path("/tmp")
-        self._sweep(base)
-        self.path = Path(tempfile.mkdtemp(prefix=self._PREFIX, dir=base))
-        self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-    def remove(self) -> None:
-        """Removes it with all that is in it. Repeatable."""
-        shutil.rmtree(self.path, ignore_errors=True)
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
-
-    @classmethod
-    def _sweep(cls, base: Path) -> None:
-        for lock_file in base.glob(f"{cls._PREFIX}*/lock"):
-            try:
-                if lock_file.stat().st_uid != os.getuid():
-                    continue
-                lock = os.open(lock_file, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-            except OSError:
-                continue
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # A directory made this instant may not be locked yet.
-                if time.time() - lock_file.stat().st_mtime > 60:
-                    shutil.rmtree(lock_file.parent, ignore_errors=True)
-            except OSError:
-                pass
-            finally:
-                os.close(lock)
+    if context is not None:
+        # The server takes half a second to notice. Nothing waits for it any more.
+        server: Any = context._accumulatorServer
+        context._accumulatorServer = None
+        context._jsc = None
+        threading.Thread(target=server.shutdown, name="spark-accumulators", daemon=True).start()
+        with suppress(Exception):
+            context.stop()
+    with SparkContext._lock:
+        gateway, SparkContext._gateway = SparkContext._gateway, None
+        SparkContext._jvm = None
+        SparkContext._active_spark_context = None
+    if gateway is not None:
+        with suppress(Exception):
+            gateway.close()
 
 
-def _write_private(path: Path, text: str) -> None:
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
-        file.write(text)
+def silence_py4j() -> None:
+    """A connection that breaks is reported by an error of ours, not by tracebacks on the terminal."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+    root = logging.getLogger()
+    if _not_from_py4j not in root.filters:
+        root.addFilter(_not_from_py4j)
+    if not root.handlers:
+        # py4j also writes to the root logger itself, which would then get a handler to stderr.
+        root.addHandler(logging.NullHandler())
 
 
-def _java_properties(properties: Mapping[str, str]) -> str:
-    return "".join(f"{_escape(name)}={_escape(value)}\n" for name, value in properties.items())
+def _not_from_py4j(record: logging.LogRecord) -> bool:
+    return record.module not in ("java_gateway", "clientserver")
 
 
-def _escape(text: str) -> str:
-    return "".join(_escaped_units(text))
-
-
-def _escaped_units(text: str) -> Iterable[str]:
-    # Everything but letters, digits and a few marks as a UTF-16 escape: no rule of the format can bite.
-    for character in text:
-        if character.isascii() and (character.isalnum() or character in "._-/"):
-            yield character
-        else:
-            units = character.encode("utf-16-be")
-            yield from (f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
+def _say_nothing(*_: object) -> None:
+    """It would print a traceback when Java ends."""

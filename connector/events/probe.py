@@ -1,0 +1,56 @@
+"""What the workers of a cluster have installed, compared with the driver before any message is taken."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from connector.events.job import ProbeAnswer
+
+_PACKAGES: Final = ("pyspark", "orjson", "lxml", "tenacity")
+"""Distributions that events need where they run; the connector itself is shipped."""
+
+
+def versions() -> bytes:
+    """The Python and the packages of this process, as JSON."""
+    return json.dumps(
+        {"python": sys.executable, "packages": {name: _version(name) for name in _PACKAGES}}
+    ).encode()
+
+
+def lacks(answers: Iterable[ProbeAnswer]) -> list[str]:
+    """What is missing where; empty when every worker has what it needs.
+
+    Args:
+        answers: of a probe with :func:`versions`.
+    """
+    found = []
+    for one in answers:
+        if one.error:
+            found.append(f"{one.executor}: {one.error}")
+            continue
+        facts = json.loads(one.answer)
+        where = f"{one.executor}, {facts['python']}"
+        for name, version in facts["packages"].items():
+            here = _version(name)
+            if version is None and here is not None:
+                found.append(f"{where} has no {name}: install {name}=={here} in its Python")
+            elif name == "pyspark" and version != here:
+                found.append(
+                    f"{where} has {name} {version}, the adapter {here}: install {name}=={here} there"
+                )
+    return found
+
+
+def _version(name: str) -> str | None:
+    if name == "pyspark":
+        # On a cluster it may come with Spark's own installation, of which Python's metadata knows nothing.
+        return getattr(sys.modules.get(name), "__version__", None)
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
