@@ -153,6 +153,7 @@ class SparkPipeline:
         self._tasks: OrderedDict[tuple[str, bytes], tuple[Task, Any]] = OrderedDict()
         self._jobs = ThreadPoolExecutor(1)
         self._scratch: Scratch | None = None
+        self._running: list[object] = []
         self._parallelism = 0
         self._counted = 0.0
 
@@ -215,7 +216,7 @@ class SparkPipeline:
             "spark is given", extra={"reason": why, "spark_master": spark.context.master, "unused": unused}
         )
         if spark.context.getConf().get("spark.speculation", "false") == "true":
-            _log.warning("spark.speculation is on: it ends slow tasks in the middle of their events")
+            _log.warning("spark.speculation of the given Spark ends slow tasks in the middle of their events")
 
     def _launch(self, master: Master) -> None:
         allowed = raise_open_files(_OPEN_FILES)
@@ -311,7 +312,8 @@ class SparkPipeline:
             spark, self._spark = self._spark, None
             if isinstance(spark, sessions.GivenSpark):
                 with suppress(Exception):
-                    spark.context.cancelJobGroup(self._group)
+                    if self._running:
+                        spark.context.cancelJobGroup(self._group)
                     for _, plan in self._tasks.values():
                         plan.unpersist()
             self._tasks.clear()
@@ -410,7 +412,12 @@ class SparkPipeline:
         context = self._context
         context.setJobGroup(self._group, f"{self._application}: {description}")
         context.setLocalProperty(_POOL, "connector")
-        answers: list[bytes] = context.parallelize(payloads, len(payloads)).mapPartitions(call).collect()
+        job = object()
+        self._running.append(job)
+        try:
+            answers: list[bytes] = context.parallelize(payloads, len(payloads)).mapPartitions(call).collect()
+        finally:
+            self._running.remove(job)
         if len(answers) != len(payloads):
             raise PipelineError(f"{len(payloads)} tasks gave {len(answers)} answers")
         return answers

@@ -73,6 +73,8 @@ def probing(call: Task) -> Task:
             answer, error = b"", ""
             try:
                 answer = next(iter(call([payload])))
+            except ImportError as failure:
+                error = f"{failure}: install it for {sys.executable}, or name another Python"
             except Exception as failure:
                 error = f"{type(failure).__name__}: {failure}"
             worker = sys.modules.get("connector.spark.worker")
