@@ -7,11 +7,13 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
 import orjson
 
 from connector.businessobjects.datahandler import Hint, Option
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.json_decoder import JsonDecoder, count_members
 from connector.businessobjects.names import shown
 from connector.businessobjects.types import describe
 from connector.errors import MalformedData, UnknownBusinessObject
@@ -21,6 +23,13 @@ _TYPE_KEY: Final = "BusinessObject"
 _VERB_KEY: Final = "Verb"
 _BOM: Final = b"\xef\xbb\xbf"
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]', re.DOTALL)
+
+
+class _Named(msgspec.Struct):
+    name: str = msgspec.field(name=_TYPE_KEY)
+
+
+_decode_name: Final = msgspec.json.Decoder(_Named).decode
 
 
 class JsonHandler:
@@ -45,10 +54,29 @@ class JsonHandler:
 
     def __init__(self, options: Mapping[str, Any], definitions: Definitions) -> None:
         self._definitions = definitions
+        self._decoder = JsonDecoder(definitions, (_TYPE_KEY, _VERB_KEY))
         self._ignore_undefined: bool = options["IgnoreUndefinedAttributes"]
         self._write_type: bool = options["write_type"]
 
     def to_business_object(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
+        bo = self._decoded(_data(body), hint)
+        return self._parsed(body, hint) if bo is None else bo
+
+    def _decoded(self, body: bytes, hint: Hint | None) -> BusinessObject | None:
+        """The object of a body that has nothing odd; of any other None."""
+        try:
+            name = hint.object if hint is not None else _decode_name(body).name
+        except (ValueError, RecursionError):
+            return None
+        decoded = self._decoder.decode(name, body)
+        if decoded is None:
+            return None
+        bo, said = decoded
+        bo.verb = (hint is not None and hint.verb) or said.get(_VERB_KEY) or None
+        return bo
+
+    def _parsed(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
+        """The object of any body; says what is wrong."""
         document = parse_object(body)
         if hint is not None:
             bo = BusinessObject(self._definitions, hint.object)
@@ -94,12 +122,7 @@ def parse_object(body: bytes | str) -> dict[str, Any]:
     Raises:
         MalformedData: it is none; says what is wrong, and in which line and column.
     """
-    if isinstance(body, str):
-        try:
-            body = body.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise MalformedData(f"the body is no valid Unicode: character {error.start}") from None
-    body = body.removeprefix(_BOM)
+    body = _data(body)
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -107,11 +130,20 @@ def parse_object(body: bytes | str) -> dict[str, Any]:
     if type(document) is not dict:
         raise MalformedData(f"the body is {describe(document)}, expected a JSON object")
     keys = _count_keys(document, 1)
-    # The parser keeps the last of two equal keys without a word. Every key has one colon: where there are as
-    # many colons outside of strings as keys in the result, none was lost.
-    if body.count(b":") != keys and _colons(body) != keys:
+    # The parser keeps the last of two equal keys without a word. Every key has one colon outside of texts.
+    if body.count(b":") != keys and count_members(body) != keys:
         raise MalformedData(_duplicate_key(body.decode("utf-8")))
     return document
+
+
+def _data(body: bytes | str) -> bytes:
+    """A body in UTF-8, without a byte order mark."""
+    if isinstance(body, str):
+        try:
+            body = body.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise MalformedData(f"the body is no valid Unicode: character {error.start}") from None
+    return body.removeprefix(_BOM)
 
 
 def _not_json(body: bytes, error: orjson.JSONDecodeError) -> MalformedData:
@@ -138,14 +170,6 @@ def _count_keys(value: Any, depth: int) -> int:
         if type(element) is dict or type(element) is list:
             count += _count_keys(element, depth + 1)
     return count
-
-
-def _colons(body: bytes) -> int:
-    """The number of colons outside of strings, in a body that is valid JSON."""
-    if b"\\" in body:
-        # In pairs from the left, as they were read; a single one left over may escape a quote.
-        body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
-    return b"".join(body.split(b'"')[::2]).count(b":")
 
 
 def _duplicate_key(text: str) -> str:

@@ -141,7 +141,8 @@ class DataHandler(Protocol):
       that they can be listed without running the module.
     * It is made once in every worker process, lives long, and is used by one thread at a time.
       Nothing of one message may be left in it when the next one comes.
-    * It keeps to types: what a body says is set through :class:`BusinessObject`, which checks it.
+    * It keeps to types: what a body says is set through :class:`BusinessObject`, which checks it. A right
+      body of JSON may be decoded by :class:`connector.businessobjects.json_decoder.JsonDecoder` instead.
       Verbs, required attributes and defaults are not its concern; the connector looks after them
       (:func:`connector.businessobjects.instance.finish`).
     * An attribute that holds a meta-object is never part of a body, neither read nor written:

@@ -168,7 +168,7 @@ class BusinessObject:
             raise UnknownAttribute(self._schema, name)
         if field.child is None:
             raise MalformedData(f"{self.type}: {name}: found a child, expected a {field.attribute.type}")
-        child = _make(field.child, {})
+        child = object_of(field.child, {})
         if field.many:
             self._values.setdefault(name, []).append(child)
         elif name in self._values:
@@ -268,7 +268,7 @@ class _Misfit(Exception):
         return MalformedData(f"{schema.name}: {place}{self.args[0]}")
 
 
-def _make(schema: Schema, values: dict[str, Any]) -> BusinessObject:
+def object_of(schema: Schema, values: dict[str, Any]) -> BusinessObject:
     """An object of values that were checked."""
     bo = BusinessObject.__new__(BusinessObject)
     bo._schema = schema
@@ -281,7 +281,7 @@ def _make(schema: Schema, values: dict[str, Any]) -> BusinessObject:
 def _restore(
     definitions: Definitions, type: str, verb: str | None, values: dict[str, Any], event_id: str | None
 ) -> BusinessObject:
-    bo = _make(definitions.schema(type), values)
+    bo = object_of(definitions.schema(type), values)
     bo.verb = verb
     bo._event_id = event_id
     return bo
@@ -324,7 +324,7 @@ def _convert(field: Field, value: Any, body_only: bool, ignore_undefined: bool =
         if type(value) is dict or isinstance(value, Mapping):
             values: dict[str, Any] = {}
             _fill(child, values, value, ignore_undefined, body_only)
-            return _make(child, values)
+            return object_of(child, values)
         return _check_child(field, child, value)
     if not isinstance(value, (list, tuple)):  # a union costs ten times as much
         raise _Misfit(f"found {_what(value)}, expected {_expected_child(field)}")
@@ -336,7 +336,7 @@ def _convert(field: Field, value: Any, body_only: bool, ignore_undefined: bool =
             if type(element) is dict or isinstance(element, Mapping):
                 values = {}
                 _fill(child, values, element, ignore_undefined, body_only)
-                children.append(_make(child, values))
+                children.append(object_of(child, values))
             else:
                 children.append(_check_child(field, child, element))
     except _Misfit as misfit:

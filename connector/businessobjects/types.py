@@ -43,7 +43,11 @@ TEXTS: Final = ("String", "LongText", SECRET)
 SIMPLE_TYPES: Final = ("String", "LongText", SECRET, "Boolean", "Integer", "Float", "Double", "Date")
 """Attribute types that are no business object; any other type names one."""
 
-_MAX_FLOAT: Final = 3.4028234663852886e38
+MIN_INTEGER: Final = -2147483648
+MAX_INTEGER: Final = 2147483647
+MAX_FLOAT: Final = 3.4028234663852886e38
+"""The largest number of a Float; the smallest is its negative."""
+
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _BOOLEANS: Final = {"true": True, "1": True, "false": False, "0": False}
@@ -136,14 +140,14 @@ def _typed_integer(value: Any) -> SimpleValue:
             return ""
         if isinstance(value, bool) or not isinstance(value, int):
             raise ValueError(f"found {describe(value)}, expected an integer")
-    if not -2147483648 <= value <= 2147483647:
+    if not MIN_INTEGER <= value <= MAX_INTEGER:
         raise ValueError(f"found {describe(value)}, expected an integer of 32 bits")
     return int(value)
 
 
 def _typed_float(value: Any) -> SimpleValue:
     number = _typed_double(value)
-    if number != "" and abs(number) > _MAX_FLOAT:  # type: ignore[arg-type]  # a number unless blank
+    if number != "" and abs(number) > MAX_FLOAT:  # type: ignore[arg-type]  # a number unless blank
         raise ValueError(f"found {describe(value)}, expected a number within the range of 32 bits")
     return number
 

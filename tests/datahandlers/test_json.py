@@ -43,6 +43,7 @@ def nested(depth: int, inner: bytes = b"1") -> bytes:
         (b'{"Name": "\\ud800"}', "surrogate"),
         (b'{"Name": "\xff"}', "the body is not UTF-8: byte 10, line 1"),
         ('{"Name": "é"}'.encode("utf-16"), "the body is not UTF-8: byte 0"),
+        (b'\xef\xbb\xbf\xef\xbb\xbf{"Name": "a"}', "(BOM) is not supported: line 1 column 1"),
         (b'{"Name": 7}', "Customer: Name: found the number 7, expected a text"),
         (b'{"Rating": 12345678901234567890123}', "Rating: found the number 1.2345678901234568e+22"),
         (b'{"Address": {"City": "a"}}', "Address: found an object, expected a list of objects (Address)"),

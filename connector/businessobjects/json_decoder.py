@@ -1,0 +1,197 @@
+"""Decodes JSON straight to the checked values of business objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import GenericAlias
+from typing import Annotated, Any, Final, Literal, TypedDict
+
+import msgspec
+
+from connector.businessobjects.definition import Definitions, Field, Schema
+from connector.businessobjects.instance import BusinessObject, object_of
+from connector.businessobjects.types import MAX_FLOAT, MAX_INTEGER, MIN_INTEGER, TEXTS, Converter
+from connector.errors import UnknownBusinessObject
+
+MAX_LEVELS: Final = 32
+"""Objects within objects that are decoded. What is nested deeper is left to the caller."""
+
+_BLANK: Final = Literal[""]
+_SHAPES: Final[dict[str, Any]] = {
+    "Boolean": bool | _BLANK,
+    "Integer": Annotated[int, msgspec.Meta(ge=MIN_INTEGER, le=MAX_INTEGER)] | _BLANK,
+    "Float": Annotated[float, msgspec.Meta(ge=-MAX_FLOAT, le=MAX_FLOAT)] | _BLANK,
+    "Double": float | _BLANK,
+    "Date": str,
+}
+
+_make_shape: Any = TypedDict  # a type checker knows only shapes that are literals
+
+
+class JsonDecoder:
+    """Decodes JSON bodies to business objects in one step; every data handler may use it.
+
+    It decodes only what is right beyond doubt, and says nothing about the rest. So a handler needs a second
+    way: parse the body, set its members with :meth:`BusinessObject.set_values`, and word the errors. An
+    object that is decoded equals the one of that way (``body_only=True``).
+
+    A decoder for each object is prepared at its first body. Used by one thread at a time.
+
+    Args:
+        definitions: the business objects.
+        keys: members beside the attributes of the outermost object, such as its type. They hold a text
+            or null.
+    """
+
+    def __init__(self, definitions: Definitions, keys: Sequence[str] = ()) -> None:
+        self._definitions = definitions
+        self._keys = tuple(keys)
+        self._shapes: dict[str, _Shape] = {}
+        self._prepared: dict[str, tuple[_Shape, msgspec.json.Decoder[dict[str, Any]]] | None] = {}
+
+    def decode(self, name: str, body: bytes) -> tuple[BusinessObject, dict[str, str | None]] | None:
+        """The object that a body is, without a verb, and what the body says under ``keys``.
+
+        Args:
+            name: of the business object.
+            body: UTF-8, without a byte order mark.
+
+        Returns:
+            None where the body is anything but the JSON of such an object, each key once. None also for a
+            wrong value, an unknown attribute or object, more than :data:`MAX_LEVELS` levels, and an object
+            that has an attribute of ``keys``.
+        """
+        if name not in self._prepared and not self._prepare(name):
+            return None
+        prepared = self._prepared[name]
+        if prepared is None:
+            return None
+        shape, decoder = prepared
+        said: dict[str, str | None] = {}
+        try:
+            values = decoder.decode(body)
+            for key in self._keys:
+                if key in values:
+                    said[key] = values.pop(key)
+            members = len(said) + _adopt(shape, values, 1)
+        except (ValueError, RecursionError):
+            return None
+        # The decoder passes over unknown members and keeps the last of two equal keys. Every member has one
+        # colon outside of texts: where there are no more of them, there were no such members.
+        if body.count(b":") != members and count_members(body) != members:
+            return None
+        return object_of(shape.schema, values), said
+
+    def _prepare(self, name: str) -> bool:
+        """Prepares the decoder of an object; False where no definition has that name."""
+        try:
+            schema = self._definitions.schema(name)
+        except UnknownBusinessObject:
+            return False
+        self._prepared[name] = None
+        if not any(key in schema.fields for key in self._keys):
+            shape = self._shape(schema)
+            outermost = _make_shape(name, {}, total=False)
+            outermost.__annotations__ = {
+                **shape.members.__annotations__,
+                **dict.fromkeys(self._keys, str | None),
+            }
+            try:
+                self._prepared[name] = shape, msgspec.json.Decoder(outermost)
+            except RecursionError:  # definitions may be nested more deeply than any body that is decoded
+                pass
+        return True
+
+    def _shape(self, schema: Schema) -> _Shape:
+        """The shape of an object, and those of all that it reaches; without recursion, as it may be deep."""
+        waiting = [schema]
+        made: list[_Shape] = []
+        while waiting:
+            wanted = waiting.pop()
+            if wanted.name not in self._shapes:
+                shape = self._shapes[wanted.name] = _Shape(wanted)
+                made.append(shape)
+                waiting.extend(field.child for field in wanted.children if field.child is not None)
+        for shape in made:
+            shape.link(self._shapes)
+        return self._shapes[schema.name]
+
+
+class _Shape:
+    """What the decoder has to know of an object.
+
+    Args:
+        schema: of the object.
+    """
+
+    __slots__ = ("children", "dates", "members", "schema")
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self.members = _make_shape(schema.name, {}, total=False)
+        """The type that msgspec decodes: a mapping of the attributes that a body may have."""
+        self.children: tuple[tuple[str, bool, _Shape], ...] = ()
+        self.dates: tuple[tuple[str, Converter], ...] = tuple(
+            (name, field.from_typed)
+            for name, field in schema.fields.items()
+            if field.attribute.type == "Date" and field.in_body and field.from_typed is not None
+        )
+
+    def link(self, shapes: dict[str, _Shape]) -> None:
+        """Says of which types the attributes are, once there are the shapes of all children."""
+        self.children = tuple(
+            (field.name, field.many, shapes[field.attribute.type]) for field in self.schema.children
+        )
+        # set as a whole, after the class was made: an object may be its own child
+        self.members.__annotations__ = {
+            name: _type_of(field, shapes) | None
+            for name, field in self.schema.fields.items()
+            if field.in_body
+        }
+
+
+def _type_of(field: Field, shapes: dict[str, _Shape]) -> Any:
+    attribute = field.attribute
+    if attribute.is_child:
+        child = shapes[attribute.type].members
+        return GenericAlias(list, child) if field.many else child
+    if attribute.type not in TEXTS:
+        return _SHAPES[attribute.type]
+    return Annotated[str, msgspec.Meta(max_length=attribute.max_length)] if attribute.max_length else str
+
+
+def _adopt(shape: _Shape, values: dict[str, Any], level: int) -> int:
+    """Turns decoded values into those of an object, in place; returns the number of members.
+
+    Raises:
+        ValueError: a date is none, or the values are nested too deeply.
+    """
+    members = len(values)
+    if None in values.values():
+        for name in [name for name, value in values.items() if value is None]:
+            del values[name]
+    for name, check in shape.dates:
+        if name in values:
+            check(values[name])
+    for name, many, child in shape.children:
+        value = values.get(name)
+        if value is None:
+            continue
+        if level == MAX_LEVELS:
+            raise ValueError("nested too deeply")
+        if many:
+            for index, element in enumerate(value):
+                members += _adopt(child, element, level + 1)
+                value[index] = object_of(child.schema, element)
+        else:
+            members += _adopt(child, value, level + 1)
+            values[name] = object_of(child.schema, value)
+    return members
+
+
+def count_members(body: bytes) -> int:
+    """The number of members of all objects in a body that is valid JSON, equal keys included."""
+    if b"\\" in body:
+        # In pairs from the left, as they were read; a single one left over may escape a quote.
+        body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    return b"".join(body.split(b'"')[::2]).count(b":")
