@@ -51,10 +51,10 @@ class Outcome(NamedTuple):
 
     def to_json(self) -> bytes:
         """One line of JSON; trailing defaults are left out."""
-        values: list[Any] = list(self)
-        while len(values) > 2 and not values[-1]:
-            values.pop()
-        return orjson.dumps(values)
+        end = len(self)
+        while end > 2 and not self[end - 1]:
+            end -= 1
+        return orjson.dumps(self[:end])
 
     @classmethod
     def from_list(cls, values: list[Any]) -> Outcome:

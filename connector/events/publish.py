@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -48,12 +48,12 @@ class Publication:
         in_vain: a process was called whose reply cannot be made now, and has to be called again.
     """
 
-    delivered: list[str] = field(default_factory=list)
-    prepared: list[Prepared] = field(default_factory=list)
-    replies: list[Prepared] = field(default_factory=list)
-    refusals: list[Prepared] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
-    unsubscribed: list[str] = field(default_factory=list)
+    delivered: tuple[str, ...] = ()
+    prepared: tuple[Prepared, ...] = ()
+    replies: tuple[Prepared, ...] = ()
+    refusals: tuple[Prepared, ...] = ()
+    failures: tuple[str, ...] = ()
+    unsubscribed: tuple[str, ...] = ()
     inactive: str | None = None
     provider_failed: bool = False
     begun: bool = False
@@ -126,7 +126,10 @@ class Publisher:
         Raises:
             OSError: the journal cannot be written.
         """
-        result = Publication(delivered=[name for name in confirmed if name in {s.name for s in subscribers}])
+        result = Publication()
+        if confirmed:
+            names = {subscription.name for subscription in subscribers}
+            result.delivered = tuple([name for name in confirmed if name in names])
         for subscription in subscribers:
             name = subscription.name
             if name in result.delivered:
@@ -170,7 +173,7 @@ class Publisher:
         asked = None
         if subscription.reply:
             asked = self._answering.asked(subscription, event, f"{reference}|{name}")
-        returned, raised = self._call(external, bo, replace(event, subscription=name))
+        returned, raised = self._call(external, bo, _event_for(name, event))
         if raised is None and returned is not None and not subscription.reply:
             self._warn_of_return(name, event.id)
         failure = raised
@@ -183,7 +186,10 @@ class Publisher:
                 return
             failure = answer.failure
             if answer.prepared is not None:
-                (result.replies if failure is None else result.refusals).append(answer.prepared)
+                if failure is None:
+                    result.replies += (answer.prepared,)
+                else:
+                    result.refusals += (answer.prepared,)
                 if self.trace.level >= CONVERSION:
                     self.trace(
                         CONVERSION,
@@ -193,9 +199,9 @@ class Publisher:
                         subscription=name,
                     )
         if failure is None:
-            result.delivered.append(name)
+            result.delivered += (name,)
         elif isinstance(failure, Unsubscribed):
-            result.unsubscribed.append(_reason(name, failure))
+            result.unsubscribed += (_reason(name, failure),)
         elif isinstance(failure, NotActive):
             result.inactive = _reason(name, failure)
         else:
@@ -203,7 +209,7 @@ class Publisher:
             tried = f" (tried {times} times)" * (isinstance(failure, TemporaryFailure) and times > 1)
             process = external.function if raised is not None else None
             place = self._log_failure(failure, process, name, bo, event)
-            result.failures.append(f"{_reason(name, failure)}{tried}{place}")
+            result.failures += (f"{_reason(name, failure)}{tried}{place}",)
 
     def _log_failure(
         self, error: BaseException, process: object, name: str, bo: BusinessObject, event: Event
@@ -273,14 +279,14 @@ class Publisher:
             message = sink.prepare(bo, event)
         except Exception as error:
             place = self._log_failure(error, None, name, bo, event)
-            result.failures.append(f"{_reason(name, error)}{place}")
+            result.failures += (f"{_reason(name, error)}{place}",)
             return
         try:
-            result.prepared.append(self._access.prepare(destination, message, key))
+            result.prepared += (self._access.prepare(destination, message, key),)
             if self.trace.level >= CONVERSION:
                 self._traced_message(destination, message, name, event)
         except ValueError as error:  # a header that no message can carry
-            result.failures.append(_reason(name, error))
+            result.failures += (_reason(name, error),)
         except ProviderError as error:
             result.inactive, result.provider_failed = f"{name}: {error}", True
 
@@ -289,6 +295,18 @@ class Publisher:
         self.trace(CONVERSION, "message sent", **fields, format=message.type, bytes=len(message.body))
         if self.trace.level >= DETAILS:
             self.trace(DETAILS, "message put", **fields, headers=message.headers())
+
+
+def _event_for(subscription: str, event: Event) -> Event:
+    """An event of its own for the process of a subscription, which may change it."""
+    return Event(
+        event.id,
+        event.input_destination,
+        event.delivery_count,
+        event.message,
+        subscription,
+        event.requests,
+    )
 
 
 def _reason(name: str, error: BaseException) -> str:

@@ -186,13 +186,13 @@ class Task:
                 message,
                 requests=self._requests,
             )
-            publish = partial(
-                self._publisher.publish, bo, event, subscribers, confirmed, journal, sequence, reference
-            )
+            delivery = bo, event, subscribers, confirmed, journal, sequence, reference
             if self._trace.level >= STEPS:
-                publication = self._trace.step("publish", {"message_id": event.id}, publish)
+                publication = self._trace.step(
+                    "publish", {"message_id": event.id}, partial(self._publisher.publish, *delivery)
+                )
             else:
-                publication = publish()
+                publication = self._publisher.publish(*delivery)
         except MalformedData as error:
             kind = _UNSUBSCRIBED if isinstance(error, UnknownBusinessObject) else _FAILED
             delivered = confirmed if kind == _FAILED else ()
@@ -246,7 +246,7 @@ class Task:
 def _outcome(
     sequence: int, object_name: str, verb: str | None, attempts: int, publication: Publication
 ) -> Outcome:
-    delivered = tuple(publication.delivered)
+    delivered = publication.delivered
     before, attempts = attempts, attempts + publication.begun
     prepared, replies = _packed(publication.prepared), _packed(publication.replies)
     if publication.inactive is not None:
@@ -275,7 +275,7 @@ def _outcome(
     return Outcome(sequence, _PUBLISHED, object_name, verb, None, attempts, delivered, prepared + replies)
 
 
-def _packed(prepared: list[Prepared]) -> tuple[Any, ...]:
+def _packed(prepared: tuple[Prepared, ...]) -> tuple[Any, ...]:
     return tuple([pack_prepared(one) for one in prepared]) if prepared else ()
 
 
