@@ -319,11 +319,12 @@ def decode(name: str, *, readable_only: bool = False) -> tuple[Message, dict[str
         own = _decode_properties(message, properties, readable_only=readable_only)
         if is_bare(properties):
             message.message_id = text
-    try:
-        message.expiration = decode_expiration(expiration)
-    except MalformedData:
-        if not readable_only:
-            raise
+    if expiration:
+        try:
+            message.expiration = decode_expiration(expiration)
+        except MalformedData:
+            if not readable_only:
+                raise
     if correlation_id:
         message.correlation_id = decode_field(correlation_id)
     if message_type:

@@ -69,7 +69,7 @@ def read_regular(path: str, limit: int) -> tuple[bytes, os.stat_result]:
             raise MalformedData(f"the body has {status.st_size} bytes, more than max_body ({limit} bytes)")
         size = status.st_size
         body = os.read(descriptor, size + 1)
-        if len(body) <= size and len(body) == size:
+        if len(body) == size:
             return body, status
         chunks = [body]  # a short read, or a file that still grows although it is in target/
         total = len(body)
