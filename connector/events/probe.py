@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from connector.events.job import ProbeAnswer
 
-_PACKAGES: Final = ("pyspark", "orjson", "lxml", "tenacity")
+_PACKAGES: Final = ("pyspark", "orjson", "msgspec", "lxml", "tenacity")
 """Distributions that events need where they run; the connector itself is shipped."""
 
 
