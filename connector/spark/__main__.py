@@ -11,7 +11,7 @@ from pathlib import Path
 from connector.errors import PipelineError
 from connector.spark.archive import make_archive
 from connector.spark.java import find_java
-from connector.spark.pipeline import SparkPipeline, spark_jars
+from connector.spark.pipeline import ECHO, SparkPipeline, spark_jars
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ def _train(options: list[str]) -> None:
         )
         try:
             pipeline.start()
+            pipeline.probe(ECHO, b"")
         finally:
             pipeline.stop()
 

@@ -71,7 +71,8 @@ _MOST_JOBS: Final = 64
 _OPEN_FILES: Final = 512
 """Spark's own jars are more than 300, and each core has its connections."""
 _PLANS_KEPT: Final = 4
-_ECHO: Final = "connector.spark.worker:echo"
+ECHO: Final = "connector.spark.worker:echo"
+"""A function that answers its payload."""
 
 _log = logging.getLogger("connector.spark")
 _numbers = itertools.count(1)
@@ -377,7 +378,7 @@ class SparkPipeline:
         first.daemon = True
         first.start()
         try:
-            self.run(_ECHO, b"", [b""], "await an executor")
+            self.run(ECHO, b"", [b""], "await an executor")
         except PipelineError as error:
             if first.is_alive():
                 raise
