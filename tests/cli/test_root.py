@@ -55,7 +55,7 @@ class Deployment:
 
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "connector.cli", *arguments],
+            [sys.executable, "-m", "tests.without_java", *arguments],  # Spark has no part in a root
             cwd=self.directory,
             env={"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY), **environment},
             stdin=subprocess.PIPE,

@@ -171,6 +171,7 @@ class Deployment:
         store: more keys of the subscription of the process `store`.
         subscriptions: more entries.
         only: the entries, where there is to be no process.
+        java: False where Spark has no part in what is tested (see :mod:`tests.without_java`).
     """
 
     directory: Path
@@ -182,6 +183,7 @@ class Deployment:
     store: Mapping[str, Any] = field(default_factory=dict)
     subscriptions: Sequence[Mapping[str, Any]] = ()
     only: Sequence[Mapping[str, Any]] = ()
+    java: bool = True
     runs: list[Run] = field(default_factory=list)
     sent: int = 0
 
@@ -403,9 +405,10 @@ class Run:
         self._out = deployment.directory / f"stdout.{number}"
         self._err = deployment.directory / f"stderr.{number}"
         variables = {**os.environ, "PYTHONPATH": str(REPOSITORY), **environment}
+        command = "connector.cli" if deployment.java else "tests.without_java"
         with open(self._out, "wb") as out, open(self._err, "wb") as err:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "connector.cli", *arguments],
+                [sys.executable, "-m", command, *arguments],
                 cwd=deployment.directory,
                 env=variables,
                 stdin=subprocess.DEVNULL,

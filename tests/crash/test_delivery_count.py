@@ -10,6 +10,8 @@ import pytest
 from tests.crash.conftest import Deploy
 from tests.crash.harness import Deployment, wait_for
 
+JAVA = False
+
 
 def _counts(deployment: Deployment) -> list[int]:
     """The delivery count at each call."""

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from tests.crash.conftest import Deploy
 from tests.crash.harness import Deployment, wait_for
 
+JAVA = False
+
 
 def _copies(
     deployment: Deployment, numbers: Sequence[int], *, priority: int = 4, name: str = ""

@@ -12,10 +12,13 @@ import time
 from tests.crash.conftest import Deploy
 from tests.crash.harness import message_id, wait_for
 
+JAVA = False
+
 
 def test_each_policy_does_with_what_is_in_doubt_what_it_says(deploy: Deploy) -> None:
     """One adapter killed with two events at work; then an operator who changes their mind."""
     deployment = deploy(
+        java=True,
         inputs=("a", "b"),
         connector={"InProgressDestination": "queue://in-progress", "InDoubtEvents": "FailOnStartup"},
     )

@@ -10,6 +10,8 @@ from collections import Counter
 from tests.crash.conftest import Deploy
 from tests.crash.harness import Deployment, wait_for
 
+JAVA = False
+
 STEPS = (
     ("settle.record", 2, "driver group"),
     ("settle.committing", 2, "driver group"),

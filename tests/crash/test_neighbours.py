@@ -9,6 +9,8 @@ from collections import defaultdict
 from tests.crash.conftest import Deploy
 from tests.crash.harness import assert_settled_once, wait_for
 
+JAVA = False
+
 
 def test_two_adapters_share_thousands_of_messages_and_publish_none_twice(deploy: Deploy) -> None:
     deployment = deploy(

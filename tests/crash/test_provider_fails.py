@@ -10,6 +10,8 @@ import pytest
 from tests.crash.conftest import Deploy
 from tests.crash.harness import Deployment, wait_for
 
+JAVA = False
+
 
 def _obstruct(deployment: Deployment, queue: str) -> None:
     """A file where a directory has to be: that stops root as well as anybody else."""
@@ -207,7 +209,7 @@ def test_a_disk_that_fails_while_settling_costs_and_repeats_nothing(deploy: Depl
 
 
 def test_java_that_dies_under_a_service_is_started_anew(deploy: Deploy) -> None:
-    deployment = deploy(connector={"RestartRetryInterval": 0.01})
+    deployment = deploy(java=True, connector={"RestartRetryInterval": 0.01})
     ids = deployment.send("in", ["gate:1", ""])
     run = deployment.start()
     runner = wait_for(lambda: deployment.reached("1"))[0]

@@ -10,6 +10,8 @@ from connector.providers.dropbox.connection import DropboxProvider
 from tests.crash.conftest import Deploy
 from tests.crash.harness import Deployment
 
+JAVA = False
+
 
 def _move(deployment: Deployment, source: str, target: str) -> None:
     for name in deployment.names(source):
