@@ -52,7 +52,7 @@ def test_once_is_one_round_robin_cycle_and_leaves_the_rest(deploy: Deploy) -> No
 
 def test_the_summary_is_one_document_whose_numbers_add_up(deploy: Deploy) -> None:
     """Every outcome in two queues; processes print, and stdout has the document all the same."""
-    deployment = deploy(inputs=("a", "b"), connector={"DuplicateEventElimination": True})
+    deployment = deploy(java=True, inputs=("a", "b"), connector={"DuplicateEventElimination": True})
     good = deployment.send("a", ["", "print:3", ""])
     failed = deployment.send("b", ["raise:no such street"])
     deployment.drop("b", "4.1700000000000000-t-90.T", {"BusinessObject": "Nobody", "Verb": "Create"})
