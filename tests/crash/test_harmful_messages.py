@@ -103,9 +103,13 @@ def test_a_worker_that_is_killed_while_it_waits_for_its_turn_costs_nothing(deplo
     assert deployment.leftovers() == []
 
 
-def test_a_worker_of_spark_that_is_killed_costs_no_message(deploy: Deploy) -> None:
-    """Not the runner but its watcher, which is Spark's own process: the job fails, the journal decides."""
-    deployment = deploy(inputs=("a", "b"))
+@pytest.mark.parametrize("master", ["local[2]", "local[2,4]"], ids=["one failure", "four failures"])
+def test_a_worker_of_spark_that_is_killed_costs_no_message(deploy: Deploy, master: str) -> None:
+    """Not the runner but its watcher, which is Spark's own process: the job fails, the journal decides.
+
+    Where Spark runs the task again, that task finds its journal taken and does nothing.
+    """
+    deployment = deploy(inputs=("a", "b"), spark={"master": master})
     ids = deployment.send("a", [""] * 20 + ["gate:1"] + [""] * 20) + deployment.send("b", [""] * 20)
     run = deployment.start("--drain", "--json")
     runner = wait_for(lambda: deployment.reached("1"))[0]
