@@ -207,8 +207,10 @@ class Adapter:
         For any thread, and for a signal handler.
         """
         self._stop.set()
-        if self._polling is not None:
-            self._polling.cycles.stopping = True
+        polling = self._polling
+        if polling is not None:
+            polling.cycles.stopping = True
+            polling.connection.wake()
         if self._deadline is None:
             self._stop_by = time.monotonic() + self.configuration.connector.stop_timeout
             self._deadline = threading.Timer(self.configuration.connector.stop_timeout, self.abort)
@@ -247,6 +249,26 @@ class Adapter:
         """
         since = self._working_since
         return 0.0 if since is None else time.monotonic() - since
+
+    def wait_to_stop(self, seconds: float | None) -> None:
+        """Waits until it is told to stop; ``seconds`` at most, or for ever."""
+        self._stop.wait(seconds)
+
+    def wait_for_message(self, seconds: float) -> bool:
+        """Waits until a message has come since the last :meth:`serve_poll` began, or it is told to stop.
+
+        ``seconds`` at most; always so long with ``wake: false``, or where the provider cannot tell.
+
+        Returns:
+            whether a message has come.
+        """
+        polling = self._polling
+        waiter = polling.waiter if polling is not None else None
+        if waiter is None:
+            self._stop.wait(seconds)
+            return False
+        # Who says stop does so first and wakes then. So it is seen here, or ends the wait.
+        return not self._stop.is_set() and waiter.wait(seconds)
 
     # -- work --------------------------------------------------------------------------------------
 
@@ -405,6 +427,9 @@ class Adapter:
         recovered = self.recover_if_due()
         if recovered is not None and recovered.code is not ReturnCode.SUCCEED:
             return recovered
+        waiter = polling.waiter
+        if waiter is not None:
+            waiter.begin()
         return polling.cycles.poll()
 
     def _recover_only(self, polling: Polling) -> CycleReport:

@@ -252,6 +252,7 @@ def make_settings(configuration: Configuration, instance: str) -> EventSettings:
         ),
         stop_timeout=settings.stop_timeout,
         retentions=_retentions(settings),
+        wake=settings.wake,
     )
 
 

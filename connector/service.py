@@ -3,13 +3,16 @@
 ``PollFrequency`` counts from the end of a poll to the start of the next. All waiting is by the monotonic
 clock, so a change of the system's time neither delays polls nor hurries them. Only the daily window of
 PollStartTime and PollEndTime goes by local time.
+
+With ``wake``, ``PollFrequency`` is the longest wait: a message that comes begins a poll. After a poll that
+took all it may take of a destination, the next one follows at once. After a poll that did not succeed, or
+gave something back, the next one always waits: what stood in its way has hardly gone.
 """
 
 from __future__ import annotations
 
 import datetime
 import logging
-import threading
 import time
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -22,12 +25,15 @@ from connector.errors import ConnectorError
 from connector.events.cycle import CycleReport
 from connector.events.polling import RECOVERY_INTERVAL
 from connector.events.summary import Summary
+from connector.status import ReturnCode
 
 _log = logging.getLogger("connector.service")
 
 _MINUTE: Final = 60.0
 _WINDOW_CHECK: Final = 30.0
 """Seconds after which a closed poll window is looked at again: local time may have been set."""
+_BURST: Final = 0.001
+"""Seconds between the first message that comes and the poll: those that come with it are in the same job."""
 
 
 class Clock(Protocol):
@@ -39,9 +45,6 @@ class Clock(Protocol):
     def local(self) -> datetime.datetime:
         """Local time, with its zone."""
 
-    def wait(self, event: threading.Event, seconds: float | None) -> None:
-        """Returns when the event is set, or after ``seconds``; None = only then."""
-
 
 class SystemClock:
     """The clocks of this machine."""
@@ -51,9 +54,6 @@ class SystemClock:
 
     def local(self) -> datetime.datetime:
         return datetime.datetime.now(get_localzone())
-
-    def wait(self, event: threading.Event, seconds: float | None) -> None:
-        event.wait(seconds)
 
 
 class PollWindow:
@@ -103,8 +103,9 @@ class Service:
         self._adapter = adapter
         self._clock = clock if clock is not None else SystemClock()
         self._frequency = settings.poll_frequency
+        self._wake = settings.wake
         self._window = PollWindow(settings.poll_start_time, settings.poll_end_time)
-        self._done = threading.Event()
+        self._failure: str | None = None
 
     def run(self) -> str | None:
         """Polls in the calling thread until :meth:`stop`, or until the adapter cannot go on.
@@ -113,46 +114,59 @@ class Service:
             why it cannot go on; None where it was stopped.
         """
         if not self._adapter.has_inputs:
-            self._clock.wait(self._done, None)
+            self._adapter.wait_to_stop(None)
             return None
         poll_at = self._clock.monotonic()
         counted = _Minutes(self._adapter.summary, poll_at)
         recover_at = poll_at + RECOVERY_INTERVAL
-        failure = None
-        while failure is None and not self._done.is_set():
+        listens = False
+        while self._failure is None and not self._adapter.stopping:
             now = self._clock.monotonic()
             counted.look(now)
             if self._frequency is not None and now >= poll_at:
                 closed = self._window.opens_in(self._clock.local())
                 if closed:
-                    pause = min(closed, _WINDOW_CHECK)
+                    pause, listens = min(closed, _WINDOW_CHECK), False
                 else:
-                    failure = self._work(self._adapter.serve_poll)
-                    pause = self._frequency / 1000
+                    pause, listens = self._after(self._work(self._adapter.serve_poll), self._frequency)
                 poll_at = self._clock.monotonic() + pause
             elif now >= recover_at:
-                failure = self._work(self._adapter.serve_recovery)
+                report = self._work(self._adapter.serve_recovery)
+                listens = listens and _is_good(report)
                 recover_at = self._clock.monotonic() + RECOVERY_INTERVAL
             else:
                 due = recover_at if self._frequency is None else min(poll_at, recover_at)
-                self._clock.wait(self._done, due - now)
-        return failure
+                if not listens:
+                    self._adapter.wait_to_stop(due - now)
+                elif self._adapter.wait_for_message(due - now):
+                    self._adapter.wait_to_stop(_BURST)
+                    poll_at = self._clock.monotonic()
+        return self._failure
 
     def stop(self) -> None:
         """Lets the poll that runs finish, and begins no other. From any thread or signal handler."""
         self._adapter.request_stop()
-        self._done.set()
 
-    def _work(self, work: Callable[[], CycleReport]) -> str | None:
-        """Does one poll, or one look for dead instances; returns why the service cannot go on."""
+    def _after(self, report: CycleReport, frequency: int) -> tuple[float, bool]:
+        """Seconds from a poll to the next, and whether a message that comes ends them."""
+        listens = self._wake and _is_good(report)
+        return 0.0 if listens and report.more else frequency / 1000, listens
+
+    def _work(self, work: Callable[[], CycleReport]) -> CycleReport:
+        """Does one poll, or one look for dead instances; notes where the service cannot go on."""
         try:
-            work()
+            return work()
         except ConnectorError as error:
-            return str(error)
+            self._failure = str(error)
         except Exception as error:
             _log.exception("the service failed in a way that it should not")
-            return f"{type(error).__name__}: {error}"
-        return None
+            self._failure = f"{type(error).__name__}: {error}"
+        return CycleReport(ReturnCode.FAIL, reason=self._failure)
+
+
+def _is_good(report: CycleReport) -> bool:
+    """Whether all that was claimed is settled."""
+    return report.code is ReturnCode.SUCCEED and report.settled == report.claimed
 
 
 class _Minutes:

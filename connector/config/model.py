@@ -108,6 +108,12 @@ class Connector(Section):
         alias="PollFrequency",
         description="From the end of a poll to the start of the next; `no`: never by itself.",
     )
+    wake: Boolean = Field(
+        default=True,
+        description="`true`: a poll begins at once when the provider says that a message has come, and when "
+        "the poll before it took `PollQuantity` of a destination. `PollFrequency` is then the longest wait. "
+        "`false`: every poll waits `PollFrequency`, as in the source.",
+    )
     poll_quantity: Annotated[int, integer(1, "messages")] = Field(
         default=1, alias="PollQuantity", description="At most so many messages of each destination in a poll."
     )

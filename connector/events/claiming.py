@@ -29,6 +29,7 @@ class Batch:
         waiting: sequences that wait for what becomes of another copy of the same message.
         returned: sequences that go back untouched.
         busy: how many of those returned a neighbour has in flight.
+        more: a destination gave all that a poll may take of it, so more may wait there.
         failure: the provider failed in mid-round; what was claimed is finished, then the poll ends.
     """
 
@@ -39,6 +40,7 @@ class Batch:
     waiting: list[int] = field(default_factory=list)
     returned: set[int] = field(default_factory=set)
     busy: int = 0
+    more: bool = False
     failure: ProviderError | None = None
 
     def kept_back(self) -> set[int]:
@@ -130,6 +132,8 @@ def claim_round_robin(
             if not remaining:
                 break
             active = remaining
+        else:
+            batch.more = True
     except ProviderError as error:
         batch.failure = error
     return batch

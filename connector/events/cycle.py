@@ -56,6 +56,7 @@ class CycleReport:
         code: SUCCEED, or APPRESPONSETIMEOUT where the poll has to end.
         claimed, settled: numbers of events; expired messages are in neither.
         rolled_back: events whose transaction failed, and that come again, their delivery count one more.
+        more: whether more may wait than the poll has taken.
         reason: why it is not SUCCEED.
         provider_failed: whether a new connection may help.
     """
@@ -66,6 +67,7 @@ class CycleReport:
     reason: str = ""
     provider_failed: bool = False
     rolled_back: int = 0
+    more: bool = False
 
 
 class EventCycles:
@@ -357,7 +359,7 @@ class EventCycles:
 
 def report_on(batch: Batch) -> CycleReport:
     """What there is to say of a batch before it is settled."""
-    report = CycleReport(ReturnCode.SUCCEED, len(batch.claims))
+    report = CycleReport(ReturnCode.SUCCEED, len(batch.claims), more=batch.more)
     if batch.failure is not None:
         report.code = ReturnCode.APPRESPONSETIMEOUT
         report.reason = str(batch.failure)

@@ -17,7 +17,7 @@ from connector.events.recovery import InDoubtPolicy, Recovered, Recovery, adopt
 from connector.events.settling import CopyDestinations, Settling, untouched
 from connector.events.summary import Summary
 from connector.messaging.destination import Destination
-from connector.messaging.provider import Connection, Poller, Retention, TopicSubscription
+from connector.messaging.provider import Connection, Poller, Retention, TopicSubscription, Waiter
 from connector.messaging.selector import compile_selector
 from connector.state.duplicates import DuplicateWindow
 from connector.state.journal import JournalDirectory
@@ -71,6 +71,7 @@ class EventSettings:
         duplicate_window: ids to remember; 0 = duplicates are not eliminated.
         poll: how to poll.
         stop_timeout: seconds.
+        wake: whether a poll begins when a message has come.
     """
 
     application: str
@@ -83,6 +84,7 @@ class EventSettings:
     poll: PollSettings
     stop_timeout: float
     retentions: tuple[Retention, ...] = ()
+    wake: bool = True
 
     @property
     def client_id(self) -> str:
@@ -162,6 +164,11 @@ class Polling:
             self.trace,
             waiting,
         )
+
+    @property
+    def waiter(self) -> Waiter | None:
+        """What tells that a message has come; None with ``wake: false``, or where nothing can tell."""
+        return self.connection.waiter() if self._settings.wake else None
 
     def drain(self, after_cycle: Callable[[CycleReport], None] | None) -> CycleReport:
         """See :meth:`connector.events.drain.Drain.run`."""

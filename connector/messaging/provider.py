@@ -285,6 +285,29 @@ class Poller(Protocol):
         """
 
 
+class Waiter(Protocol):
+    """Tells that messages have come for the pollers of a connection. For the thread of that connection.
+
+    Whoever polls calls :meth:`begin`, polls, and then waits. A message that comes after :meth:`begin` may be
+    told although the poll has taken it. One may also come untold: whoever waits polls from time to time all
+    the same. What the connection itself gives back is not told.
+    """
+
+    def begin(self) -> bool:
+        """A poll begins: what has come until now is told no more, because the poll sees it.
+
+        Returns:
+            whether all is watched that the pollers take from; False where something can only be polled.
+        """
+
+    def wait(self, seconds: float) -> bool:
+        """Waits until a message has come, or :meth:`Connection.wake` ends the wait; ``seconds`` at most.
+
+        Returns:
+            whether a message has come since :meth:`begin`. Also True where the connection has ended.
+        """
+
+
 class Connection(Protocol):
     """A provider as one client sees it. For one thread, except :meth:`close` and :meth:`wake`.
 
@@ -381,11 +404,14 @@ class Connection(Protocol):
     def wait(self, seconds: float) -> None:
         """Waits until something may have come for a poller of this connection; ``seconds`` at most."""
 
+    def waiter(self) -> Waiter | None:
+        """What tells that messages have come; always the same one. None where the provider cannot tell."""
+
     def wake(self) -> None:
         """Lets a wait return at once: the one under way, or else the next. From any thread, repeatable.
 
-        So what another thread has changed before is seen by whoever waits. Several before one wait are one.
-        Never raises; after :meth:`close` it does nothing.
+        That is :meth:`wait` or :meth:`Waiter.wait`. So what another thread has changed before is seen by
+        whoever waits. Several before one wait are one. Never raises; after :meth:`close` it does nothing.
         """
 
     def check(self) -> None:

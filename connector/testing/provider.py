@@ -42,6 +42,7 @@ from connector.testing.provider_suite.temporary import Temporary, TemporaryRefus
 from connector.testing.provider_suite.topics import Topics, TopicsRefused
 from connector.testing.provider_suite.transactions import Transactions
 from connector.testing.provider_suite.virtual import Virtual, VirtualRefused
+from connector.testing.provider_suite.waiting import Waiting
 
 
 class ProviderSuite(
@@ -56,6 +57,7 @@ class ProviderSuite(
     Sessions,
     Tasks,
     Waking,
+    Waiting,
     SentIds,
     Duplicates,
     Recovery,

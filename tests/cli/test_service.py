@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import functools
 import logging
-import threading
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,11 +14,21 @@ import pytest
 
 from connector.adapter import Adapter
 from connector.errors import ProviderError
+from connector.events.cycle import CycleReport
 from connector.events.outcome import Outcome
 from connector.events.summary import Summary
 from connector.service import PollWindow, Service
+from connector.status import ReturnCode
 
 VIENNA = ZoneInfo("Europe/Vienna")
+
+GOOD = CycleReport(ReturnCode.SUCCEED, claimed=3, settled=3)
+FULL = CycleReport(ReturnCode.SUCCEED, claimed=3, settled=3, more=True)
+GAVE_BACK = CycleReport(ReturnCode.SUCCEED, claimed=3, settled=2, more=True)
+NOT_ACTIVE = CycleReport(ReturnCode.APPRESPONSETIMEOUT, claimed=3, settled=0, more=True)
+
+BURST = 0.001
+"""Seconds from a message that comes to the poll."""
 
 
 class SimulatedClock:
@@ -41,25 +50,29 @@ class SimulatedClock:
     def set_local(self, by: datetime.timedelta) -> None:
         self._local_at_0 += by
 
-    def wait(self, event: threading.Event, seconds: float | None) -> None:
+    def wait(self, is_over: Callable[[], bool], seconds: float | None) -> None:
+        """Lets time pass until that is so, or for ``seconds``."""
         assert seconds is not None
         assert seconds > 0, "a service that does not wait is busy"
         end = self.seconds + seconds
-        while not event.is_set() and self.at and self.at[0][0] <= end:
+        while not is_over() and self.at and self.at[0][0] <= end:
             when, what = self.at.pop(0)
             self.seconds = max(self.seconds, when)
             what()
-        if not event.is_set():
+        if not is_over():
             self.seconds = end
 
 
 class RecordingAdapter:
-    """Stands for the adapter: notes when it is asked to work, and takes ``poll_seconds`` for a poll."""
+    """Stands for the adapter: notes when it is asked to work, and takes ``poll_seconds`` for a poll.
+
+    Each poll takes its report from ``reports``; one that finds none there has taken what waited.
+    """
 
     has_inputs = True
 
     def __init__(self, clock: SimulatedClock, poll_seconds: float = 0.0, **connector: Any) -> None:
-        defaults = {"poll_frequency": 10_000, "poll_start_time": None, "poll_end_time": None}
+        defaults = {"poll_frequency": 10_000, "poll_start_time": None, "poll_end_time": None, "wake": True}
         self.configuration = SimpleNamespace(connector=SimpleNamespace(**{**defaults, **connector}))
         self.summary = Summary(["queue://in"])
         self._clock = clock
@@ -68,20 +81,37 @@ class RecordingAdapter:
         self.recoveries: list[float] = []
         self.poll_failure: Exception | None = None
         self.recovery_failure: Exception | None = None
+        self.reports: list[CycleReport] = []
+        self.recovery_report = GOOD
+        self.stopping = False
+        self._has_come = False
 
-    def serve_poll(self) -> None:
-        self.polls.append(self._clock.seconds)
+    def serve_poll(self) -> CycleReport:
+        self.polls.append(round(self._clock.seconds, 6))
+        self._has_come = False
         self._clock.seconds += self._poll_seconds
         if self.poll_failure is not None:
             raise self.poll_failure
+        return self.reports.pop(0) if self.reports else GOOD
 
-    def serve_recovery(self) -> None:
+    def serve_recovery(self) -> CycleReport:
         self.recoveries.append(self._clock.seconds)
         if self.recovery_failure is not None:
             raise self.recovery_failure
+        return self.recovery_report
+
+    def message_comes(self) -> None:
+        self._has_come = True
+
+    def wait_for_message(self, seconds: float) -> bool:
+        self._clock.wait(lambda: self.stopping or self._has_come, seconds)
+        return self._has_come
+
+    def wait_to_stop(self, seconds: float | None) -> None:
+        self._clock.wait(lambda: self.stopping, seconds)
 
     def request_stop(self) -> None:
-        pass
+        self.stopping = True
 
 
 def serve(
@@ -131,6 +161,100 @@ def test_the_frequency_counts_from_the_end_of_a_poll() -> None:
     adapter = RecordingAdapter(clock, poll_seconds=7, poll_frequency=3_000)
     serve(clock, adapter, 25)
     assert adapter.polls == [0, 10, 20]
+
+
+def test_a_message_that_comes_begins_a_poll_and_a_burst_is_one() -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock, poll_frequency=60_000)
+    moments = [(20 + number * BURST / 10, adapter.message_comes) for number in range(9)]
+    serve(clock, adapter, 120, *moments, (30, adapter.message_comes))
+    assert adapter.polls == [0, 20 + BURST, 30 + BURST, 90 + BURST]
+
+
+def test_a_message_that_comes_during_a_poll_begins_the_next() -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock, poll_frequency=60_000)
+    first = adapter.serve_poll
+
+    def poll() -> CycleReport:
+        report = first()
+        if len(adapter.polls) == 1:
+            adapter.message_comes()
+        return report
+
+    adapter.serve_poll = poll  # type: ignore[method-assign]
+    serve(clock, adapter, 50)
+    assert adapter.polls == [0, BURST]
+
+
+def test_recovery_goes_on_beside_messages_that_come() -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock, poll_frequency=60_000)
+    serve(clock, adapter, 35, (15, adapter.message_comes))
+    assert adapter.polls == [0, 15 + BURST]
+    assert adapter.recoveries == [10, 20, 30]
+
+
+def test_while_more_waits_than_a_poll_takes_the_next_follows_at_once() -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock, poll_seconds=1, poll_frequency=60_000)
+    adapter.reports = [FULL, FULL, GOOD]
+    serve(clock, adapter, 90)
+    assert adapter.polls == [0, 1, 2, 63]
+
+
+def test_without_wake_every_poll_waits() -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock, poll_frequency=60_000, wake=False)
+    adapter.reports = [FULL, FULL]
+    serve(clock, adapter, 130, (20, adapter.message_comes))
+    assert adapter.polls == [0, 60, 120]
+
+
+@pytest.mark.parametrize("report", [GAVE_BACK, NOT_ACTIVE], ids=["gave back", "not active"])
+def test_after_a_poll_that_could_not_settle_all_the_next_one_waits(report: CycleReport) -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock, poll_frequency=3_000)
+    adapter.reports = [report, report, GOOD]
+    serve(clock, adapter, 8, *[(number / 2, adapter.message_comes) for number in range(1, 14)])
+    assert adapter.polls[:3] == [0, 3, 6]
+    assert adapter.polls[3:] == [6.5 + BURST], "after a good one a message begins a poll again"
+
+
+def test_after_a_recovery_that_could_not_settle_all_the_next_poll_waits() -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock, poll_frequency=15_000)
+    adapter.recovery_report = NOT_ACTIVE
+    serve(clock, adapter, 16, (5, adapter.message_comes), (11, adapter.message_comes))
+    assert adapter.polls == [0, 5 + BURST]
+
+
+def test_with_poll_frequency_no_a_message_begins_no_poll() -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock, poll_frequency=None)
+    serve(clock, adapter, 35, (5, adapter.message_comes))
+    assert adapter.polls == []
+
+
+def test_outside_of_the_window_a_message_begins_no_poll() -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(
+        clock,
+        poll_frequency=4 * 3600_000,
+        poll_start_time=datetime.time(11, 0),
+        poll_end_time=datetime.time(13, 0),
+    )
+    hours = [(hour * 3600.0, adapter.message_comes) for hour in (0.5, 1.5, 2.5, 22.5, 23.5)]
+    serve(clock, adapter, 24.75 * 3600, *hours)
+    half_past_twelve, eleven, half_past_eleven = 1800 + BURST, 23 * 3600, 23.5 * 3600 + BURST
+    assert adapter.polls == [0, half_past_twelve, pytest.approx(eleven, abs=0.1), half_past_eleven]
+
+
+def test_a_service_that_is_stopped_while_a_burst_comes_begins_no_poll() -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock, poll_frequency=60_000)
+    serve(clock, adapter, 20 + BURST / 2, (20, adapter.message_comes))
+    assert adapter.polls == [0]
 
 
 def test_without_polls_dead_instances_are_looked_for_all_the_same() -> None:

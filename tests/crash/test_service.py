@@ -135,7 +135,7 @@ def test_a_service_stopped_while_it_starts_ends_well(deploy: Deploy, seconds: fl
 
 def test_poll_frequency_counts_from_the_end_of_a_poll_to_the_start_of_the_next(deploy: Deploy) -> None:
     """One message a poll, each half a second long: 0.5 s of work and 0.7 s of waiting, not 0.7 in all."""
-    deployment = deploy(connector={"PollQuantity": 1, "PollFrequency": 700})
+    deployment = deploy(connector={"PollQuantity": 1, "PollFrequency": 700, "wake": False})
     deployment.send("in", ["sleep:0.5"] * 3)
     run = deployment.start()
     begun = []

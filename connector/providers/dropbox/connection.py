@@ -43,6 +43,7 @@ from connector.providers.dropbox.sending import Sender
 from connector.providers.dropbox.settlement import Settler
 from connector.providers.dropbox.subscriptions import SubscriptionStore
 from connector.providers.dropbox.temporary import Temporaries
+from connector.providers.dropbox.waiter import Waiter
 from connector.state.instances import InstanceLock
 
 _WINDOW: Final = "published"
@@ -252,6 +253,13 @@ class DropboxConnection:
     def wait(self, seconds: float) -> None:
         """See :meth:`connector.messaging.provider.Connection.wait`."""
         self._pollers.wait(seconds)
+
+    def waiter(self) -> Waiter | None:
+        """See :meth:`connector.messaging.provider.Connection.waiter`."""
+        waiter = self._pollers.waiter()
+        if waiter is not None:
+            self._settler.returns = waiter.returns
+        return waiter
 
     def wake(self) -> None:
         """See :meth:`connector.messaging.provider.Connection.wake`."""

@@ -109,6 +109,11 @@ class QueuePoller:
         if self._mark is not None:
             self._mark.abandon()
 
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """Where files come that :meth:`take` may find."""
+        return (self._folders.target,)
+
     def has_news(self) -> bool:
         """Whether :meth:`take` may find more than it did last time."""
         return self._closed or self._listing.has_news()

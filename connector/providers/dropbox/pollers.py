@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Iterator
 from typing import Final
 
 from connector.core.subscriptions import check
@@ -21,6 +22,7 @@ from connector.providers.dropbox.poller import QueuePoller
 from connector.providers.dropbox.subscriptions import SubscriptionStore
 from connector.providers.dropbox.temporary import Temporaries
 from connector.providers.dropbox.topics import SubscriptionPoller
+from connector.providers.dropbox.waiter import Waiter, make_waiter
 
 _SHORTEST_PAUSE: Final = 0.0005
 _LONGEST_PAUSE: Final = 0.02
@@ -66,6 +68,8 @@ class Pollers:
         self._subscribed = False
         self._ended = False
         self._woken = threading.Event()
+        self._waiter: Waiter | None = None
+        self._asked_for_waiter = False
 
     def make(
         self,
@@ -155,9 +159,22 @@ class Pollers:
             pause = min(pause * 1.5, _LONGEST_PAUSE)
         self._woken.clear()  # only here: who was woken until now looks at the reason when this has returned
 
+    def waiter(self) -> Waiter | None:
+        """See :meth:`connector.messaging.provider.Connection.waiter`."""
+        if not (self._asked_for_waiter or self._ended):
+            self._asked_for_waiter = True
+            self._waiter = make_waiter(self._directories)
+        return self._waiter
+
+    def _directories(self) -> Iterator[str]:
+        for poller in self._open:
+            yield from poller.directories
+
     def wake(self) -> None:
         """See :meth:`connector.messaging.provider.Connection.wake`."""
         self._woken.set()
+        if self._waiter is not None:
+            self._waiter.wake()
 
     def close(self) -> None:
         """Ends all of them, and the subscriptions that end with them."""
@@ -176,3 +193,5 @@ class Pollers:
     def _end(self) -> None:
         self._ended = True
         self._woken.set()
+        if self._waiter is not None:
+            self._waiter.close()

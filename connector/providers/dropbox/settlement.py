@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from connector.errors import (
@@ -62,6 +62,8 @@ class Settler:
         self._distributor = distributor
         self._keep = keep
         self._prefix = len(layout.root) + 1
+        self.returns: Callable[[str], object] = _nothing
+        """Called with the path under which a message is about to be given back."""
         self._suffixes: dict[int, tuple[Mapping[str, PropertyValue], str]] = {}
 
     def settle(
@@ -170,6 +172,8 @@ class Settler:
             name = self._returned_name(settlement, claim)
             stays = settlement.stay and claim.owner is not None
             target: str | None = f"{_folder(claim) if stays else home.relative_target}/{name}"
+            if not stays:
+                self.returns(f"{home.target}/{name}")
         elif settlement.copy_to is not None:
             name = self._copy_name(claim, settlement.properties)
             if settlement.copy_to.is_queue:
@@ -300,6 +304,10 @@ def _folder(claim: Claim) -> str:
 def _path(claim: Claim) -> str:
     assert isinstance(claim, DropboxClaim)
     return claim.path
+
+
+def _nothing(path: str) -> None:
+    """Nobody wants to know."""
 
 
 def _device(path: str) -> int | None:

@@ -16,7 +16,7 @@ from connector.providers.dropbox.poller import QueuePoller
 from connector.providers.dropbox.subscriptions import Subscription, SubscriptionStore
 
 _INTERVAL: Final = 0.05
-"""Seconds between two looks for files that other programs have put into the topic."""
+"""Seconds between two looks, in one poll, for files that other programs have put into the topic."""
 
 
 class SubscriptionPoller(QueuePoller):
@@ -53,13 +53,21 @@ class SubscriptionPoller(QueuePoller):
         self._distributor = distributor
         self._committer = committer
         self._look_at = 0.0
+        self._cycle = -1
+        self._topic = layout.queue(subscription.folders.destination).target
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """As for a queue, and where other programs put files for the topic."""
+        return (*super().directories, self._topic)
 
     def take(self, cycle: int, sequence: int) -> DropboxClaim | None:
         """See :meth:`connector.messaging.provider.Poller.take`."""
         now = time.monotonic()
-        if now >= self._look_at and not self._closed:
+        if (now >= self._look_at or cycle != self._cycle) and not self._closed:
             self._distributor.distribute(self.destination, self._committer)
             self._look_at = now + _INTERVAL
+            self._cycle = cycle
         return super().take(cycle, sequence)
 
     def has_news(self) -> bool:

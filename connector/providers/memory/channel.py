@@ -15,7 +15,7 @@ from connector.messaging.message import Message
 from connector.messaging.provider import TopicSubscription
 from connector.messaging.selector import Selector
 from connector.providers.memory.clients import Client
-from connector.providers.memory.entries import Entry, Waiting
+from connector.providers.memory.entries import Entry, Holder, Waiting
 from connector.providers.memory.store import MessageStore
 
 _tickets: Final = itertools.count(1)
@@ -24,8 +24,8 @@ _tickets: Final = itertools.count(1)
 class Consumer(Protocol):
     """Who takes from a channel."""
 
-    def offer(self, entry: Entry) -> None:
-        """It waits from now on."""
+    def offer(self, entry: Entry, returned_by: Holder | None = None) -> None:
+        """It waits from now on; ``returned_by`` says who has given it back."""
 
 
 class Channel:
@@ -48,14 +48,14 @@ class Channel:
         self.consumers: dict[Consumer, None] = {}
         self.ended = False
 
-    def enter(self, entry: Entry) -> None:
-        """A message that is NEW comes in, or comes back."""
+    def enter(self, entry: Entry, returned_by: Holder | None = None) -> None:
+        """A message that is NEW comes in, or comes back; ``returned_by`` says who has given it back."""
         entry.channel = self
         entry.ticket = next(_tickets)
         self.count += 1
         self.waiting.push(entry, self.count)
         for consumer in self.consumers:
-            consumer.offer(entry)
+            consumer.offer(entry, returned_by)
 
     def leave(self, entry: Entry, transition: Transition) -> None:
         """A message that waits does so no longer."""

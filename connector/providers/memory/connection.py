@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -43,6 +42,7 @@ from connector.providers.memory.recovery import (
     unowned_claims,
 )
 from connector.providers.memory.settlement import Settler
+from connector.providers.memory.waiter import MemoryWaiter
 
 _WINDOW: Final = "published"
 
@@ -55,11 +55,10 @@ class MemoryConnection:
         self.client = client
         self.client_id = client.client_id
         self._settler = Settler(memory, client)
-        self._arrived = threading.Condition(memory.lock)
-        self._woken = False
+        self._waiter = MemoryWaiter(memory, client)
         self._pollers: list[MemoryPoller] = []
         self._make_poller = partial(
-            MemoryPoller, memory, client, wake=self._arrived.notify_all, forget=self._forget_poller
+            MemoryPoller, memory, client, come=self._waiter.come, forget=self._forget_poller
         )
         self._temporary_numbers = itertools.count(1)
 
@@ -159,18 +158,15 @@ class MemoryConnection:
 
     def wait(self, seconds: float) -> None:
         """See :meth:`connector.messaging.provider.Connection.wait`; returns at once where it is closed."""
-        with self.memory:
-            self._arrived.wait_for(self._something_may_have_come, seconds)
-            self._woken = False
+        self._waiter.wait_for(lambda: any(poller.pending for poller in self._pollers), seconds)
 
-    def _something_may_have_come(self) -> bool:
-        return self._woken or not self.client.alive or any(poller.pending for poller in self._pollers)
+    def waiter(self) -> MemoryWaiter:
+        """See :meth:`connector.messaging.provider.Connection.waiter`."""
+        return self._waiter
 
     def wake(self) -> None:
         """See :meth:`connector.messaging.provider.Connection.wake`."""
-        with self._arrived:
-            self._woken = True
-            self._arrived.notify_all()
+        self._waiter.wake()
 
     def check(self) -> None:
         """See :meth:`connector.messaging.provider.Connection.check`."""
@@ -399,7 +395,7 @@ class MemoryConnection:
             drop_prepared(memory, client)
             if not client.claims:
                 memory.clients.remove(client)
-        self._arrived.notify_all()
+        self._waiter.end()
         memory.store.wake_senders()
 
 

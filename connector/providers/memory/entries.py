@@ -43,7 +43,7 @@ class Place(Protocol):
     delivered: dict[int, Entry]
     """By number."""
 
-    def enter(self, entry: Entry) -> None:
+    def enter(self, entry: Entry, returned_by: Holder | None = None) -> None:
         """A message that is NEW comes in, or comes back."""
 
     def leave(self, entry: Entry, transition: Transition) -> None:

@@ -11,7 +11,7 @@ from connector.messaging.selector import Selector
 from connector.providers.memory.channel import Channel, Inbox, Queue
 from connector.providers.memory.claims import MemoryClaim, claim
 from connector.providers.memory.clients import Client
-from connector.providers.memory.entries import Entry, Hold, Waiting, counted_anew
+from connector.providers.memory.entries import Entry, Hold, Holder, Waiting, counted_anew
 from connector.providers.memory.memory import Memory
 
 
@@ -22,7 +22,7 @@ class MemoryPoller:
         memory, client: who takes.
         channel: that it takes from.
         destination: as it was asked for.
-        wake: called when something has come.
+        come: called when a message waits; ``returned`` where the client itself has given it back.
         forget: called when it is closed.
         selector: of a queue; None = all messages.
         in_progress: the queue that a claimed message stands in; None = its own.
@@ -37,7 +37,7 @@ class MemoryPoller:
         channel: Channel,
         destination: Destination,
         *,
-        wake: Callable[[], None],
+        come: Callable[..., None],
         forget: Callable[[MemoryPoller], None],
         selector: Selector | None = None,
         in_progress: Queue | None = None,
@@ -52,7 +52,7 @@ class MemoryPoller:
         self.pending = True
         """Whether something may wait for it."""
         self._closed = False
-        self._wake = wake
+        self._come = come
         self._forget = forget
         self._selector = selector
         self._waiting = channel.waiting
@@ -65,14 +65,14 @@ class MemoryPoller:
                 self.offer(entry)
         channel.consumers[self] = None
 
-    def offer(self, entry: Entry) -> None:
+    def offer(self, entry: Entry, returned_by: Holder | None = None) -> None:
         """One that the selector rejects is not looked at again."""
         if self._selector is not None:
             if not self._selector.matches(entry.headers):
                 return
             self._waiting.push(entry, self.channel.count)
         self.pending = True
-        self._wake()
+        self._come(returned=returned_by is self._client)
 
     def take(self, cycle: int, sequence: int) -> MemoryClaim | None:
         """See :meth:`connector.messaging.provider.Poller.take`."""

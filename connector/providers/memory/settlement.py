@@ -13,7 +13,7 @@ from connector.messaging.destination import Destination
 from connector.messaging.provider import Prepared, Settlement
 from connector.providers.memory.claims import MemoryClaim, let_go, lie
 from connector.providers.memory.clients import Client
-from connector.providers.memory.entries import Entry, with_properties
+from connector.providers.memory.entries import Entry, Holder, with_properties
 from connector.providers.memory.memory import Memory
 
 _records: Final = itertools.count(1)
@@ -136,7 +136,7 @@ class Settler:
             return
         let_go(claim)
         if settlement.give_back:
-            give_back(self._memory, claim, settlement)
+            give_back(self._memory, claim, settlement, self._client)
             return
         memory, entry = self._memory, claim.entry
         entry.move(Transition.ACKNOWLEDGE)
@@ -153,7 +153,9 @@ class Settler:
         memory.store.remove(entry)
 
 
-def give_back(memory: Memory, claim: MemoryClaim, settlement: Settlement) -> None:
+def give_back(
+    memory: Memory, claim: MemoryClaim, settlement: Settlement, returned_by: Holder | None = None
+) -> None:
     """Returns a message that was let go to where it was taken from; it goes where that has ended."""
     entry = claim.entry
     if claim.hold.home.ended:
@@ -162,7 +164,7 @@ def give_back(memory: Memory, claim: MemoryClaim, settlement: Settlement) -> Non
         return
     _set_headers(memory, entry, settlement)
     entry.move(Transition.GIVE_BACK)
-    claim.hold.home.enter(entry)
+    claim.hold.home.enter(entry, returned_by)
 
 
 def _set_headers(memory: Memory, entry: Entry, settlement: Settlement) -> None:

@@ -1,0 +1,179 @@
+"""Waiting for messages: the kernel tells of what comes into the directories that are polled."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import select
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from connector.providers.dropbox.inotify import Inotify, exists, is_shared
+
+_log = logging.getLogger("connector.dropbox")
+
+_LIMITS: Final = {
+    errno.EMFILE: "too many inotify instances of this user, or open files of this process: raise "
+    "fs.inotify.max_user_instances, or the limit of open files",
+    errno.ENFILE: "too many open files on this machine: raise fs.file-max",
+    errno.ENOSPC: "too many inotify watches of this user: raise fs.inotify.max_user_watches",
+    errno.ENOMEM: "no memory for another inotify watch",
+}
+
+
+def make_waiter(directories: Callable[[], Iterable[str]]) -> Waiter | None:
+    """A waiter; None where the kernel tells nothing. The log says why.
+
+    Args:
+        directories: asked for those into which messages come, before each poll.
+    """
+    if not exists():
+        _log.info("polls begin by PollFrequency alone", extra={"reason": "this system has no inotify"})
+        return None
+    try:
+        return Waiter(Inotify(), directories)
+    except OSError as error:
+        _warn_of_limit(error)
+        return None
+
+
+class Waiter:
+    """See :class:`connector.messaging.provider.Waiter`.
+
+    A directory is watched by the inode that has its name. So each :meth:`begin` watches all names again:
+    the kernel answers with the same number, unless the name stands for another directory now.
+
+    Args:
+        kernel: of this waiter alone, which closes it.
+        directories: asked for those into which messages come.
+    """
+
+    def __init__(self, kernel: Inotify, directories: Callable[[], Iterable[str]]) -> None:
+        self._kernel = kernel
+        self._directories = directories
+        self._woken = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._descriptors = select.poll()
+        self._descriptors.register(kernel.descriptor, select.POLLIN)
+        self._descriptors.register(self._woken, select.POLLIN)
+        self._watches: dict[str, int] = {}
+        self._paths: dict[int, str] = {}
+        self._shared: set[str] = set()
+        self._returned: set[str] = set()
+        self._has_come = False
+        self._is_limited = self._was_flooded = False
+        self._ended = False
+        self._turn = threading.Lock()
+        """Held by whoever uses the descriptors, so that nobody closes them meanwhile."""
+        self._end = threading.Lock()
+
+    def returns(self, path: str) -> None:
+        """This client is about to give a message back under this path: that is not told."""
+        self._returned.add(path)
+
+    def begin(self) -> bool:
+        """See :meth:`connector.messaging.provider.Waiter.begin`."""
+        with self._turn:
+            if self._ended:
+                return False
+            is_whole = self._watch_all()
+            self._read()  # after the watches: what comes into a new directory from now on is told
+            self._returned.clear()
+            self._has_come = False
+            return is_whole
+
+    def wait(self, seconds: float) -> bool:
+        """See :meth:`connector.messaging.provider.Waiter.wait`."""
+        deadline = time.monotonic() + seconds
+        with self._turn:
+            while not (self._ended or self._has_come):
+                left = deadline - time.monotonic()
+                ready = self._descriptors.poll(max(0.0, left) * 1000)
+                if any(descriptor == self._woken for descriptor, _ in ready):
+                    os.eventfd_read(self._woken)
+                    self._read()
+                    break
+                self._read()
+                if left <= 0:
+                    break
+            return self._has_come or self._ended
+
+    def wake(self) -> None:
+        """See :meth:`connector.messaging.provider.Connection.wake`."""
+        with self._end:
+            if not self._ended:
+                os.eventfd_write(self._woken, 1)
+
+    def close(self) -> None:
+        """Ends it, and the wait of another thread. Repeatable."""
+        with self._end:
+            if self._ended:
+                return
+            self._ended = True
+            os.eventfd_write(self._woken, 1)
+        with self._turn:
+            self._kernel.close()
+            os.close(self._woken)
+
+    def _watch_all(self) -> bool:
+        """Watches every directory that is polled now, and no other; whether all of them could be."""
+        before, self._watches = self._watches, {}
+        wanted = set(self._directories())
+        for path in wanted:
+            watch = self._watch(path, before.get(path))
+            if watch is not None:
+                self._watches[path] = watch
+        self._paths = {watch: path for path, watch in self._watches.items()}
+        for watch in set(before.values()) - self._paths.keys():
+            self._kernel.forget(watch)
+        return len(self._watches) == len(wanted)
+
+    def _watch(self, path: str, before: int | None) -> int | None:
+        if path in self._shared:
+            return None
+        try:
+            watch = self._kernel.watch(path)
+            if watch == before or not is_shared(path):
+                return watch
+        except OSError as error:
+            if error.errno in _LIMITS and not self._is_limited:
+                self._is_limited = True
+                _warn_of_limit(error)
+            return None  # one that is missing may be there at the next poll
+        self._kernel.forget(watch)
+        if not self._shared:
+            _log.info(
+                "polls begin by PollFrequency alone",
+                extra={"reason": "other machines change this file system unseen", "directory": path},
+            )
+        self._shared.add(path)
+        return None
+
+    def _read(self) -> None:
+        for watch, name in self._kernel.read():
+            if watch < 0:
+                self._has_come = True
+                self._warn_of_flood()
+            elif watch in self._paths and not name.startswith("."):
+                path = f"{self._paths[watch]}/{name}"
+                if path in self._returned:
+                    self._returned.discard(path)
+                else:
+                    self._has_come = True
+
+    def _warn_of_flood(self) -> None:
+        if not self._was_flooded:
+            self._was_flooded = True
+            _log.warning(
+                "a poll begins because the kernel has lost count of what came",
+                extra={"reason": "too many inotify events at a time: raise fs.inotify.max_queued_events"},
+            )
+
+
+def _warn_of_limit(error: OSError) -> None:
+    _log.warning(
+        "some polls begin by PollFrequency alone",
+        extra={"reason": _LIMITS.get(error.errno or 0, str(error))},
+    )

@@ -1,0 +1,125 @@
+"""A message that comes begins a poll. ``PollFrequency`` is so long that no test could wait for it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.crash.conftest import Deploy
+from tests.crash.harness import Deployment, Run, wait_for
+
+NEVER = 600_000
+"""Milliseconds."""
+
+
+def serve(deployment: Deployment) -> Run:
+    """A service that has published what waited, and has nothing to do now."""
+    ids = deployment.send(deployment.inputs[0])
+    run = deployment.start()
+    await_archived(deployment, run, ids)
+    return run
+
+
+def await_archived(deployment: Deployment, run: Run, ids: list[str]) -> None:
+    wait_for(lambda: set(ids) <= set(deployment.ids("archive")), 60, run.errors)
+
+
+def end(run: Run) -> None:
+    """SIGTERM ends an idle service, whatever it waits for."""
+    run.signal_driver(signal.SIGTERM)
+    assert run.wait(20) == 0, run.errors
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_message_is_published_when_it_comes(deploy: Deploy) -> None:
+    deployment = deploy(connector={"PollFrequency": NEVER}, inputs=("in", "other"))
+    run = serve(deployment)
+    for queue in ("in", "other", "in"):
+        await_archived(deployment, run, deployment.send(queue, [""] * 3))
+    bare = deployment.folder("other") / "order"
+    bare.write_bytes(b'{"BusinessObject": "Customer", "Verb": "Create", "CustomerId": "1"}')
+    await_archived(deployment, run, ["order"])
+    end(run)
+    assert set(deployment.begun().values()) == {1}
+    assert deployment.leftovers() == []
+
+
+def test_more_than_a_poll_takes_is_published_without_a_wait(deploy: Deploy) -> None:
+    deployment = deploy(connector={"PollFrequency": NEVER, "PollQuantity": 1})
+    ids = deployment.send("in", [""] * 4)
+    run = deployment.start()
+    await_archived(deployment, run, ids)
+    await_archived(deployment, run, deployment.send("in", [""] * 4))
+    end(run)
+
+
+def test_a_topic_wakes_too(deploy: Deploy) -> None:
+    topic = {"destination": "topic://prices", "subscription": "all"}
+    deployment = deploy(connector={"PollFrequency": NEVER, "InputDestination": ["queue://in", topic]})
+    run = serve(deployment)
+    for _ in range(2):
+        await_archived(deployment, run, deployment.send("topic://prices"))
+    end(run)
+
+
+def test_a_directory_that_is_replaced_wakes_again_after_the_next_poll(deploy: Deploy) -> None:
+    deployment = deploy(connector={"PollFrequency": NEVER}, inputs=("in", "other"))
+    run = serve(deployment)
+    target = deployment.folder("other")
+    target.rename(target.parent / "old")
+    target.mkdir()
+    await_archived(deployment, run, deployment.send("in"))
+    await_archived(deployment, run, deployment.send("in"))  # so the poll of the first one has begun
+    await_archived(deployment, run, deployment.send("other"))
+    end(run)
+
+
+def test_with_wake_false_a_message_waits_for_its_poll(deploy: Deploy) -> None:
+    deployment = deploy(connector={"PollFrequency": NEVER, "wake": False, "PollQuantity": 1})
+    ids = deployment.send("in", ["", ""])
+    run = deployment.start()
+    await_archived(deployment, run, ids[:1])
+    deployment.send("in")
+    time.sleep(1)
+    end(run)
+    assert len(deployment.names("in")) == 2
+
+
+def test_a_service_that_waits_does_nothing(deploy: Deploy) -> None:
+    deployment = deploy(connector={"PollFrequency": NEVER})
+    run = serve(deployment)
+    time.sleep(0.5)  # the end of the poll
+    before = cpu_seconds(run.pid)
+    time.sleep(2)
+    assert cpu_seconds(run.pid) - before < 0.1
+    end(run)
+
+
+@pytest.mark.parametrize("in_progress", [None, "queue://in-progress"], ids=["queue", "in progress"])
+def test_a_process_that_is_not_active_is_asked_once_a_poll_whatever_comes(
+    deploy: Deploy, in_progress: str | None
+) -> None:
+    deployment = deploy(connector={"PollFrequency": 500, "InProgressDestination": in_progress})
+    flag = deployment.directory / "flag"
+    flag.touch()
+    ids = deployment.send("in", [f"inactive:{flag}"])
+    run = deployment.start()
+    wait_for(lambda: sum(deployment.begun().values()), 60, run.errors)
+    began, before = time.monotonic(), sum(deployment.begun().values())
+    while time.monotonic() < began + 1.5:
+        ids += deployment.send("in", [f"inactive:{flag}"])
+        time.sleep(0.02)
+    asked = sum(deployment.begun().values()) - before
+    assert asked <= (time.monotonic() - began) / 0.5 + 1
+    flag.unlink()
+    await_archived(deployment, run, ids)
+    end(run)
+    assert deployment.leftovers() == []
