@@ -31,7 +31,7 @@ def make_waiter(directories: Callable[[], Iterable[str]]) -> Waiter | None:
         directories: asked for those into which messages come, before each poll.
     """
     if not exists():
-        _log.info("polls begin by PollFrequency alone", extra={"reason": "this system has no inotify"})
+        _log.info("polls are not woken", extra={"reason": "this system has no inotify"})
         return None
     try:
         return Waiter(Inotify(), directories)
@@ -145,7 +145,7 @@ class Waiter:
         self._kernel.forget(watch)
         if not self._shared:
             _log.info(
-                "polls begin by PollFrequency alone",
+                "polls are not woken",
                 extra={"reason": "other machines change this file system unseen", "directory": path},
             )
         self._shared.add(path)
@@ -174,6 +174,6 @@ class Waiter:
 
 def _warn_of_limit(error: OSError) -> None:
     _log.warning(
-        "some polls begin by PollFrequency alone",
+        "some polls are not woken",
         extra={"reason": _LIMITS.get(error.errno or 0, str(error))},
     )
