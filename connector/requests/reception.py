@@ -73,6 +73,9 @@ class Reception:
         self._late = late
         self._max_body = max_body
         self._access = connection.access().open()
+        self._waiter = connection.waiter()
+        self._is_told = False
+        """Whether the waiter tells of every reply that comes after the last look."""
         self._watches: list[_Watch] = []
         self._unreachable: dict[Destination, str] = {}
         self.temporaries: dict[bool, Destination] = {}
@@ -151,6 +154,7 @@ class Reception:
         self._cycle += 1
         self._sequence = 0
         self._own.refresh(self._connection)
+        self._is_told = self._waiter is not None and self._waiter.begin()
         found = _Found()
         try:
             for watch in tuple(self._watches):
@@ -280,7 +284,10 @@ class Reception:
 
     def wait(self, seconds: float) -> None:
         """Waits for a reply, or :meth:`wake`, ``seconds`` at most."""
-        self._connection.wait(seconds)
+        if self._waiter is not None and self._is_told:
+            self._waiter.wait(seconds)
+        else:
+            self._connection.wait(seconds)
 
     def wake(self) -> None:
         """Ends the wait of another thread, or else the next one."""

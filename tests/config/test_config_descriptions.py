@@ -39,6 +39,7 @@ connector:
     - {destination: topic://prices, subscription: prices, shared: true}
     - {destination: topic://prices, subscription: others, no_local: true}
   PollFrequency: no
+  wake: false
   PollQuantity: 25
   PollStartTime: 22:00
   PollEndTime: "06:00"
