@@ -67,7 +67,8 @@ class Waiter:
         self._ended = False
         self._turn = threading.Lock()
         """Held by whoever uses the descriptors, so that nobody closes them meanwhile."""
-        self._end = threading.Lock()
+        self._end = threading.RLock()
+        """Held for a moment by who ends it or wakes it: a signal handler may do so in the same thread."""
 
     def returns(self, path: str) -> None:
         """This client is about to give a message back under this path: that is not told."""
