@@ -108,17 +108,23 @@ class Task:
     def _run(self, lanes: list[list[WorkItem]], journal: Journal, outcomes: list[bytes]) -> bool:
         """Adds the outcomes; True where the journal has all of them."""
         all_journalled = True
-        for lane in lanes:
-            for item in lane:
-                if self._progress.stopping:
-                    return False
+        is_noted = False  # whether the journal names the event that comes next
+        for number, lane in enumerate(lanes):
+            for place, item in enumerate(lane, 1):
+                if not is_noted:
+                    if self._progress.stopping:
+                        return False
+                    journal.at(item[0])
+                is_noted = False
                 self._progress.enter(item[0])
                 outcome, begun = self._event(item, journal)
                 if self._plan.managed and outcome.kind == _FAILED:
                     outcome = self._rolled_back(item, outcome)
                 data = outcome.to_json()
                 if begun:
-                    journal.done(item[0], data)
+                    following = self._following(lanes, number, place, outcome.kind)
+                    is_noted = following is not None
+                    journal.done(item[0], data, following)
                     faults.point("done")
                 else:
                     all_journalled = False
@@ -128,6 +134,14 @@ class Task:
                 if outcome.kind == _ROLLED_BACK:
                     break
         return all_journalled
+
+    def _following(self, lanes: list[list[WorkItem]], number: int, place: int, kind: str) -> int | None:
+        """The event that comes next, ``place`` events of the lane ``number`` being over; None = no more."""
+        if kind == _GIVEN_BACK or self._progress.stopping:
+            return None
+        if kind != _ROLLED_BACK and place < len(lanes[number]):
+            return lanes[number][place][0]
+        return next((lane[0][0] for lane in lanes[number + 1 :] if lane), None)
 
     def _rolled_back(self, item: WorkItem, failed: Outcome) -> Outcome:
         """ContainerManagedEvents: what fails rolls its transaction back, until that was done too often."""

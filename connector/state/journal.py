@@ -1,17 +1,24 @@
 """The outcome journal: what was delivered, written where it happens (design, section 4).
 
 The driver learns outcomes only when a job has ended, and a task may outlive the driver. So each
-task appends to a file of its own: ``B n`` before the first external delivery of event *n*, ``D n
-outcome`` after the last, ``E`` when all of its events have one. The file is created exclusively, so
-that no task ever runs twice, and locked for the life of the process that writes it, so that whoever
-takes over knows when there is nothing more to come. After any failure:
+task appends to a file of its own: ``A n`` before event *n* is converted, ``B n`` before its first
+external delivery, ``D n outcome`` after the last, ``E`` when all of its events have one. The file is
+created exclusively, so that no task ever runs twice, and locked for the life of the process that writes
+it, so that whoever takes over knows when there is nothing more to come. After any failure:
 
 * *done* (a ``D`` line): it is settled with that outcome;
 * *begun* (a ``B`` line only): in doubt, at most one event of each task at a time;
+* *at work* (an ``A`` line only, the last of the journal): it was being converted;
 * *untouched*: never delivered.
+
+``A -`` says that no event is at work any more: the task has ended in order. Journals of earlier versions
+have no ``A`` lines.
 
 A line that lacks its end was being written when the process died, and counts as not written; that
 is right for ``B`` too, because the delivery comes after it.
+
+Who takes over renames the directory first, and reads then. A task writes ``B`` first, and looks then
+whether its journal still has its name. So no event is delivered that was read as untouched.
 """
 
 from __future__ import annotations
@@ -35,6 +42,7 @@ from connector.errors import ProviderError
 
 _CLOSED: Final = ".closed"
 _END: Final = b"E\n"
+_NOTHING_AT_WORK: Final = b"A -\n"
 _RETRY: Final = 0.02
 
 
@@ -50,6 +58,8 @@ class Journal:
     """
 
     def __init__(self, path: str) -> None:
+        self._path = path
+        self._at_work = False
         self._descriptor = os.open(
             path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o666
         )
@@ -64,21 +74,42 @@ class Journal:
             self.close()  # the directory was closed between the two calls
             raise FileNotFoundError(path)
 
+    def at(self, sequence: int) -> None:
+        """Before an event is converted. :meth:`done` says the same of the event after it.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        self._append(b"A %d\n" % sequence)
+        self._at_work = True
+
     def begin(self, sequence: int) -> None:
         """Before the first external delivery of an event.
 
         Raises:
-            OSError: it cannot be written; then the event must not be delivered.
+            FileNotFoundError: somebody has taken over; then the event must not be delivered.
+            OSError: it cannot be written; the same.
         """
         self._append(b"B %d\n" % sequence)
+        if not os.access(self._path, os.F_OK):  # half the price of stat
+            raise FileNotFoundError(errno.ENOENT, "somebody has taken over from this client", self._path)
 
-    def done(self, sequence: int, outcome: bytes) -> None:
-        """After the last delivery of an event; ``outcome`` is JSON without a line end.
+    def done(self, sequence: int, outcome: bytes, following: int | None = None) -> None:
+        """After the last delivery of an event.
+
+        Args:
+            sequence: of the event.
+            outcome: JSON without a line end.
+            following: the event that is at work from now on, where there is one.
 
         Raises:
             OSError: it cannot be written; the event stays in doubt.
         """
-        self._append(b"D %d %b\n" % (sequence, outcome))
+        self._at_work = following is not None
+        if following is None:
+            self._append(b"D %d %b\n" % (sequence, outcome))
+        else:
+            self._append(b"D %d %b\nA %d\n" % (sequence, outcome, following))
 
     def end(self) -> None:
         """After the last event, when every one of the task has its ``D`` line.
@@ -86,6 +117,7 @@ class Journal:
         Raises:
             OSError: it cannot be written.
         """
+        self._at_work = False
         self._append(_END)
 
     def _append(self, line: bytes) -> None:
@@ -96,6 +128,14 @@ class Journal:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def close(self) -> None:
+        """Nothing more comes: the task has ended, in order. Repeatable."""
+        if self._at_work:
+            self._at_work = False
+            with contextlib.suppress(OSError):
+                self._append(_NOTHING_AT_WORK)
+        self._release()
+
+    def _release(self) -> None:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -108,7 +148,7 @@ _open: weakref.WeakSet[Journal] = weakref.WeakSet()
 def _close_in_child() -> None:
     """A process that a business process forks must not keep the lock when this one is gone."""
     for journal in list(_open):
-        journal.close()
+        journal._release()
 
 
 os.register_at_fork(after_in_child=_close_in_child)
@@ -121,10 +161,12 @@ class CycleJournal:
     Args:
         done: outcome by sequence, as it was written.
         begun: how often the delivery of an event was begun without an outcome, by sequence.
+        at_work: how often an event was the last that a journal names, by sequence; it may be begun.
     """
 
     done: dict[int, object] = field(default_factory=dict)
     begun: dict[int, int] = field(default_factory=dict)
+    at_work: dict[int, int] = field(default_factory=dict)
 
 
 def journal_name(cycle: int, partition: int, attempt: int) -> str:
@@ -140,17 +182,24 @@ def read_journal(path: str, into: CycleJournal) -> None:
     """Adds what one journal says."""
     with open(path, "rb") as journal:
         data = journal.read()
+    at_work: int | None = None
     for line in data[: data.rfind(b"\n") + 1].splitlines():
         kind, _, rest = line.partition(b" ")
         number, _, outcome = rest.partition(b" ")
+        if kind in (b"A", b"D"):
+            at_work = None
         try:
             sequence = int(number)
             if kind == b"B":
                 into.begun[sequence] = into.begun.get(sequence, 0) + 1
             elif kind == b"D":
                 into.done[sequence] = orjson.loads(outcome)
+            elif kind == b"A":
+                at_work = sequence
         except ValueError:
             continue
+    if at_work is not None:
+        into.at_work[at_work] = into.at_work.get(at_work, 0) + 1
 
 
 def has_ended(path: str) -> bool:

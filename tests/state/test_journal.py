@@ -87,6 +87,53 @@ def test_done_begun_and_untouched_are_told_apart(directory: JournalDirectory) ->
     assert found.begun == {0: 1, 1: 1}
 
 
+def test_the_event_at_work_is_the_last_that_a_journal_names(directory: JournalDirectory) -> None:
+    path = directory.file(1, 0, 0)
+    journal = Journal(path)
+    found = []
+    journal.at(4)
+    found.append(read(path))
+    journal.begin(4)
+    found.append(read(path))
+    journal.done(4, b"[4]", 5)
+    found.append(read(path))
+    journal.at(6)  # 5 had an outcome that no journal keeps
+    found.append(read(path))
+    journal.close()
+    found.append(read(path))
+    assert [one.at_work for one in found] == [{4: 1}, {4: 1}, {5: 1}, {6: 1}, {}]
+    assert [one.begun for one in found] == [{}, *[{4: 1}] * 4]
+    assert found[-1].done == {4: [4]}
+
+
+def test_the_next_event_is_noted_in_the_write_that_ends_the_one_before(
+    directory: JournalDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(directory.file(1, 0, 0))
+    journal.at(0)
+    written: list[bytes] = []
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: written.append(data) or write(fd, data))
+    journal.done(0, b"[0]", 1)
+    journal.done(1, b"[1]")
+    journal.end()
+    journal.close()
+    assert written == [b"D 0 [0]\nA 1\n", b"D 1 [1]\n", b"E\n"]
+
+
+def test_events_at_work_add_up_over_the_journals_of_a_cycle(directory: JournalDirectory) -> None:
+    for attempt, sequence in enumerate((3, 3, 5)):
+        # as a worker leaves it that ends in the middle of an event
+        Path(directory.file(1, 0, attempt)).write_bytes(b"P 1 host\nA %d\n" % sequence)
+    assert directory.read(1).at_work == {3: 2, 5: 1}
+
+
+def test_a_journal_of_an_earlier_version_names_no_event_at_work(tmp_path: Path) -> None:
+    path = tmp_path / "1.0.0"
+    path.write_bytes(b'P 1 host\nB 0\nD 0 ["published"]\nB 1\n')
+    assert read(path) == CycleJournal(done={0: ["published"]}, begun={0: 1, 1: 1})
+
+
 def test_the_tasks_of_a_cycle_are_read_together_and_other_cycles_are_not(directory: JournalDirectory) -> None:
     for cycle, partition, sequence in ((1, 0, 0), (1, 1, 5), (11, 0, 7)):
         journal = Journal(directory.file(cycle, partition, 0))
@@ -148,9 +195,22 @@ def test_a_task_that_has_not_begun_when_its_directory_is_closed_never_does(
     directory.close()
     with pytest.raises(FileNotFoundError):
         Journal(late)
-    journal.begin(7)  # one that runs already is still heard
     journal.close()
-    assert directory.read(1).begun == {7: 1}
+
+
+def test_a_task_begins_no_more_deliveries_once_its_directory_is_closed(directory: JournalDirectory) -> None:
+    """Whoever took over may have read the event as untouched. What was begun before is still heard."""
+    journal = Journal(directory.file(1, 0, 0))
+    journal.begin(6)
+    directory.close()
+    journal.done(6, b"[6]", 7)
+    with pytest.raises(FileNotFoundError, match="somebody has taken over from this client"):
+        journal.begin(7)
+    assert directory.read(1).done == {6: [6]}
+    directory.remove()
+    with pytest.raises(FileNotFoundError, match="somebody has taken over from this client"):
+        journal.begin(8)
+    journal.close()
 
 
 def test_closing_again_or_what_is_not_there_is_nothing(directory: JournalDirectory) -> None:

@@ -1,0 +1,101 @@
+"""The journal names the event at work before it is converted, and at no other time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connector.events.plan import WorkItem
+from connector.events.task import Task
+from connector.parts import make_plan
+from connector.state.journal import CycleJournal, read_journal
+
+Bench = Any
+
+PROCESS = """\
+import pathlib
+from connector import NotActive
+
+HERE = pathlib.Path(__file__).parent
+
+
+def a(bo, event):
+    number = len(list(HERE.glob("seen.*")))
+    HERE.joinpath(f"seen.{number}").write_bytes(HERE.joinpath("journal").read_bytes())
+    if bo["Id"] == "inactive":
+        raise NotActive("not now")
+"""
+
+
+class Progress:
+    """A watch that nobody reads."""
+
+    stopping = False
+
+    def enter(self, sequence: int) -> None: ...
+
+    def arm(self, seconds: float, what: str) -> None: ...
+
+    def disarm(self) -> None: ...
+
+
+def run(bench: Bench, *bodies: str, lanes: list[list[int]]) -> tuple[list[CycleJournal], CycleJournal]:
+    """Runs events as a worker does; returns the journal as each call of the process saw it, and at the end."""
+    deployment = bench.deploy(processes=PROCESS)
+    for number, body in enumerate(bodies):
+        deployment.drop("orders", body, f"4.{number}.T")
+    connection = deployment.provider.connect("test", "one")
+    poller = connection.poller(deployment.configuration.connector.inputs[1].destination)
+    claims = [poller.take(1, number) for number in range(len(bodies))]
+    plan = make_plan(deployment.configuration, deployment.provider, connection.access())
+    items: list[list[WorkItem]] = [
+        [(claims[n].sequence, str(claims[n].destination), claims[n].reference, 0) for n in lane]
+        for lane in lanes
+    ]
+    path = bench.directory / "journal"
+    task = Task(plan, str(deployment.directory), Progress())
+    try:
+        task.run(str(path), items)
+    finally:
+        task.close()
+        poller.close()
+        connection.abandon()
+    seen = sorted(bench.directory.glob("seen.*"), key=lambda file: int(file.suffix[1:]))
+    return [_read(file) for file in seen], _read(path)
+
+
+def _read(path: Path) -> CycleJournal:
+    found = CycleJournal()
+    read_journal(str(path), found)
+    return found
+
+
+def order(identity: str = "") -> str:
+    return f'{{"BusinessObject": "Order", "Id": "{identity}"}}'
+
+
+@pytest.mark.parametrize("lanes", [[[0, 1, 2]], [[0], [], [1, 2]], [[0], [1], [2]]])
+def test_each_event_is_at_work_while_it_is_processed_and_none_at_the_end(
+    bench: Bench, lanes: list[list[int]]
+) -> None:
+    seen, end = run(bench, order(), order(), order(), lanes=lanes)
+    assert [one.at_work for one in seen] == [{0: 1}, {1: 1}, {2: 1}]
+    assert end.at_work == {}
+    assert set(end.done) == {0, 1, 2}
+
+
+def test_an_event_without_a_delivery_is_named_too(bench: Bench) -> None:
+    seen, end = run(bench, order(), "{broken", order(), lanes=[[0, 1, 2]])
+    assert [one.at_work for one in seen] == [{0: 1}, {2: 1}]
+    assert b"D 0" in (data := (bench.directory / "journal").read_bytes())
+    assert b"A 1\nA 2\n" in data
+    assert end.at_work == {}
+
+
+def test_what_comes_after_an_event_that_is_given_back_is_not_at_work(bench: Bench) -> None:
+    seen, end = run(bench, order("inactive"), order(), lanes=[[0, 1]])
+    assert [one.at_work for one in seen] == [{0: 1}]
+    assert end.at_work == {}
+    assert b"A 1" not in (bench.directory / "journal").read_bytes()
