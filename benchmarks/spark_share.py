@@ -34,15 +34,15 @@ def measure(adapter: Adapter, root: Path, size: int, runs: int) -> tuple[list[fl
     plain, spark = [], []
     for number in range(runs + 5):
         for what in ("plain", "spark"):
-            journal = f"{polling.journals.path}/{what}-{size}-{number}"
-            payload = pickle.dumps(Assignment(journal, lanes))
+            batch = 2 * number + (what == "spark")
+            payload = pickle.dumps(Assignment(polling.journals.file(batch, 0, size), lanes))
             started = time.perf_counter()
             if what == "plain":
                 run_assignment(plan, deployment_directory, payload)
             else:
                 pipeline.run(FUNCTION, plan, [payload], "benchmark")
             milliseconds = (time.perf_counter() - started) * 1000
-            os.unlink(journal)
+            polling.journals.forget(batch)
             if number >= 5:  # the first ones warm up
                 (plain if what == "plain" else spark).append(milliseconds)
     polling.connection.settle([])

@@ -26,7 +26,7 @@ from connector.events.summary import Summary
 from connector.parts import AdapterProvider, make_plan, make_provider, make_requests, make_settings
 from connector.requests.result import RequestResult
 from connector.spark.pipeline import SparkPipeline
-from connector.state.instances import InstanceLock
+from connector.state.store import HeldInstance, StateStore
 from connector.status import VERSION, ReturnCode
 from connector.trace import DETAILS
 
@@ -70,7 +70,8 @@ class Adapter:
         self._pipeline = self._make_pipeline(output)
         self._output = output
         self._debug = debug
-        self._instance: InstanceLock | None = None
+        self._state: StateStore | None = None
+        self._instance: HeldInstance | None = None
         self._settings = make_settings(configuration, "")
         self._polling: Polling | None = None
         self._stop = threading.Event()
@@ -140,7 +141,8 @@ class Adapter:
             return
         began = time.monotonic()
         try:
-            self._instance = self._provider.instance(settings.application_name, settings.instance)
+            self._state = self._provider.state(settings.application_name)
+            self._instance = self._state.instance(settings.instance)
             self._log_start(self._instance.name)
             self._settings = make_settings(self.configuration, self._instance.name)
             self._pipeline.start()
@@ -460,6 +462,7 @@ class Adapter:
             raise
 
     def _connect(self) -> None:
+        assert self._state is not None
         settings = self._settings
         connection = self._provider.connect(
             settings.application, settings.instance, client_id=settings.client_id
@@ -472,7 +475,9 @@ class Adapter:
                 self._requests_spec,
                 debug=self._debug,
             )
-            self._polling = Polling(connection, plan, self._pipeline, self._settings, self.summary)
+            self._polling = Polling(
+                connection, self._state, plan, self._pipeline, self._settings, self.summary
+            )
         except BaseException:
             connection.close()
             raise

@@ -23,7 +23,6 @@ from connector.messaging.destination import Destination
 from connector.messaging.provider import AccessSpec, Connection, Provider, Retention, TopicSubscription
 from connector.providers.dropbox.connection import DropboxProvider
 from connector.providers.dropbox.root import Root
-from connector.state.instances import InstanceLock
 from connector.trace import Trace
 
 if TYPE_CHECKING:
@@ -32,13 +31,6 @@ if TYPE_CHECKING:
 
 class AdapterProvider(Provider, Protocol):
     """What an adapter and its commands need of a provider beside messages."""
-
-    def instance(self, application: str, wanted: str | None) -> InstanceLock:
-        """The name of this instance of an adapter, held until closed.
-
-        Raises:
-            ProviderError: the configured name is taken, or it cannot be held.
-        """
 
     def check(self) -> object:
         """Looks whether :meth:`Provider.connect` would find what it needs, and makes nothing.

@@ -17,8 +17,7 @@ from connector.events.outcome import Outcome, event_fields
 from connector.events.settling import Settling, rolled_back, untouched
 from connector.events.summary import Summary
 from connector.messaging.provider import Claim, Connection, Poller, Settlement
-from connector.state.duplicates import DuplicateWindow
-from connector.state.journal import JournalDirectory
+from connector.state.store import ClientJournals, PublishedIds
 from connector.status import OutcomeKind, ReturnCode, timestamp
 from connector.trace import EVENTS, OFF, Trace, step
 
@@ -90,9 +89,9 @@ class EventCycles:
         connection: Connection,
         pollers: Sequence[Poller],
         job: CycleJob,
-        journals: JournalDirectory,
+        journals: ClientJournals,
         settling: Settling,
-        window: DuplicateWindow | None,
+        window: PublishedIds | None,
         summary: Summary,
         settings: PollSettings,
         waiting: WaitingMessages | None = None,
@@ -198,7 +197,7 @@ class EventCycles:
                     claim.sequence, _FAILED, None, None, reason, count, unread=True
                 )
 
-    def _find_duplicates(self, batch: Batch, window: DuplicateWindow, in_flight: Sequence[str]) -> None:
+    def _find_duplicates(self, batch: Batch, window: PublishedIds, in_flight: Sequence[str]) -> None:
         if not batch.claims:
             return
         batch.keys = [claim.duplicate_key for claim in batch.claims]
@@ -260,7 +259,7 @@ class EventCycles:
                     following.decided.pop(claim.sequence, None)
         return following.kept_back() != before
 
-    def _resolve_waiting(self, batch: Batch, window: DuplicateWindow, *, final: bool) -> None:
+    def _resolve_waiting(self, batch: Batch, window: PublishedIds, *, final: bool) -> None:
         """Second copies: a duplicate when the first was published, else they run or come again."""
         first: set[str] = set()
         waiting = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import pickle
 import time
 from collections.abc import Sequence
@@ -20,7 +19,8 @@ from connector.events.lanes import make_lanes, spread
 from connector.events.outcome import Outcome
 from connector.events.plan import Assignment, EventPlan
 from connector.messaging.provider import Claim
-from connector.state.journal import JournalDirectory
+from connector.state.journal import JournalDirectory, JournalFile
+from connector.state.store import ClientJournals, CycleJournal, JournalHandle
 from connector.status import OutcomeKind
 
 FUNCTION: Final = "connector.events.worker:run_assignment"
@@ -110,7 +110,7 @@ class CycleJob:
     """
 
     def __init__(
-        self, pipeline: Pipeline, plan: EventPlan, journals: JournalDirectory, order: str, patience: float
+        self, pipeline: Pipeline, plan: EventPlan, journals: ClientJournals, order: str, patience: float
     ) -> None:
         self._pipeline = pipeline
         self._plan = plan
@@ -121,7 +121,7 @@ class CycleJob:
         self._seconds_an_event = 1.0
         self._cancelled = False
         self._numbers = itertools.count()
-        self._paths: dict[int, list[str]] = {}  # journals of the jobs that run, by cycle
+        self._paths: dict[int, list[JournalHandle]] = {}  # journals of the jobs that run, by cycle
         self._ends: dict[int, tuple[str, ...]] = {}  # those of a job's first turn: no part is left out
         self._gates: dict[int, Gate] = {}
 
@@ -144,7 +144,7 @@ class CycleJob:
 
     def gate(self, cycle: int) -> Gate | None:
         """A gate for the job of a cycle that is sent while another runs; None where jobs do not overlap."""
-        if not self._pipeline.overlaps:
+        if not self._pipeline.overlaps or not isinstance(self._journals, JournalDirectory):
             return None
         gate = self._gates[cycle] = Gate(self._journals.gate(cycle))
         if self._cancelled:
@@ -154,7 +154,7 @@ class CycleJob:
     def has_begun(self, cycle: int) -> bool:
         """Whether every task of the cycle's job has opened its journal: it has its core."""
         paths = self._paths.get(cycle)
-        return paths is not None and all(os.path.exists(path) for path in paths)
+        return paths is not None and all(path.read(CycleJournal()) for path in paths)
 
     def ends(self, cycle: int) -> tuple[str, ...]:
         """Journals whose end is that of the cycle's job; none where only its outcomes tell that."""
@@ -236,7 +236,8 @@ class CycleJob:
         number = next(self._numbers)  # never used again: journals of a job that has failed are sealed
         parts = spread(lanes, self._partitions(len(claims)))
         paths = self._paths[cycle] = [self._journals.file(cycle, task, number) for task in range(len(parts))]
-        self._ends[cycle] = () if attempts else tuple(paths)
+        files = tuple(path.path for path in paths if isinstance(path, JournalFile))
+        self._ends[cycle] = () if attempts else files
         wait = (gate.path, after) if gate is not None else ("", ())
         payloads = [
             pickle.dumps(Assignment(path, part, *wait), protocol=5)
@@ -277,7 +278,7 @@ class CycleJob:
             return False
         if not self._journals.wait(self._patience):
             return False
-        journal = self._journals.read(cycle)
+        journal = self._journals.read().get(cycle, CycleJournal())
         for values in journal.done.values():
             if isinstance(values, list):
                 outcome = Outcome.from_list(values)

@@ -12,6 +12,7 @@ from connector.businessobjects.handlers import HandlerSpec
 from connector.businessobjects.rules import StaticMetaObject
 from connector.log import LogSettings
 from connector.messaging.provider import AccessSpec
+from connector.state.store import JournalHandle
 from connector.trace import OFF, Trace
 
 _LOGGING: Final = LogSettings()
@@ -84,8 +85,8 @@ A plain tuple, because a thousand of them travel with every job.
 class Assignment(NamedTuple):
     """What one task has to do: events of different lanes in any order, those of one lane in theirs."""
 
-    journal: str
-    """Path of its journal."""
+    journal: JournalHandle | None
+    """Its journal; None where there is nothing to do."""
     lanes: list[list[WorkItem]]
     gate: str = ""
     """Path of the gate to wait at; empty = it may begin at once."""

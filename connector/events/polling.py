@@ -19,8 +19,7 @@ from connector.events.summary import Summary
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Connection, Poller, Retention, TopicSubscription, Waiter
 from connector.messaging.selector import compile_selector
-from connector.state.duplicates import DuplicateWindow
-from connector.state.journal import JournalDirectory
+from connector.state.store import StateStore
 from connector.status import ReturnCode
 from connector.trace import step
 
@@ -98,6 +97,7 @@ class Polling:
 
     Args:
         connection: of the provider, owned from now on.
+        state: of the application.
         plan: with the access of that connection.
         pipeline: runs the tasks.
         settings: of the adapter.
@@ -112,6 +112,7 @@ class Polling:
     def __init__(
         self,
         connection: Connection,
+        state: StateStore,
         plan: EventPlan,
         pipeline: Pipeline,
         settings: EventSettings,
@@ -119,18 +120,10 @@ class Polling:
     ) -> None:
         self.connection = connection
         self._settings = settings
-        self.journals = JournalDirectory(
-            connection.journal_directory(connection.client_id, settings.instance)
-        )
+        self.journals = state.journals(connection.client_id, settings.instance)
         self.journals.make()
         self._window = (
-            DuplicateWindow(
-                connection.window_directory,
-                connection.state_directory,
-                connection.client_id,
-                settings.duplicate_window,
-                connection.published_keys,
-            )
+            state.window(connection.client_id, settings.duplicate_window)
             if settings.duplicate_window
             else None
         )
@@ -156,6 +149,7 @@ class Polling:
         self.trace = settings.poll.trace
         self._recovery = Recovery(
             connection,
+            state,
             settling,
             summary,
             self._window,
@@ -227,7 +221,7 @@ class Polling:
             return
         if self._window is not None:
             self._window.release()
-        self.journals.remove()
+        self.journals.forget()
         for poller in self._pollers:
             poller.close()
         self.connection.close()

@@ -23,7 +23,7 @@ from connector.events.plan import EventPlan
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.provider import MessageAccess, Prepared
-from connector.state.journal import Journal
+from connector.state.store import TaskJournal
 from connector.trace import CONVERSION, DETAILS, HANDOVER
 from connector.tracebacks import error_text, log_failure
 
@@ -114,7 +114,7 @@ class Publisher:
         event: Event,
         subscribers: Sequence[Subscription],
         confirmed: Sequence[str],
-        journal: Journal,
+        journal: TaskJournal,
         sequence: int,
         reference: object,
     ) -> Publication:

@@ -19,8 +19,7 @@ from connector.events.settling import Settling, rolled_back, untouched
 from connector.events.summary import Summary
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Claim, Connection, Leftover, Settlement
-from connector.state.duplicates import DuplicateWindow
-from connector.state.journal import CycleJournal, JournalDirectory
+from connector.state.store import CycleJournal, PublishedIds, StateStore
 from connector.status import timestamp
 from connector.trace import EVENTS, OFF, Trace
 
@@ -69,6 +68,7 @@ class Recovery:
 
     Args:
         connection: of this adapter.
+        state: of its application.
         settling: decides what settles an event.
         summary: counts what is settled.
         window: of duplicates; None where it is off.
@@ -81,9 +81,10 @@ class Recovery:
     def __init__(
         self,
         connection: Connection,
+        state: StateStore,
         settling: Settling,
         summary: Summary,
-        window: DuplicateWindow | None,
+        window: PublishedIds | None,
         in_progress: Destination | None,
         policy: InDoubtPolicy,
         trace: Trace = OFF,
@@ -91,6 +92,7 @@ class Recovery:
     ) -> None:
         self._trace = trace
         self._connection = connection
+        self._state = state
         self._settling = settling
         self._summary = summary
         self._window = window
@@ -128,8 +130,8 @@ class Recovery:
         return result
 
     def _take_over(self, leftover: Leftover, result: Recovered, patience: float) -> None:
-        journals = JournalDirectory(self._connection.journal_directory(leftover.client_id, leftover.instance))
-        journals.close()  # tasks that have not begun yet never will
+        journals = self._state.journals(leftover.client_id, leftover.instance)
+        journals.seal()  # tasks that have not begun yet never will
         if not journals.wait(patience):
             _log.warning(
                 "a task of a dead client still runs; it is looked at again",
@@ -137,7 +139,7 @@ class Recovery:
             )
             result.busy = True
             return
-        cycles = journals.read_all() if leftover.application else {}
+        cycles = journals.read() if leftover.application else {}
         settlements: list[Settlement] = []
         settled: list[tuple[Claim, Outcome, bool]] = []
         doubtful: list[Claim] = []
@@ -176,9 +178,8 @@ class Recovery:
         result.settled += len(settled)
         if self._window is not None:
             self._window.add(one.published for one in settlements if one.published is not None)
-            self._window.refresh()
             self._window.release(leftover.client_id)
-        journals.remove()
+        journals.forget()
         leftover.forget()
         if leftover.claims:
             _log.warning(

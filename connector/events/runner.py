@@ -140,10 +140,10 @@ class _Work:
 
 def _outcomes(task: Task, assignment: Assignment, progress: RunnerProgress) -> list[bytes]:
     """Runs an assignment when it may begin."""
-    gate = assignment.gate
-    if not assignment.lanes or (gate and not pass_gate(gate, assignment.after, lambda: progress.stopping)):
+    gate, journal = assignment.gate, assignment.journal
+    if journal is None or (gate and not pass_gate(gate, assignment.after, lambda: progress.stopping)):
         return []
-    return task.run(assignment.journal, assignment.lanes)
+    return task.run(journal, assignment.lanes)
 
 
 def _close_inherited(kept: set[int]) -> None:

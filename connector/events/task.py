@@ -22,7 +22,7 @@ from connector.events.plan import EventPlan, WorkItem
 from connector.events.publish import Publication, Publisher
 from connector.messaging.message import Message
 from connector.messaging.provider import Prepared
-from connector.state.journal import Journal
+from connector.state.store import JournalHandle, TaskJournal
 from connector.status import OutcomeKind
 from connector.trace import DETAILS, STEPS, dump
 from connector.tracebacks import log_failure
@@ -76,18 +76,18 @@ class Task:
         spec = plan.requests
         self._requests = LazyRequests(None if spec is None else lambda: spec, deployment)
 
-    def run(self, journal_path: str, lanes: list[list[WorkItem]]) -> list[bytes]:
+    def run(self, handle: JournalHandle, lanes: list[list[WorkItem]]) -> list[bytes]:
         """Runs all lanes; returns the outcomes as JSON, without those of events left untouched.
 
         An event that is rolled back stops its lane; a process that is not active, or a provider
         that fails, stops them all.
 
         Raises:
-            FileExistsError, FileNotFoundError: this assignment may not run (see Journal).
+            FileExistsError, FileNotFoundError: this assignment may not run (see JournalHandle).
             OSError: the journal cannot be written.
             ProviderError: what was prepared cannot be made durable.
         """
-        journal = Journal(journal_path)
+        journal = handle.open()
         outcomes: list[bytes] = []
         ended = False
         try:
@@ -105,7 +105,7 @@ class Task:
         """No more events: takes leave of those that business processes have asked. Repeatable."""
         self._requests.stop(_LEAVE_SECONDS)
 
-    def _run(self, lanes: list[list[WorkItem]], journal: Journal, outcomes: list[bytes]) -> bool:
+    def _run(self, lanes: list[list[WorkItem]], journal: TaskJournal, outcomes: list[bytes]) -> bool:
         """Adds the outcomes; True where the journal has all of them."""
         all_journalled = True
         is_noted = False  # whether the journal names the event that comes next
@@ -151,7 +151,7 @@ class Task:
         reason = failed.reason if begun == 1 else shorten(f"tried {begun} times: {failed.reason}")
         return failed._replace(attempts=failed.attempts + 1, reason=reason)
 
-    def _event(self, item: WorkItem, journal: Journal) -> tuple[Outcome, bool]:
+    def _event(self, item: WorkItem, journal: TaskJournal) -> tuple[Outcome, bool]:
         """The outcome of one event, and whether its delivery was begun."""
         sequence, destination, reference, attempts = item
         confirmed: tuple[str, ...] = ()

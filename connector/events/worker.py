@@ -28,7 +28,7 @@ from connector.events.outcome import Outcome
 from connector.events.plan import Assignment, EventPlan, WorkItem
 from connector.events.probe import versions
 from connector.events.runner import NOTHING, RunnerProgress, close, follow_commands, receive, send
-from connector.state.journal import CycleJournal, attempt_path, read_journal
+from connector.state.store import CycleJournal, JournalHandle
 from connector.status import OutcomeKind
 
 _POLL_MS: Final = 200
@@ -178,7 +178,7 @@ def check_worker(plan_bytes: bytes, deployment: str, payload: bytes) -> bytes:
     """Loads everything an event needs, runs none; for the probe at start. Returns what is installed."""
     _plan(plan_bytes).access.open().check()
     try:
-        _runner(plan_bytes, deployment).run(pickle.dumps(Assignment("", [])))
+        _runner(plan_bytes, deployment).run(pickle.dumps(Assignment(None, [])))
     except RunnerEnded as ended:
         _runners.clear()
         raise PipelineError(f"the worker {ended.why} while it loaded processes and data handlers") from None
@@ -210,6 +210,7 @@ class _Supervision:
         self._plan = _plan(plan_bytes)
         self._plan_bytes = plan_bytes
         self._deployment = deployment
+        assert assignment.journal is not None
         self._journal = assignment.journal
         self._gate = assignment.gate
         self._after = assignment.after
@@ -231,7 +232,7 @@ class _Supervision:
             alone = first[0] in self._deaths
             batch = [[first]] if alone else self._lanes
             self._attempt += 1
-            path = attempt_path(self._journal, self._attempt)
+            path = self._journal.attempt(self._attempt)
             runner = _runner(self._plan_bytes, self._deployment)
             try:
                 counted = Assignment(path, self._counted(batch), self._gate, self._after)
@@ -256,14 +257,11 @@ class _Supervision:
             for lane in lanes
         ]
 
-    def _learn(self, path: str, runner: Runner, ended: RunnerEnded) -> None:
+    def _learn(self, journal: JournalHandle, runner: Runner, ended: RunnerEnded) -> None:
         """What the journal of an ended runner says; then who is to blame."""
         _runners.clear()
         found = CycleJournal()
-        try:
-            read_journal(path, found)
-        except FileNotFoundError:
-            pass
+        journal.read(found)
         self._outcomes.extend(orjson.dumps(values) for values in found.done.values())
         culprit = runner.progress.read()[0]
         self._drop_finished()

@@ -20,6 +20,7 @@ from typing import Any, Final, Protocol
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message, PropertyValue
 from connector.messaging.selector import Selector
+from connector.state.store import StateStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,20 +331,6 @@ class Connection(Protocol):
         ``JMSCorrelationID LIKE '...' ESCAPE '\\'``. It has no quotation mark.
         """
 
-    @property
-    def state_directory(self) -> str:
-        """Directory for what the instances of one ApplicationName share (``keeps_state``)."""
-
-    @property
-    def window_directory(self) -> str:
-        """Directory of the finished commit records that name published ids."""
-
-    def published_keys(self, record: bytes) -> Sequence[str]:
-        """The duplicate keys in a finished commit record, in their order."""
-
-    def journal_directory(self, client_id: str, instance: str) -> str:
-        """Directory for the outcome journals of the tasks of one client."""
-
     def poller(
         self,
         source: Destination | TopicSubscription,
@@ -519,6 +506,15 @@ class Provider(Protocol):
     """Where messages live. Made from the ``provider:`` block; connects to nothing yet."""
 
     capabilities: Capabilities
+
+    def state(self, application: str) -> StateStore:
+        """What the instances of an adapter keep beside messages (``keeps_state``).
+
+        Its window has the published keys of every settlement of that application.
+
+        Raises:
+            ProviderError: the provider is out of reach.
+        """
 
     def connect(
         self, application: str = "", instance: str = "", *, client_id: str = "", origin: str = ""

@@ -26,7 +26,7 @@ _IN_FLIGHT: Final = "in-flight"
 
 
 class DuplicateWindow:
-    """Remembers the last ``size`` published keys of one ApplicationName.
+    """Remembers the last ``size`` published keys (see :class:`connector.state.store.PublishedIds`).
 
     Args:
         directory: where finished commit records with published keys are.
@@ -103,7 +103,9 @@ class DuplicateWindow:
         return busy
 
     def release(self, client_id: str | None = None) -> None:
-        """Nothing of this instance (or of the dead ``client_id``) is in flight any more."""
+        """See :meth:`connector.state.store.PublishedIds.release`."""
+        if client_id is not None:
+            self.refresh()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(self._in_flight, client_id or self._client_id))
 

@@ -2,51 +2,104 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import socket
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from connector.errors import ProviderError
+from connector.state.locks import is_locked, try_lock
+from connector.state.store import InstanceNote
+
+_LOCK: Final = "lock"
 
 
 class InstanceLock:
-    """Holds the name of an instance for the life of the process.
+    """See :class:`connector.state.store.HeldInstance`.
 
     Args:
         directory: state of the ApplicationName.
         wanted: the configured name; None = the host's name, with a number where several run.
-        encode: makes a directory name of it.
-        lock: takes an exclusive lock on a descriptor, False where another process has it.
+        folder: makes the name of a folder of it.
 
     Raises:
         ProviderError: a living process has the configured name, or the directory cannot be used.
     """
 
-    def __init__(
-        self, directory: str, wanted: str | None, encode: Callable[[str], str], lock: Callable[[int], bool]
-    ) -> None:
+    def __init__(self, directory: str, wanted: str | None, folder: Callable[[str], str]) -> None:
         host = wanted or socket.gethostname() or "instance"
         number = 1
         while True:
             self.name = host if number == 1 else f"{host}-{number}"
-            folder = os.path.join(directory, encode(self.name))
+            path = os.path.join(directory, folder(self.name))
             try:
-                os.makedirs(folder, exist_ok=True)
+                os.makedirs(path, exist_ok=True)
                 self._descriptor = os.open(
-                    os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666
+                    os.path.join(path, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666
                 )
             except OSError as error:
-                raise ProviderError(f"cannot write {folder}: {error.strerror}") from error
-            if lock(self._descriptor):
-                return
+                raise ProviderError(f"cannot write {path}: {error.strerror}") from error
+            if try_lock(self._descriptor, path):
+                break
             os.close(self._descriptor)
             if wanted is not None:
                 raise ProviderError(
                     f"an instance {wanted!r} runs already; give this one another `instance`, or none at all"
                 )
             number += 1
+        self._own: dict[str, Any] = {
+            "instance": self.name,
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "started": round(time.time(), 3),
+        }
+        self.note({})
+
+    def note(self, values: Mapping[str, Any]) -> None:
+        """See :meth:`connector.state.store.HeldInstance.note`; host, pid and start stand beside them."""
+        data = json.dumps({**self._own, **values}).encode()
+        with contextlib.suppress(OSError):
+            os.pwrite(self._descriptor, data, 0)
+            os.ftruncate(self._descriptor, len(data))
 
     def close(self) -> None:
+        """Gives the name up. Repeatable."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def read_instances(directory: str) -> list[InstanceNote]:
+    """The instances of a directory, by name (see :meth:`connector.state.store.StateStore.instances`)."""
+    found = []
+    try:
+        folders = os.listdir(directory)
+    except OSError:
+        return []
+    for folder in folders:
+        try:
+            descriptor = os.open(os.path.join(directory, folder, _LOCK), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            note = _parse(os.pread(descriptor, 65536, 0))
+            runs = is_locked(descriptor)
+        except OSError:
+            continue
+        finally:
+            os.close(descriptor)
+        name = note.pop("instance", folder)
+        found.append(InstanceNote(str(name), runs, note))
+    return sorted(found, key=lambda one: one.name)
+
+
+def _parse(data: bytes) -> dict[str, Any]:
+    """What a lock file says; nothing where it is of an earlier version, or written right now."""
+    try:
+        values = json.loads(data)
+    except ValueError:
+        return {}
+    return values if isinstance(values, dict) else {}

@@ -1,4 +1,4 @@
-"""The outcome journal: what was delivered, written where it happens (design, section 4).
+"""The outcome journal in a directory: what was delivered, written where it happens (design, section 5).
 
 The driver learns outcomes only when a job has ended, and a task may outlive the driver. So each
 task appends to a file of its own: ``A n`` before event *n* is converted, ``B n`` before its first
@@ -32,13 +32,15 @@ import signal
 import socket
 import time
 import weakref
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import orjson
 
 from connector.errors import ProviderError
+from connector.state.locks import is_locked
+from connector.state.store import CycleJournal, JournalHandle, TaskNote
 
 _CLOSED: Final = ".closed"
 _END: Final = b"E\n"
@@ -47,7 +49,7 @@ _RETRY: Final = 0.02
 
 
 class Journal:
-    """The journal of one running task.
+    """The journal of one running task (see :class:`connector.state.store.TaskJournal`).
 
     Args:
         path: the file; its directory must exist.
@@ -75,36 +77,18 @@ class Journal:
             raise FileNotFoundError(path)
 
     def at(self, sequence: int) -> None:
-        """Before an event is converted. :meth:`done` says the same of the event after it.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """See :meth:`connector.state.store.TaskJournal.at`."""
         self._append(b"A %d\n" % sequence)
         self._at_work = True
 
     def begin(self, sequence: int) -> None:
-        """Before the first external delivery of an event.
-
-        Raises:
-            FileNotFoundError: somebody has taken over; then the event must not be delivered.
-            OSError: it cannot be written; the same.
-        """
+        """See :meth:`connector.state.store.TaskJournal.begin`."""
         self._append(b"B %d\n" % sequence)
         if not os.access(self._path, os.F_OK):  # half the price of stat
             raise FileNotFoundError(errno.ENOENT, "somebody has taken over from this client", self._path)
 
     def done(self, sequence: int, outcome: bytes, following: int | None = None) -> None:
-        """After the last delivery of an event.
-
-        Args:
-            sequence: of the event.
-            outcome: JSON without a line end.
-            following: the event that is at work from now on, where there is one.
-
-        Raises:
-            OSError: it cannot be written; the event stays in doubt.
-        """
+        """See :meth:`connector.state.store.TaskJournal.done`."""
         self._at_work = following is not None
         if following is None:
             self._append(b"D %d %b\n" % (sequence, outcome))
@@ -112,11 +96,7 @@ class Journal:
             self._append(b"D %d %b\nA %d\n" % (sequence, outcome, following))
 
     def end(self) -> None:
-        """After the last event, when every one of the task has its ``D`` line.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """See :meth:`connector.state.store.TaskJournal.end`."""
         self._at_work = False
         self._append(_END)
 
@@ -154,31 +134,37 @@ def _close_in_child() -> None:
 os.register_at_fork(after_in_child=_close_in_child)
 
 
-@dataclass(slots=True)
-class CycleJournal:
-    """What the journals of one cycle say together.
+@dataclass(frozen=True, slots=True)
+class JournalFile:
+    """See :class:`connector.state.store.JournalHandle`.
 
     Args:
-        done: outcome by sequence, as it was written.
-        begun: how often the delivery of an event was begun without an outcome, by sequence.
-        at_work: how often an event was the last that a journal names, by sequence; it may be begun.
+        path: of the file.
     """
 
-    done: dict[int, object] = field(default_factory=dict)
-    begun: dict[int, int] = field(default_factory=dict)
-    at_work: dict[int, int] = field(default_factory=dict)
+    path: str
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    def open(self) -> Journal:
+        """See :meth:`connector.state.store.JournalHandle.open`."""
+        return Journal(self.path)
+
+    def attempt(self, number: int) -> JournalFile:
+        """See :meth:`connector.state.store.JournalHandle.attempt`."""
+        return JournalFile(f"{self.path}.{number}") if number else self
+
+    def read(self, into: CycleJournal) -> bool:
+        """See :meth:`connector.state.store.JournalHandle.read`."""
+        try:
+            read_journal(self.path, into)
+        except FileNotFoundError:
+            return False
+        return True
 
 
-def journal_name(cycle: int, partition: int, attempt: int) -> str:
-    return f"{cycle}.{partition}.{attempt}"
-
-
-def attempt_path(path: str, attempt: int) -> str:
-    """The journal of one runner of a task: the first has the task's own path."""
-    return f"{path}.{attempt}" if attempt else path
-
-
-def read_journal(path: str, into: CycleJournal) -> None:
+def read_journal(path: str | os.PathLike[str], into: CycleJournal) -> None:
     """Adds what one journal says."""
     with open(path, "rb") as journal:
         data = journal.read()
@@ -202,7 +188,7 @@ def read_journal(path: str, into: CycleJournal) -> None:
         into.at_work[at_work] = into.at_work.get(at_work, 0) + 1
 
 
-def has_ended(path: str) -> bool:
+def has_ended(path: str | os.PathLike[str]) -> bool:
     """Whether a task has come to its end with an outcome of every event in its journal."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -217,63 +203,68 @@ def has_ended(path: str) -> bool:
 
 
 class JournalDirectory:
-    """The journals of one client, as the driver sees them.
+    """See :class:`connector.state.store.ClientJournals`.
 
     Args:
-        path: the directory; made when missing.
+        path: the directory of the client.
     """
 
     def __init__(self, path: str) -> None:
         self.path = path
 
     def make(self) -> None:
-        """Raises ProviderError when the directory cannot be made."""
+        """See :meth:`connector.state.store.ClientJournals.make`."""
         try:
             os.makedirs(self.path, exist_ok=True)
         except OSError as error:
             raise ProviderError(f"cannot make {self.path}: {error.strerror}") from error
 
-    def file(self, cycle: int, partition: int, attempt: int) -> str:
-        return os.path.join(self.path, journal_name(cycle, partition, attempt))
+    def file(self, batch: int, task: int, number: int) -> JournalFile:
+        """See :meth:`connector.state.store.ClientJournals.file`."""
+        return JournalFile(os.path.join(self.path, f"{batch}.{task}.{number}"))
 
     def gate(self, cycle: int) -> str:
         """Path of the file that tells the tasks of a cycle to begin; goes with its journals."""
         return os.path.join(self.path, f"{cycle}.gate")
 
-    def read(self, cycle: int) -> CycleJournal:
-        """All journals of a cycle."""
-        result = CycleJournal()
-        for path in self._files():
-            if os.path.basename(path).partition(".")[0] == str(cycle):
-                read_journal(path, result)
-        return result
-
-    def read_all(self) -> dict[int, CycleJournal]:
-        """The journals of every cycle, by cycle."""
+    def read(self) -> dict[int, CycleJournal]:
+        """See :meth:`connector.state.store.ClientJournals.read`."""
         result: dict[int, CycleJournal] = {}
         for path in self._files():
-            cycle = os.path.basename(path).partition(".")[0]
-            if cycle.isdigit():
-                read_journal(path, result.setdefault(int(cycle), CycleJournal()))
+            batch = _batch_of(path)
+            if batch is not None:
+                with contextlib.suppress(FileNotFoundError):  # settled meanwhile
+                    read_journal(path, result.setdefault(batch, CycleJournal()))
         return result
 
-    def seal(self, paths: Sequence[str]) -> None:
-        """Tasks that have not opened one of these journals never will, nor a further one after it.
+    def running(self) -> list[TaskNote]:
+        """See :meth:`connector.state.store.ClientJournals.running`."""
+        found = []
+        for path in self._files():
+            batch = _batch_of(path)
+            try:
+                note = None if batch is None else _read_running(path, batch)
+            except OSError:
+                continue
+            if note is not None:
+                found.append(note)
+        return found
 
-        A task of a failed or cancelled job may be about to begin. Journals are opened exclusively, so
-        a file in its place keeps it off.
+    def seal(self, handles: Iterable[JournalHandle] | None = None) -> None:
+        """See :meth:`connector.state.store.ClientJournals.seal`.
 
-        Raises:
-            OSError: it cannot be made; then a task may still begin.
+        Journals are opened exclusively, so a file in its place keeps a task off.
         """
-        for path in paths:
+        if handles is None:
+            self._close()
+            return
+        for handle in handles:
+            assert isinstance(handle, JournalFile)
             attempt = 0
             while True:
                 try:
                     descriptor = os.open(
-                        attempt_path(path, attempt),
-                        os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC,
-                        0o666,
+                        handle.attempt(attempt), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666
                     )
                 except FileExistsError:
                     attempt += 1
@@ -284,8 +275,15 @@ class JournalDirectory:
                     os.close(descriptor)
                 break
 
+    def _close(self) -> None:
+        if not self.path.endswith(_CLOSED):
+            closed = self.path + _CLOSED
+            with contextlib.suppress(FileNotFoundError):
+                os.rename(self.path, closed)
+            self.path = closed
+
     def wait(self, timeout: float) -> bool:
-        """Waits until no task writes any of them; False when one still does after ``timeout`` seconds."""
+        """See :meth:`connector.state.store.ClientJournals.wait`."""
         deadline = time.monotonic() + timeout
         for path in self._files():
             while not _is_free(path):
@@ -295,43 +293,29 @@ class JournalDirectory:
         return True
 
     def end_writers(self) -> None:
-        """Ends the processes on this machine that still write one, without waiting for them."""
+        """See :meth:`connector.state.store.ClientJournals.end_writers`."""
         host = socket.gethostname()
         for path in self._files():
             if _is_free(path):
                 continue
             try:
                 with open(path, "rb") as journal:
-                    kind, pid, where = os.fsdecode(journal.readline()).split(" ", 2)
-                # it holds the lock, so the number is still its own
-                if kind == "P" and where.strip() == host:
-                    os.kill(int(pid), signal.SIGKILL)
-            except (OSError, ValueError):
+                    pid, where = _writer(journal.readline())
+                if pid and where == host:  # it holds the lock, so the number is still its own
+                    os.kill(pid, signal.SIGKILL)
+            except OSError:
                 continue
 
-    def close(self) -> None:
-        """No task can open a journal any more: those that have not begun never will."""
-        if not self.path.endswith(_CLOSED):
-            closed = self.path + _CLOSED
-            try:
-                os.rename(self.path, closed)
-            except FileNotFoundError:
-                pass
-            self.path = closed
-
-    def forget(self, cycle: int) -> None:
-        """Removes the journals of a cycle that is settled."""
+    def forget(self, batch: int | None = None) -> None:
+        """See :meth:`connector.state.store.ClientJournals.forget`."""
+        if batch is None:
+            shutil.rmtree(self.path, ignore_errors=True)
+            shutil.rmtree(self.path + _CLOSED, ignore_errors=True)
+            return
         for path in self._files():
-            if os.path.basename(path).partition(".")[0] == str(cycle):
-                try:
+            if os.path.basename(path).partition(".")[0] == str(batch):  # its gate, too
+                with contextlib.suppress(FileNotFoundError):
                     os.unlink(path)
-                except FileNotFoundError:
-                    pass
-
-    def remove(self) -> None:
-        """Removes them all."""
-        shutil.rmtree(self.path, ignore_errors=True)
-        shutil.rmtree(self.path + _CLOSED, ignore_errors=True)
 
     def _files(self) -> Iterator[str]:
         try:
@@ -358,3 +342,29 @@ def _is_free(path: str) -> bool:
         return False
     finally:
         os.close(descriptor)
+
+
+def _batch_of(path: str) -> int | None:
+    """The batch that a journal belongs to; None where the file is no journal."""
+    batch, _, rest = os.path.basename(path).partition(".")
+    return int(batch) if batch.isdecimal() and rest[:1].isdecimal() else None
+
+
+def _writer(line: bytes) -> tuple[int, str]:
+    """Process and host by the first line of a journal; 0 where it does not say."""
+    kind, _, rest = os.fsdecode(line).partition(" ")
+    pid, _, host = rest.partition(" ")
+    return (int(pid), host.strip()) if kind == "P" and pid.isdecimal() else (0, "")
+
+
+def _read_running(path: str, batch: int) -> TaskNote | None:
+    """What the process that holds a journal is doing; None where none does."""
+    with open(path, "rb") as journal:
+        since = os.fstat(journal.fileno()).st_mtime
+        if not is_locked(journal.fileno()):
+            return None
+        pid, host = _writer(journal.readline())
+    found = CycleJournal()
+    read_journal(path, found)
+    sequence = next(iter(found.at_work), None)
+    return TaskNote(batch, host, pid, sequence, since)

@@ -127,6 +127,7 @@ class InProcessPipeline:
         if not payload:
             return versions()
         assignment: Assignment = pickle.loads(payload)  # from our own driver
+        assert assignment.journal is not None
         return b"[" + b",".join(self._task[1].run(assignment.journal, assignment.lanes)) + b"]"
 
     def _close_task(self) -> None:

@@ -21,6 +21,7 @@ FLOORS = {
         "connector.tracebacks",
         "connector.messaging",
         "connector.businessobjects",
+        "connector.state.store",
     ),
     1: ("connector.core", "connector.state"),
     2: ("connector.providers", "connector.requests.result", "connector.broker", "datahandlers"),

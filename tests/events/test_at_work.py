@@ -10,7 +10,8 @@ import pytest
 from connector.events.plan import WorkItem
 from connector.events.task import Task
 from connector.parts import make_plan
-from connector.state.journal import CycleJournal, read_journal
+from connector.state.journal import JournalFile
+from connector.state.store import CycleJournal
 
 Bench = Any
 
@@ -42,7 +43,7 @@ class Progress:
 
 
 def run(bench: Bench, *bodies: str, lanes: list[list[int]]) -> tuple[list[CycleJournal], CycleJournal]:
-    """Runs events as a worker does; returns the journal as each call of the process saw it, and at the end."""
+    """Runs events as a worker does; returns the journal as each call of the process saw it, and the last."""
     deployment = bench.deploy(processes=PROCESS)
     for number, body in enumerate(bodies):
         deployment.drop("orders", body, f"4.{number}.T")
@@ -57,7 +58,7 @@ def run(bench: Bench, *bodies: str, lanes: list[list[int]]) -> tuple[list[CycleJ
     path = bench.directory / "journal"
     task = Task(plan, str(deployment.directory), Progress())
     try:
-        task.run(str(path), items)
+        task.run(JournalFile(str(path)), items)
     finally:
         task.close()
         poller.close()
@@ -68,7 +69,7 @@ def run(bench: Bench, *bodies: str, lanes: list[list[int]]) -> tuple[list[CycleJ
 
 def _read(path: Path) -> CycleJournal:
     found = CycleJournal()
-    read_journal(str(path), found)
+    JournalFile(str(path)).read(found)
     return found
 
 

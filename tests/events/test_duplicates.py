@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from connector.parts import make_provider
-from connector.state.duplicates import DuplicateWindow
 from connector.status import ReturnCode
 
 Bench = Any
@@ -149,14 +148,9 @@ def test_a_copy_of_what_a_neighbour_has_in_flight_goes_back_until_that_is_known(
     deployment = bench.deploy(DuplicateEventElimination=True)
     deployment.drop("customers", customer(), again("x", 0))
     deployment.drop("customers", customer(), again("y", 0))
-    connection = make_provider(deployment.configuration).connect("test", "neighbour")
-    window = DuplicateWindow(
-        connection.window_directory,
-        connection.state_directory,
-        connection.client_id,
-        100,
-        connection.published_keys,
-    )
+    provider = make_provider(deployment.configuration)
+    connection = provider.connect("test", "neighbour")
+    window = provider.state("test").window(connection.client_id, 100)
     try:
         window.reserve(["queue://customers|ID:x"])
         with deployment.running() as adapter:
@@ -178,15 +172,10 @@ def test_two_draining_adapters_do_not_wait_for_each_other(bench: Bench) -> None:
     deployment = bench.deploy(DuplicateEventElimination=True, PollQuantity=1, order="destination")
     for identity in ("x", "y", "z"):
         deployment.drop("customers", customer(), again(identity, 0))
-    connection = make_provider(deployment.configuration).connect("test", "neighbour")
-    in_flight = Path(connection.state_directory) / "in-flight"
-    window = DuplicateWindow(
-        connection.window_directory,
-        connection.state_directory,
-        connection.client_id,
-        100,
-        connection.published_keys,
-    )
+    provider = make_provider(deployment.configuration)
+    connection = provider.connect("test", "neighbour")
+    in_flight = bench.root / "dropboxmq" / "adapter" / "test" / "in-flight"
+    window = provider.state("test").window(connection.client_id, 100)
     drained = threading.Event()
 
     def neighbour() -> None:

@@ -20,7 +20,6 @@ from connector.events.settling import CopyDestinations, Settling
 from connector.events.summary import Summary
 from connector.messaging.destination import parse_destination
 from connector.parts import make_provider
-from connector.state.journal import Journal, JournalDirectory
 from connector.status import ReturnCode
 
 Bench = Any
@@ -41,9 +40,7 @@ class Victim:
     def __init__(self, deployment: Any, *, in_progress: bool = False, application: str = "test") -> None:
         self._provider = make_provider(deployment.configuration)
         self.connection = self._provider.connect(application, "victim")
-        self.journals = JournalDirectory(
-            self.connection.journal_directory(self.connection.client_id, "victim")
-        )
+        self.journals = self._provider.state(application).journals(self.connection.client_id, "victim")
         self.journals.make()
         self._poller = self.connection.poller(
             parse_destination("queue://customers"), IN_PROGRESS if in_progress else None
@@ -209,8 +206,9 @@ def test_a_living_neighbour_keeps_its_claims(bench: Bench) -> None:
 
 def recovery(deployment: Any, connection: Any, summary: Summary) -> Recovery:
     archive = CopyDestinations(parse_destination("archive"), None, None)
+    state = deployment.provider.state("test")
     return Recovery(
-        connection, Settling(archive, remember=False), summary, None, None, InDoubtPolicy.REPROCESS
+        connection, state, Settling(archive, remember=False), summary, None, None, InDoubtPolicy.REPROCESS
     )
 
 
@@ -219,7 +217,7 @@ def test_nothing_is_taken_over_while_a_task_of_the_dead_still_writes(bench: Benc
     drop(deployment, "x", "y")
     victim = Victim(deployment)
     victim.claim(2)
-    task = Journal(victim.journals.file(1, 0, 0))
+    task = victim.journals.file(1, 0, 0).open()
     task.begin(0)
     victim.die()
     connection = make_provider(deployment.configuration).connect("test", "heir")
@@ -229,7 +227,7 @@ def test_nothing_is_taken_over_while_a_task_of_the_dead_still_writes(bench: Benc
     assert (first.busy, first.settled, first.returned) == (True, 0, 0)
     assert len(deployment.names("customers", "processing")) == 2
     with pytest.raises(FileNotFoundError):  # a task that has not begun yet never will
-        Journal(victim.journals.file(1, 1, 0))
+        victim.journals.file(1, 1, 0).open()
     task.done(0, json.dumps([0, *PUBLISHED]).encode())
     task.close()
     second = heir.run(at_start=False, patience=0.0)

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connector.errors import ProviderError
-from connector.state.journal import CycleJournal, Journal, JournalDirectory, attempt_path, read_journal
+from connector.state.journal import Journal, JournalDirectory, JournalFile
+from connector.state.store import CycleJournal
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -33,7 +34,7 @@ class Processes:
     def __init__(self) -> None:
         self._running: list[subprocess.Popen[str]] = []
 
-    def start(self, code: str, *arguments: str) -> subprocess.Popen[str]:
+    def start(self, code: str, *arguments: JournalFile) -> subprocess.Popen[str]:
         prelude = "import os, sys, time\nfrom connector.state.journal import Journal\n"
         path = os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
         child = subprocess.Popen(
@@ -70,26 +71,26 @@ sys.stdin.readline()
 """
 
 
-def read(path: str | Path) -> CycleJournal:
+def read(path: str | os.PathLike[str]) -> CycleJournal:
     result = CycleJournal()
-    read_journal(str(path), result)
+    JournalFile(os.fspath(path)).read(result)
     return result
 
 
 def test_done_begun_and_untouched_are_told_apart(directory: JournalDirectory) -> None:
-    journal = Journal(directory.file(1, 0, 0))
+    journal = directory.file(1, 0, 0).open()
     journal.begin(0)
     journal.done(0, b'["published"]')
     journal.begin(1)
     journal.close()
-    found = directory.read(1)
+    found = directory.read().get(1, CycleJournal())
     assert found.done == {0: ["published"]}
     assert found.begun == {0: 1, 1: 1}
 
 
 def test_the_event_at_work_is_the_last_that_a_journal_names(directory: JournalDirectory) -> None:
     path = directory.file(1, 0, 0)
-    journal = Journal(path)
+    journal = path.open()
     found = []
     journal.at(4)
     found.append(read(path))
@@ -109,7 +110,7 @@ def test_the_event_at_work_is_the_last_that_a_journal_names(directory: JournalDi
 def test_the_next_event_is_noted_in_the_write_that_ends_the_one_before(
     directory: JournalDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal = Journal(directory.file(1, 0, 0))
+    journal = directory.file(1, 0, 0).open()
     journal.at(0)
     written: list[bytes] = []
     write = os.write
@@ -125,7 +126,7 @@ def test_events_at_work_add_up_over_the_journals_of_a_cycle(directory: JournalDi
     for attempt, sequence in enumerate((3, 3, 5)):
         # as a worker leaves it that ends in the middle of an event
         Path(directory.file(1, 0, attempt)).write_bytes(b"P 1 host\nA %d\n" % sequence)
-    assert directory.read(1).at_work == {3: 2, 5: 1}
+    assert directory.read().get(1, CycleJournal()).at_work == {3: 2, 5: 1}
 
 
 def test_a_journal_of_an_earlier_version_names_no_event_at_work(tmp_path: Path) -> None:
@@ -136,19 +137,19 @@ def test_a_journal_of_an_earlier_version_names_no_event_at_work(tmp_path: Path) 
 
 def test_the_tasks_of_a_cycle_are_read_together_and_other_cycles_are_not(directory: JournalDirectory) -> None:
     for cycle, partition, sequence in ((1, 0, 0), (1, 1, 5), (11, 0, 7)):
-        journal = Journal(directory.file(cycle, partition, 0))
+        journal = directory.file(cycle, partition, 0).open()
         journal.begin(sequence)
         journal.close()
-    assert directory.read(1).begun == {0: 1, 5: 1}
-    assert {cycle: set(found.begun) for cycle, found in directory.read_all().items()} == {1: {0, 5}, 11: {7}}
+    assert directory.read().get(1, CycleJournal()).begun == {0: 1, 5: 1}
+    assert {cycle: set(found.begun) for cycle, found in directory.read().items()} == {1: {0, 5}, 11: {7}}
 
 
 def test_every_beginning_of_one_event_counts(directory: JournalDirectory) -> None:
     for attempt in range(3):
-        journal = Journal(directory.file(1, 0, attempt))
+        journal = directory.file(1, 0, attempt).open()
         journal.begin(4)
         journal.close()
-    assert directory.read(1).begun == {4: 3}
+    assert directory.read().get(1, CycleJournal()).begun == {4: 3}
 
 
 @settings(max_examples=50, deadline=None)
@@ -182,46 +183,46 @@ def test_lines_that_mean_nothing_are_passed_over(tmp_path: Path) -> None:
 
 
 def test_no_task_runs_twice(directory: JournalDirectory) -> None:
-    Journal(directory.file(1, 0, 0)).close()
+    directory.file(1, 0, 0).open().close()
     with pytest.raises(FileExistsError):
-        Journal(directory.file(1, 0, 0))
+        directory.file(1, 0, 0).open()
 
 
 def test_a_task_that_has_not_begun_when_its_directory_is_closed_never_does(
     directory: JournalDirectory,
 ) -> None:
     late = directory.file(1, 1, 0)
-    journal = Journal(directory.file(1, 0, 0))
-    directory.close()
+    journal = directory.file(1, 0, 0).open()
+    directory.seal()
     with pytest.raises(FileNotFoundError):
-        Journal(late)
+        late.open()
     journal.close()
 
 
 def test_a_task_begins_no_more_deliveries_once_its_directory_is_closed(directory: JournalDirectory) -> None:
     """Whoever took over may have read the event as untouched. What was begun before is still heard."""
-    journal = Journal(directory.file(1, 0, 0))
+    journal = directory.file(1, 0, 0).open()
     journal.begin(6)
-    directory.close()
+    directory.seal()
     journal.done(6, b"[6]", 7)
     with pytest.raises(FileNotFoundError, match="somebody has taken over from this client"):
         journal.begin(7)
-    assert directory.read(1).done == {6: [6]}
-    directory.remove()
+    assert directory.read().get(1, CycleJournal()).done == {6: [6]}
+    directory.forget()
     with pytest.raises(FileNotFoundError, match="somebody has taken over from this client"):
         journal.begin(8)
     journal.close()
 
 
 def test_closing_again_or_what_is_not_there_is_nothing(directory: JournalDirectory) -> None:
-    directory.close()
-    directory.close()
+    directory.seal()
+    directory.seal()
     again = JournalDirectory(directory.path.removesuffix(".closed"))
-    again.close()
+    again.seal()
     assert again.path == directory.path
     nothing = JournalDirectory(directory.path + "-never-made")
-    nothing.close()
-    assert nothing.read_all() == {}
+    nothing.seal()
+    assert nothing.read() == {}
     assert nothing.wait(0)
 
 
@@ -231,13 +232,13 @@ def test_whoever_takes_over_waits_for_the_last_task(
     child = processes.start(WRITE, directory.file(1, 0, 0))
     assert child.stdout is not None
     child.stdout.readline()
-    directory.close()
+    directory.seal()
     assert not directory.wait(0.1)
     assert child.stdin is not None
     child.stdin.write("\n")
     child.stdin.flush()
     assert directory.wait(30)
-    assert directory.read(1).begun == {0: 1}
+    assert directory.read().get(1, CycleJournal()).begun == {0: 1}
 
 
 def test_the_lock_of_a_task_that_is_killed_is_free_at_once(
@@ -302,7 +303,7 @@ def test_writers_on_this_machine_can_be_ended(directory: JournalDirectory, proce
     child = processes.start(WRITE, directory.file(1, 0, 0))
     assert child.stdout is not None
     child.stdout.readline()
-    ended = Journal(directory.file(1, 1, 0))
+    ended = directory.file(1, 1, 0).open()
     ended.close()
     directory.end_writers()
     assert child.wait(10) == -signal.SIGKILL
@@ -340,7 +341,7 @@ journal.begin(7)
 """
     child = processes.start(code, directory.file(1, 0, 0))
     assert child.wait(30) == 0
-    assert directory.read(1).begun == {7: 1}
+    assert directory.read().get(1, CycleJournal()).begun == {7: 1}
 
 
 def test_a_journal_that_cannot_be_written_at_all_is_no_journal(directory: JournalDirectory) -> None:
@@ -348,18 +349,18 @@ def test_a_journal_that_cannot_be_written_at_all_is_no_journal(directory: Journa
     path.rmdir()
     path.touch()
     with pytest.raises(OSError, match="Not a directory"):
-        Journal(directory.file(1, 0, 0))
+        directory.file(1, 0, 0).open()
     with pytest.raises(ProviderError, match="cannot make"):
         JournalDirectory(str(path / "below")).make()
 
 
 def test_journals_are_kept_until_their_cycle_is_settled(directory: JournalDirectory) -> None:
     for cycle in (1, 2, 12):
-        Journal(directory.file(cycle, 0, 0)).close()
+        directory.file(cycle, 0, 0).open().close()
     directory.forget(1)
     assert sorted(os.listdir(directory.path)) == ["12.0.0", "2.0.0"]
-    directory.close()
-    directory.remove()
+    directory.seal()
+    directory.forget()
     assert not os.path.exists(directory.path)
 
 
@@ -368,21 +369,21 @@ def test_a_task_whose_journal_is_sealed_never_begins(directory: JournalDirectory
     directory.seal([path])
     for attempt in range(2):
         with pytest.raises(FileExistsError):
-            Journal(attempt_path(path, 0))
+            path.open()
         directory.seal([path])
         with pytest.raises(FileExistsError):
-            Journal(attempt_path(path, attempt))
+            path.attempt(attempt).open()
     assert directory.wait(0)
-    assert directory.read(1) == CycleJournal()
+    assert directory.read().get(1, CycleJournal()) == CycleJournal()
 
 
 def test_sealing_keeps_what_a_task_has_written_and_its_next_runner_off(directory: JournalDirectory) -> None:
     path = directory.file(1, 0, 0)
-    journal = Journal(path)
+    journal = path.open()
     journal.begin(3)
     directory.seal([path])
     with pytest.raises(FileExistsError):
-        Journal(attempt_path(path, 1))
+        path.attempt(1).open()
     journal.done(3, b"[1]")
     journal.close()
-    assert directory.read(1).done == {3: [1]}
+    assert directory.read().get(1, CycleJournal()).done == {3: [1]}

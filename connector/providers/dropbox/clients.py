@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Final
 
 from connector.errors import ProviderError
+from connector.state.locks import is_locked, try_lock
 
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -249,12 +250,9 @@ def holds_lock(directory: str, client_id: str) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return is_locked(descriptor)
     finally:
         os.close(descriptor)
-    return False
 
 
 def origin_of(directory: str, client_id: str) -> str:
@@ -275,21 +273,8 @@ def living_clients(directory: str) -> set[str]:
 
 
 def lock(descriptor: int) -> bool:
-    """Takes an exclusive lock if it is free.
-
-    Raises:
-        ProviderError: the file system has no locks.
-    """
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError as error:
-        raise ProviderError(
-            f"the file system of the root has no file locks ({error.strerror}); "
-            "use one that has (a local one, NFS 4), they tell the living from the dead"
-        ) from error
-    return True
+    """Takes an exclusive lock if it is free; raises as :func:`connector.state.locks.try_lock`."""
+    return try_lock(descriptor, "the root")
 
 
 def _is_linked(path: str, descriptor: int) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
 
 from connector.errors import ProviderError
 from connector.messaging.destination import Destination
@@ -26,7 +25,7 @@ from connector.providers.dropbox.access import DropboxAccessSpec
 from connector.providers.dropbox.browsing import Browser
 from connector.providers.dropbox.claims import DropboxClaim, Owner, owned_name
 from connector.providers.dropbox.client_ids import hold
-from connector.providers.dropbox.clients import ClientInfo, ClientLock, is_alive, lock
+from connector.providers.dropbox.clients import ClientInfo, ClientLock, is_alive
 from connector.providers.dropbox.committer import Committer
 from connector.providers.dropbox.distribution import Distributor
 from connector.providers.dropbox.headers import HeaderStore
@@ -44,10 +43,7 @@ from connector.providers.dropbox.settlement import Settler
 from connector.providers.dropbox.subscriptions import SubscriptionStore
 from connector.providers.dropbox.temporary import Temporaries
 from connector.providers.dropbox.waiter import Waiter
-from connector.state.instances import InstanceLock
-
-_WINDOW: Final = "published"
-_STATE_FOLDERS: Final = (_WINDOW, "in-flight")
+from connector.state.directory import FOLDERS, StateDirectory
 
 
 class DropboxProvider:
@@ -95,15 +91,16 @@ class DropboxProvider:
         self.redelivery_limit = redelivery_limit
         self.lease = lease
 
-    def instance(self, application: str, wanted: str | None) -> InstanceLock:
-        """The name of this instance of an adapter, held until closed.
-
-        Raises:
-            ProviderError: the configured name is taken, or the root cannot be used.
-        """
+    def state(self, application: str) -> StateDirectory:
+        """See :meth:`connector.messaging.provider.Provider.state`."""
         self.root.enter()
         self.layout.prepare()
-        return InstanceLock(self.layout.application(application), wanted, _instance_folder, lock)
+        return self.existing_state(application)
+
+    def existing_state(self, application: str) -> StateDirectory:
+        """As :meth:`state`, to look only: it makes nothing."""
+        directory = self.layout.application(application)
+        return StateDirectory(directory, folder=_instance_folder, keys_of=published_keys)
 
     def connect(
         self, application: str = "", instance: str = "", *, client_id: str = "", origin: str = ""
@@ -157,7 +154,7 @@ class DropboxConnection:
         self._headers = HeaderStore(layout.headers, self.client_id, sync=durable)
         window = None
         if self._application:
-            window = self.window_directory
+            window = provider.existing_state(self._application).published
             os.makedirs(window, exist_ok=True)
         self._committer = Committer(
             layout, self._headers, self.client_id, durable=durable, window=window, pulse=self._pulse
@@ -184,7 +181,7 @@ class DropboxConnection:
             layout,
             self._headers,
             provider.keep_processed,
-            self.state_directory if self._application else "",
+            layout.application(self._application) if self._application else "",
         )
         self._held: Mark | None = None
         self._pollers = Pollers(
@@ -216,27 +213,6 @@ class DropboxConnection:
     def sent_ids(self) -> str:
         """See :meth:`connector.messaging.provider.Connection.sent_ids`; ids are ``TIME-CLIENT-NUMBER``."""
         return f"%-{self.client_id}-%"  # of letters and digits: there is nothing to escape
-
-    # -- what an adapter keeps beside its messages -------------------------------------------------
-
-    @property
-    def state_directory(self) -> str:
-        """State that the instances of one ApplicationName share."""
-        return self.layout.application(self._application)
-
-    @property
-    def window_directory(self) -> str:
-        """Finished commit records with published ids: the duplicate window."""
-        return os.path.join(self.state_directory, _WINDOW)
-
-    @staticmethod
-    def published_keys(record: bytes) -> list[str]:
-        """The duplicate keys in a finished commit record, in their order."""
-        return published_keys(record)
-
-    def journal_directory(self, client_id: str, instance: str) -> str:
-        """Where the tasks of one client keep their outcome journals."""
-        return os.path.join(self.state_directory, _instance_folder(instance), client_id)
 
     # -- taking ------------------------------------------------------------------------------------
 
@@ -437,4 +413,4 @@ class DropboxConnection:
 def _instance_folder(instance: str) -> str:
     """The folder of an instance; one that is called like a folder of the state gets another name."""
     name = codec.encode_field(instance)
-    return name if name not in _STATE_FOLDERS else f"%{ord(name[0]):02X}{name[1:]}"
+    return name if name not in FOLDERS else f"%{ord(name[0]):02X}{name[1:]}"

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Final
 
 from connector.core.state import MessageState, Transition
 from connector.errors import CapabilityError, DestinationError, SubscriptionError, UnknownDestination
@@ -30,7 +28,7 @@ from connector.providers.memory.channel import Channel, Queue, Subscription
 from connector.providers.memory.claims import MemoryClaim
 from connector.providers.memory.clients import Client
 from connector.providers.memory.entries import Entry, copy_message, weigh
-from connector.providers.memory.memory import Memory, folder_name
+from connector.providers.memory.memory import Memory
 from connector.providers.memory.poller import MemoryPoller
 from connector.providers.memory.recovery import (
     ORIGIN,
@@ -43,8 +41,6 @@ from connector.providers.memory.recovery import (
 )
 from connector.providers.memory.settlement import Settler
 from connector.providers.memory.waiter import MemoryWaiter
-
-_WINDOW: Final = "published"
 
 
 class MemoryConnection:
@@ -66,27 +62,6 @@ class MemoryConnection:
     def sent_ids(self) -> str:
         """See :meth:`connector.messaging.provider.Connection.sent_ids`; ids are ``TIME-CLIENT-NUMBER``."""
         return f"%-{self.client_id}-%"  # of letters and digits: there is nothing to escape
-
-    # -- what an adapter keeps beside its messages -------------------------------------------------
-
-    @property
-    def state_directory(self) -> str:
-        """State that the instances of one ApplicationName share; gone with the provider."""
-        return self.memory.application_directory(self.client.application)
-
-    @property
-    def window_directory(self) -> str:
-        """The published ids of settlements, one file each: the duplicate window."""
-        return os.path.join(self.state_directory, _WINDOW)
-
-    @staticmethod
-    def published_keys(record: bytes) -> list[str]:
-        """The duplicate keys in such a file, in their order."""
-        return record.decode("utf-8", "surrogateescape").split("\n")
-
-    def journal_directory(self, client_id: str, instance: str) -> str:
-        """Where the tasks of one client keep their outcome journals."""
-        return os.path.join(self.state_directory, folder_name(instance), client_id)
 
     # -- taking ------------------------------------------------------------------------------------
 
@@ -269,7 +244,8 @@ class MemoryConnection:
         """See :meth:`connector.messaging.provider.Connection.settle`."""
         with self.memory:
             self.client.check_open()
-            self._settler.settle(settlements, sends, discards, fenced=fenced, window=self.window_directory)
+            window = self.memory.state(self.client.application).published
+            self._settler.settle(settlements, sends, discards, fenced=fenced, window=window)
 
     def access(self) -> MemoryAccessSpec:
         return MemoryAccessSpec(self.memory.key, self.memory.pid, self.client_id)

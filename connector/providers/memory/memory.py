@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import itertools
 import os
 import re
@@ -22,6 +21,7 @@ from connector.providers.memory.channel import Queue, Subscription
 from connector.providers.memory.clients import Client, Clients
 from connector.providers.memory.entries import Body, Entry, copy_message, weigh
 from connector.providers.memory.store import MessageStore
+from connector.state.directory import StateDirectory
 
 _TEMPORARY: Final = re.compile(r"temporary-m[0-9a-f]{12}-[0-9]+")
 
@@ -104,9 +104,10 @@ class Memory:
         if self._remover is not None:
             self._remover()
 
-    def application_directory(self, application: str) -> str:
+    def state(self, application: str) -> StateDirectory:
         """Of the instances of one ApplicationName."""
-        return os.path.join(self.directory(), folder_name(application))
+        directory = os.path.join(self.directory(), folder_name(application))
+        return StateDirectory(directory, folder=folder_name, keys_of=published_keys)
 
     def queue(self, destination: Destination) -> Queue:
         """A queue; made where there is none, but a temporary one never.
@@ -234,13 +235,9 @@ def folder_name(name: str) -> str:
     return f"@{quote(name, safe='')}"
 
 
-def lock_file(descriptor: int) -> bool:
-    """Takes an exclusive lock if it is free; also among the descriptors of one process."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+def published_keys(record: bytes) -> list[str]:
+    """The duplicate keys in the record of a settlement, in their order."""
+    return record.decode("utf-8", "surrogateescape").split("\n")
 
 
 def _remove(directory: str, pid: int) -> None:

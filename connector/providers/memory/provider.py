@@ -11,8 +11,8 @@ from connector.messaging.destination import Destination
 from connector.messaging.provider import Capabilities
 from connector.providers.memory.clients import Client
 from connector.providers.memory.connection import MemoryConnection
-from connector.providers.memory.memory import Memory, find_memory, folder_name, lock_file
-from connector.state.instances import InstanceLock
+from connector.providers.memory.memory import Memory, find_memory
+from connector.state.directory import StateDirectory
 
 _providers: Final[weakref.WeakValueDictionary[int, MemoryProvider]] = weakref.WeakValueDictionary()
 
@@ -68,15 +68,10 @@ class MemoryProvider:
         """Pickled it is a reference, good in this process only: what is in memory cannot travel."""
         return _find_provider, (self._memory.key, self._memory.pid)
 
-    def instance(self, application: str, wanted: str | None) -> InstanceLock:
-        """The name of this instance of an adapter, held until closed.
-
-        Raises:
-            ProviderError: the configured name is taken.
-        """
+    def state(self, application: str) -> StateDirectory:
+        """See :meth:`connector.messaging.provider.Provider.state`; gone with the provider."""
         with self._memory:
-            directory = self._memory.application_directory(application)
-        return InstanceLock(directory, wanted, folder_name, lock_file)
+            return self._memory.state(application)
 
     def connect(
         self, application: str = "", instance: str = "", *, client_id: str = "", origin: str = ""

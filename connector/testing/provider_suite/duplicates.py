@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from connector.messaging.provider import Connection, Provider, Settlement
-from connector.state.duplicates import DuplicateWindow
 from connector.testing.provider_suite.base import (
     ARCHIVE,
     NOTES,
@@ -51,7 +50,5 @@ class Duplicates(SuiteBase):
                 Settlement(claims[2], give_back=True, delivery_count=1),
             ]
         )
-        window = DuplicateWindow(
-            second.window_directory, second.state_directory, second.client_id, 100, second.published_keys
-        )
+        window = provider.state("suite").window(second.client_id, 100)
         assert [key in window for key in keys] == [True, True, False]

@@ -256,20 +256,21 @@ def test_messages_on_their_way_name_the_client_and_sort_by_time(connection: Drop
 @pytest.mark.parametrize("name", ["published", "in-flight", "window.lock", "a/b", "..", "host-a"])
 def test_any_name_is_a_good_name_of_an_instance(root: Path, name: str) -> None:
     provider = DropboxProvider(root, create=True, durable=False)
-    held = provider.instance("suite", name)
+    state = provider.state("suite")
+    held = state.instance(name)
     assert held.name == name
     connection = provider.connect("suite", name)
-    folder = Path(connection.journal_directory(connection.client_id, name)).parent
+    folder = Path(state.journals(connection.client_id, name).path).parent
     assert (folder / "lock").exists()
-    assert folder.parent == Path(connection.state_directory)
-    assert folder not in (Path(connection.window_directory), folder.parent / "in-flight")
+    assert folder.parent == root / "dropboxmq" / "adapter" / "suite"
+    assert folder not in (folder.parent / "published", folder.parent / "in-flight")
     connection.close()
     held.close()
 
 
 def test_a_root_that_went_away_is_not_made_anew(root: Path) -> None:
     provider = DropboxProvider(root / "data", create=True, durable=False)
-    provider.instance("suite", "a").close()
+    provider.state("suite").instance("a").close()
     connection = provider.connect("suite", "a")
     connection.check()
     os.rename(root / "data", root / "elsewhere")

@@ -129,7 +129,7 @@ def test_copies_are_looked_at_by_one_instance_and_not_all_the_time(tmp_path: Pat
     assert first.prune(KEPT).is_done
     copies(second, 1)
     assert second.prune(KEPT).copies == first.prune(KEPT).copies == {}
-    mark = Path(first.state_directory, "pruned")
+    mark = tmp_path / "dropboxmq" / "adapter" / "app" / "pruned"
     os.utime(mark, (time.time() - 3700,) * 2)
     assert second.prune(KEPT).copies == {ARCHIVE: 1}
     first.close()
@@ -140,7 +140,7 @@ def test_a_clock_that_went_back_does_not_end_pruning(tmp_path: Path) -> None:
     connection = DropboxProvider(tmp_path, create=True).connect("app", "one")
     assert connection.prune(KEPT).is_done
     copies(connection, 1)
-    os.utime(Path(connection.state_directory, "pruned"), (time.time() + 86400,) * 2)
+    os.utime(tmp_path / "dropboxmq" / "adapter" / "app" / "pruned", (time.time() + 86400,) * 2)
     assert connection.prune(KEPT).copies == {ARCHIVE: 1}
     connection.close()
 

@@ -15,7 +15,6 @@ from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Settlement
 from connector.providers.dropbox.connection import DropboxConnection, DropboxProvider
-from connector.state.duplicates import DuplicateWindow
 
 ORDERS = parse_destination("queue://orders")
 NOTES = parse_destination("queue://notes")
@@ -82,14 +81,8 @@ def recover(root: Path, dead: str) -> DropboxConnection:
 
 
 def in_window(connection: DropboxConnection) -> int:
-    window = DuplicateWindow(
-        connection.window_directory,
-        connection.state_directory,
-        connection.client_id,
-        100,
-        connection.published_keys,
-    )
-    return len(window)
+    state = DropboxProvider(connection.layout.root).state("suite")
+    return len(state.window(connection.client_id, 100))
 
 
 @pytest.mark.parametrize(

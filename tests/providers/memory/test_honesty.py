@@ -89,7 +89,7 @@ def test_another_process_is_told_that_memory_cannot_be_shared(connection: Memory
 
 def test_a_process_that_was_forked_off_is_told_so_too(connection: MemoryConnection, text: Text) -> None:
     connection.send(ORDERS, [text("1")])
-    directory = Path(connection.state_directory).parent
+    directory = Path(connection.memory.directory())
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -126,10 +126,8 @@ def test_the_directory_goes_when_the_provider_is_closed(text: Text) -> None:
     claim = connection.poller(ORDERS).take(1, 0)
     assert claim is not None
     connection.settle([Settlement(claim, published=claim.duplicate_key)])
-    window = Path(connection.window_directory)
-    assert [connection.published_keys(record.read_bytes()) for record in window.iterdir()] == [
-        [claim.duplicate_key]
-    ]
+    window = Path(provider.state("suite").published)
+    assert [record.read_text() for record in window.iterdir()] == [claim.duplicate_key]
     provider.close()
     provider.close()
     assert not window.parents[1].exists()
@@ -138,8 +136,10 @@ def test_the_directory_goes_when_the_provider_is_closed(text: Text) -> None:
 
 
 def test_the_directory_goes_with_the_last_who_holds_the_provider() -> None:
-    connection = MemoryProvider().connect("suite", "a")
-    directory = Path(connection.state_directory).parent
+    provider = MemoryProvider()
+    connection = provider.connect("suite", "a")
+    directory = Path(provider.state("suite").path).parent
+    del provider
     gc.collect()
     assert directory.is_dir(), "a connection holds it"
     del connection
@@ -151,23 +151,25 @@ def test_the_directory_goes_with_the_last_who_holds_the_provider() -> None:
 def test_names_of_adapters_and_instances_stay_within_the_directory(name: str) -> None:
     provider = MemoryProvider()
     connection = provider.connect(name, name)
-    root = Path(connection.state_directory).parent
-    journals = Path(connection.journal_directory(connection.client_id, name))
+    state = provider.state(name)
+    root = Path(state.path).parent
+    journals = Path(state.journals(connection.client_id, name).path)
     assert journals.resolve().parents[2] == root.resolve()
-    assert journals.parents[1] == Path(connection.state_directory)
-    assert journals.parent != Path(connection.window_directory)
+    assert journals.parents[1] == Path(state.path)
+    assert journals.parent != Path(state.published)
 
 
 def test_an_instance_holds_its_name_until_it_is_closed() -> None:
     provider = MemoryProvider()
-    first = provider.instance("suite", "a")
+    state = provider.state("suite")
+    first = state.instance("a")
     with pytest.raises(ProviderError, match="'a' runs already"):
-        provider.instance("suite", "a")
-    second = provider.instance("suite", None)
-    third = provider.instance("suite", None)
+        state.instance("a")
+    second = state.instance(None)
+    third = state.instance(None)
     assert len({first.name, second.name, third.name}) == 3
     first.close()
-    provider.instance("suite", "a").close()
+    state.instance("a").close()
     for one in (second, third):
         one.close()
 

@@ -1,0 +1,60 @@
+"""The directory: the first StateStore. All instances of an application see it under one path.
+
+::
+
+    <directory>/<instance>/lock                         held by the instance; its content is its note
+    <directory>/<instance>/<client>/<batch>.<task>.<job>     a journal
+    <directory>/published/                              finished commit records: the duplicate window
+    <directory>/in-flight/<client>                      what a client is about to publish
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from connector.state.duplicates import DuplicateWindow
+from connector.state.instances import InstanceLock, read_instances
+from connector.state.journal import JournalDirectory
+from connector.state.store import InstanceNote
+
+PUBLISHED: Final = "published"
+"""The folder into which a provider puts what tells published ids."""
+
+FOLDERS: Final = (PUBLISHED, "in-flight")
+"""The folders that belong to no instance."""
+
+
+class StateDirectory:
+    """See :class:`connector.state.store.StateStore`.
+
+    Args:
+        path: of the ApplicationName; made when it is first needed.
+        folder: the folder of an instance, none of :data:`FOLDERS`.
+        keys_of: reads the published keys out of a file in ``published/``, in order.
+    """
+
+    def __init__(
+        self, path: str, *, folder: Callable[[str], str], keys_of: Callable[[bytes], Sequence[str]]
+    ) -> None:
+        self.path = path
+        self.published = os.path.join(path, PUBLISHED)
+        self._folder = folder
+        self._keys_of = keys_of
+
+    def instance(self, wanted: str | None) -> InstanceLock:
+        """See :meth:`connector.state.store.StateStore.instance`."""
+        return InstanceLock(self.path, wanted, self._folder)
+
+    def instances(self) -> list[InstanceNote]:
+        """See :meth:`connector.state.store.StateStore.instances`."""
+        return read_instances(self.path)
+
+    def journals(self, client_id: str, instance: str) -> JournalDirectory:
+        """See :meth:`connector.state.store.StateStore.journals`."""
+        return JournalDirectory(os.path.join(self.path, self._folder(instance), client_id))
+
+    def window(self, client_id: str, size: int) -> DuplicateWindow:
+        """See :meth:`connector.state.store.StateStore.window`."""
+        return DuplicateWindow(self.published, self.path, client_id, size, self._keys_of)

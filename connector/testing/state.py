@@ -1,0 +1,365 @@
+"""The suite that every StateStore passes.
+
+Subclass it in a test module of yours. Give it a way to open the store, and one to record what a settlement of
+your provider records::
+
+    class TestShelfState(StateStoreSuite):
+        @pytest.fixture
+        def open_store(self, tmp_path):
+            return lambda: ShelfState(tmp_path)
+
+        @pytest.fixture
+        def record(self, tmp_path):
+            return lambda client_id, keys: ShelfSettlement(tmp_path, client_id).publish(keys)
+
+Every test stands for one sentence of :mod:`connector.state.store` and begins with a store that holds nothing.
+Some start real processes, which open journals by their pickled handles. Needs the ``dev`` extra (pytest).
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+
+import pytest
+
+from connector.errors import ProviderError
+from connector.state.store import CycleJournal, JournalHandle, StateStore
+
+OpenStore = Callable[[], StateStore]
+Record = Callable[[str, Sequence[str]], None]
+StartTask = Callable[[JournalHandle], "RunningTask"]
+
+_TASK = """
+import base64, os, pickle, sys
+sys.path[:0] = sys.argv[1].split(os.pathsep)
+journal = pickle.loads(base64.b64decode(sys.argv[2])).open()
+for line in sys.stdin:
+    name, _, values = line.strip().partition(" ")
+    numbers = [int(value) for value in values.split()]
+    try:
+        if name == "done":
+            journal.done(numbers[0], b"[%d]" % numbers[0], *numbers[1:])
+        else:
+            getattr(journal, name)(*numbers)
+        print("ok", flush=True)
+    except OSError as error:
+        print(type(error).__name__, flush=True)
+"""
+
+
+class RunningTask:
+    """A process that holds a journal, and does with it what it is told."""
+
+    def __init__(self, handle: JournalHandle) -> None:
+        import base64
+
+        pickled = base64.b64encode(pickle.dumps(handle)).decode()
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _TASK, os.pathsep.join(sys.path), pickled],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def tell(self, command: str) -> str:
+        """Calls a method of the journal; returns ``ok``, or the name of what it has raised."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{command}\n")
+        self._process.stdin.flush()
+        return self._process.stdout.readline().strip()
+
+    def kill(self) -> None:
+        """Ends it as nothing can be caught."""
+        self._process.kill()
+        self._process.communicate()
+
+    def wait(self, timeout: float) -> int:
+        """The exit status; a signal as its negative number."""
+        return self._process.wait(timeout)
+
+
+class StateStoreSuite:
+    """Override the fixtures ``open_store`` and ``record``; see the module."""
+
+    @pytest.fixture
+    def open_store(self) -> OpenStore:
+        """Opens the store of one application; each call as another process would."""
+        raise NotImplementedError("override the fixture 'open_store'")
+
+    @pytest.fixture
+    def record(self) -> Record:
+        """Records published keys as a settlement of a client does."""
+        raise NotImplementedError("override the fixture 'record'")
+
+    @pytest.fixture
+    def store(self, open_store: OpenStore) -> StateStore:
+        """One store."""
+        return open_store()
+
+    @pytest.fixture
+    def start_task(self) -> Iterator[StartTask]:
+        """Starts processes that hold a journal; they end with the test."""
+        started: list[RunningTask] = []
+
+        def start(handle: JournalHandle) -> RunningTask:
+            started.append(RunningTask(handle))
+            return started[-1]
+
+        yield start
+        for task in started:
+            with suppress(ValueError):  # its pipes are closed already
+                task.kill()
+
+    # -- names -------------------------------------------------------------------------------------
+
+    def test_a_name_belongs_to_one_process_until_it_is_given_up(self, open_store: OpenStore) -> None:
+        held = open_store().instance("a")
+        assert held.name == "a"
+        with pytest.raises(ProviderError, match="'a' runs already"):
+            open_store().instance("a")
+        held.close()
+        held.close()
+        open_store().instance("a").close()
+
+    def test_an_instance_without_a_configured_name_gets_one_that_is_free(self, open_store: OpenStore) -> None:
+        first, second = open_store().instance(None), open_store().instance(None)
+        assert first.name != second.name
+        second.close()
+        again = open_store().instance(None)
+        assert again.name == second.name
+        first.close()
+        again.close()
+
+    @pytest.mark.parametrize("name", ["a/b", "..", "published", "Zoë", "a b"])
+    def test_any_name_is_a_good_one(self, store: StateStore, name: str) -> None:
+        held = store.instance(name)
+        assert [(one.name, one.runs) for one in store.instances()] == [(name, True)]
+        held.close()
+
+    def test_an_instance_keeps_its_note_and_is_known_to_run_or_not(self, open_store: OpenStore) -> None:
+        store = open_store()
+        assert store.instances() == []
+        held = store.instance("a")
+        held.note({"polls": 12345})
+        held.note({"polls": 7})
+        (seen,) = open_store().instances()
+        assert (seen.name, seen.runs, seen.note["polls"]) == ("a", True, 7)
+        held.close()
+        (seen,) = open_store().instances()
+        assert (seen.name, seen.runs, seen.note["polls"]) == ("a", False, 7)
+
+    # -- journals ----------------------------------------------------------------------------------
+
+    def test_what_a_task_writes_elsewhere_is_read_here(
+        self, store: StateStore, open_store: OpenStore, start_task: StartTask
+    ) -> None:
+        journals = store.journals("c1", "a")
+        journals.make()
+        task = start_task(journals.file(1, 0, 0))
+        for command in ("at 0", "begin 0", "done 0 1", "begin 1", "done 1 2"):
+            assert task.tell(command) == "ok"
+        expected = CycleJournal(done={0: [0], 1: [1]}, begun={0: 1, 1: 1}, at_work={2: 1})
+        assert journals.read() == {1: expected}
+        assert open_store().journals("c1", "a").read() == {1: expected}
+        assert open_store().journals("c2", "a").read() == {}
+
+    def test_nothing_is_at_work_once_a_journal_is_closed(self, store: StateStore) -> None:
+        journals = store.journals("c1", "a")
+        journals.make()
+        journal = journals.file(1, 0, 0).open()
+        journal.at(0)
+        journal.close()
+        journal.close()
+        assert journals.read()[1] == CycleJournal()
+
+    def test_the_journals_of_a_batch_add_up(self, store: StateStore, start_task: StartTask) -> None:
+        journals = store.journals("c1", "a")
+        journals.make()
+        handle = journals.file(1, 0, 0)
+        for each in (handle, handle.attempt(1), journals.file(1, 1, 0), journals.file(11, 0, 0)):
+            task = start_task(each)
+            assert task.tell("at 3") == "ok"
+            assert task.tell("begin 3") == "ok"
+            task.kill()
+        found = journals.read()
+        assert found[1] == CycleJournal(begun={3: 3}, at_work={3: 3})
+        assert found[11] == CycleJournal(begun={3: 1}, at_work={3: 1})
+
+    def test_a_handle_reads_its_own_journal_and_says_where_there_is_none(self, store: StateStore) -> None:
+        journals = store.journals("c1", "a")
+        journals.make()
+        handle, found = journals.file(1, 0, 0), CycleJournal()
+        assert not handle.read(found)
+        journal = handle.open()
+        journal.begin(4)
+        assert handle.attempt(0).read(found)
+        assert found.begun == {4: 1}
+        journal.close()
+
+    def test_no_task_runs_twice(self, store: StateStore, start_task: StartTask) -> None:
+        journals = store.journals("c1", "a")
+        journals.make()
+        handle = journals.file(1, 0, 0)
+        task = start_task(handle)
+        assert task.tell("begin 0") == "ok"
+        with pytest.raises(FileExistsError):
+            handle.open()
+        task.kill()
+        with pytest.raises(FileExistsError):
+            handle.open()
+        handle.attempt(1).open().close()
+
+    def test_a_journal_is_held_until_it_is_closed_or_its_process_has_died(
+        self, store: StateStore, start_task: StartTask
+    ) -> None:
+        journals = store.journals("c1", "a")
+        journals.make()
+        assert journals.wait(0.0)
+        closed, killed = start_task(journals.file(1, 0, 0)), start_task(journals.file(1, 1, 0))
+        assert closed.tell("at 0") == killed.tell("at 5") == "ok"
+        assert not journals.wait(0.05)
+        assert {(one.batch, one.pid, one.sequence) for one in journals.running()} == {
+            (1, closed.pid, 0),
+            (1, killed.pid, 5),
+        }
+        assert closed.tell("close") == "ok"
+        assert not journals.wait(0.05)
+        killed.kill()
+        assert journals.wait(10.0)
+        assert list(journals.running()) == []
+
+    def test_those_that_hold_a_journal_here_can_be_ended(
+        self, store: StateStore, start_task: StartTask
+    ) -> None:
+        journals = store.journals("c1", "a")
+        journals.make()
+        task = start_task(journals.file(1, 0, 0))
+        assert task.tell("at 0") == "ok"
+        journals.end_writers()
+        assert task.wait(10) == -signal.SIGKILL
+        assert journals.wait(10.0)
+
+    def test_a_sealed_journal_is_never_opened_nor_a_further_attempt_of_it(self, store: StateStore) -> None:
+        journals = store.journals("c1", "a")
+        journals.make()
+        new, running = journals.file(1, 0, 0), journals.file(1, 1, 0)
+        journal = running.open()
+        journals.seal([new, running])
+        for handle in (new, running, running.attempt(1)):
+            with pytest.raises(FileExistsError):
+                handle.open()
+        journal.begin(0)
+        journal.done(0, b"[0]")
+        journal.close()
+        assert journals.read()[1].done == {0: [0]}
+        journals.file(1, 0, 1).open().close()
+
+    def test_where_all_is_sealed_no_task_opens_a_journal_or_begins_a_delivery(
+        self, store: StateStore, open_store: OpenStore, start_task: StartTask
+    ) -> None:
+        journals = store.journals("c1", "a")
+        journals.make()
+        task = start_task(journals.file(1, 0, 0))
+        assert task.tell("begin 0") == "ok"
+        heir = open_store().journals("c1", "a")
+        heir.seal()
+        heir.seal()
+        assert task.tell("done 0 1") == "ok"
+        assert task.tell("begin 1") == "FileNotFoundError"
+        with pytest.raises(FileNotFoundError):
+            journals.file(2, 0, 0).open()
+        assert heir.read()[1].done == {0: [0]}
+        heir.forget()
+        assert task.tell("begin 2") == "FileNotFoundError"
+        assert open_store().journals("c1", "a").read() == {}
+
+    def test_a_heir_that_was_interrupted_finds_sealed_journals_again(self, open_store: OpenStore) -> None:
+        journals = open_store().journals("c1", "a")
+        journals.make()
+        journal = journals.file(1, 0, 0).open()
+        journal.begin(0)
+        journal.close()
+        open_store().journals("c1", "a").seal()
+        second = open_store().journals("c1", "a")
+        second.seal()
+        assert second.wait(0.0)
+        assert second.read() == {1: CycleJournal(begun={0: 1})}
+
+    def test_journals_are_kept_until_their_batch_is_settled(self, store: StateStore) -> None:
+        journals = store.journals("c1", "a")
+        journals.make()
+        for batch in (1, 2, 12):
+            journals.file(batch, 0, 0).open().close()
+        journals.forget(1)
+        assert set(journals.read()) == {2, 12}
+        journals.forget()
+        assert journals.read() == {}
+
+    def test_a_client_without_journals_has_nothing_to_say(self, store: StateStore) -> None:
+        nobody = store.journals("c9", "a")
+        nobody.seal()
+        assert nobody.wait(0.0)
+        assert nobody.read() == {}
+        assert list(nobody.running()) == []
+        nobody.end_writers()
+        nobody.forget()
+
+    # -- the window --------------------------------------------------------------------------------
+
+    def test_published_keys_are_known_to_all_clients_and_after_a_restart(
+        self, store: StateStore, open_store: OpenStore, record: Record
+    ) -> None:
+        window = store.window("c1", 100)
+        record("c2", ["k1", "k2"])
+        assert window.reserve(["other"]) == set()
+        assert [key in window for key in ("k1", "k2", "k3")] == [True, True, False]
+        record("c3", ["k3"])
+        assert "k3" in open_store().window("c4", 100)
+
+    def test_what_a_client_has_just_published_is_known_before_it_is_recorded(
+        self, store: StateStore, open_store: OpenStore
+    ) -> None:
+        window = store.window("c1", 100)
+        window.add(["k1"])
+        assert "k1" in window
+        assert "k1" not in open_store().window("c2", 100)
+
+    def test_keys_in_flight_keep_neighbours_off_until_they_are_released(self, open_store: OpenStore) -> None:
+        first, second = open_store().window("c1", 100), open_store().window("c2", 100)
+        assert first.reserve(["k1", "k2"]) == set()
+        assert second.reserve(["k2", "k3"]) == {"k2"}
+        assert first.reserve(["k3"], held=["k1"]) == {"k3"}  # k2 is released, k1 is not
+        assert second.reserve(["k1", "k2"]) == {"k1"}
+        first.release()
+        assert second.reserve(["k1", "k2"]) == set()
+
+    def test_what_a_dead_client_had_in_flight_is_released_by_its_heir(
+        self, open_store: OpenStore, record: Record
+    ) -> None:
+        open_store().window("dead", 100).reserve(["k1", "k2"])
+        heir = open_store().window("heir", 100)
+        assert heir.reserve(["k1"]) == {"k1"}
+        record("dead", ["k2"])
+        heir.release("dead")
+        assert "k2" in heir
+        assert heir.reserve(["k1"]) == set()
+
+    def test_the_window_keeps_as_many_keys_as_it_was_made_for(
+        self, store: StateStore, record: Record
+    ) -> None:
+        keys = [f"k{number}" for number in range(300)]
+        for start in range(0, 300, 30):
+            record(f"c{start}", keys[start : start + 30])
+        window = store.window("c1", 300)
+        assert all(key in window for key in keys)
