@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from connector.broker.subscriptions import Subscription
@@ -20,7 +21,15 @@ from connector.events.recovery import InDoubtPolicy
 from connector.events.settling import CopyDestinations
 from connector.log import LogSettings
 from connector.messaging.destination import Destination
-from connector.messaging.provider import AccessSpec, Connection, Provider, Retention, TopicSubscription
+from connector.messaging.provider import (
+    AccessSpec,
+    ClientNote,
+    ClientState,
+    Connection,
+    Provider,
+    Retention,
+    TopicSubscription,
+)
 from connector.providers.dropbox.connection import DropboxProvider
 from connector.providers.dropbox.root import Root
 from connector.trace import Trace
@@ -37,6 +46,22 @@ class AdapterProvider(Provider, Protocol):
 
         Raises:
             ProviderError: it would not.
+        """
+
+    def clients(self) -> Sequence[ClientNote]:
+        """The clients that live, or are dead and not taken over yet. Connects nothing, never raises."""
+
+    def declare_dead(self, client_id: str) -> ClientState | None:
+        """Marks a client whose lock never comes free as dead, on an operator's word.
+
+        Others take over from it then, as from any dead client. Should it go on after all, it must not settle
+        what others have been given.
+
+        Returns:
+            its state before: only one that was alive is changed. None = there is no such client.
+
+        Raises:
+            ProviderError: it cannot be marked.
         """
 
     def existing(self) -> Connection:

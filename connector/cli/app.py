@@ -35,6 +35,8 @@ VERBS: Final = {
     "subscribe": "Makes a durable subscription of a topic.",
     "unsubscribe": "Removes a durable subscription, with its messages.",
     "accept-root": "Makes the root, or takes it over as it is now.",
+    "status": "Shows what the instances are doing.",
+    "takeover": "Takes over from a client whose lock never comes free.",
     "queues": "Lists destinations and subscriptions, with their numbers of messages.",
 }
 """Verb -> what it does, in one line. A verb with a ``-`` has a module and function with ``_``."""

@@ -176,7 +176,7 @@ class Polling:
             InDoubtAtStartup: InDoubtEvents is FailOnStartup and something is in doubt.
             ProviderError: something cannot be settled now.
         """
-        patience = self._settings.stop_timeout + 5.0 if at_start else 0.0
+        patience = self._settings.stop_timeout + 5.0
         try:
             recovered: Recovered = self._recovery.run(at_start=at_start, patience=patience)
         except OSError as error:

@@ -8,6 +8,7 @@ was. What was begun is in doubt. Without an in-progress destination it goes back
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
@@ -19,7 +20,7 @@ from connector.events.settling import Settling, rolled_back, untouched
 from connector.events.summary import Summary
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Claim, Connection, Leftover, Settlement
-from connector.state.store import CycleJournal, PublishedIds, StateStore
+from connector.state.store import ClientJournals, CycleJournal, PublishedIds, StateStore
 from connector.status import timestamp
 from connector.trace import EVENTS, OFF, Trace
 
@@ -99,13 +100,15 @@ class Recovery:
         self._in_progress = in_progress
         self._policy = policy
         self._waiting = waiting
+        self._waits: dict[str, float] = {}
 
     def run(self, *, at_start: bool, patience: float) -> Recovered:
         """Settles or returns what dead clients have left.
 
         Args:
             at_start: also looks at messages that no client owns, and applies FailOnStartup.
-            patience: seconds to wait for a task of a dead client that still runs.
+            patience: seconds to wait at start for a task of a dead client that still runs. A client that was
+                declared dead is taken over after so long all the same, at start or while running.
 
         Raises:
             InDoubtAtStartup: as the policy demands.
@@ -116,7 +119,7 @@ class Recovery:
             self._waiting.look()
         for leftover in self._connection.leftovers(self._in_progress, at_start=at_start):
             try:
-                self._take_over(leftover, result, patience)
+                self._take_over(leftover, result, patience, at_start=at_start)
             finally:
                 leftover.release()
         if at_start and self._in_progress is not None:
@@ -129,10 +132,24 @@ class Recovery:
         self._speak_up(result, at_start)
         return result
 
-    def _take_over(self, leftover: Leftover, result: Recovered, patience: float) -> None:
+    def _wait(self, journals: ClientJournals, leftover: Leftover, patience: float, *, at_start: bool) -> bool:
+        """Whether the journals can be read: their tasks have ended, or were waited for long enough.
+
+        Those of a client that was declared dead are not waited for without end. They begin no delivery any
+        more, and what they have begun is in doubt.
+        """
+        if journals.wait(patience if at_start else 0.0):
+            self._waits.pop(leftover.client_id, None)
+            return True
+        if not leftover.declared_dead:
+            return False
+        since = self._waits.setdefault(leftover.client_id, time.monotonic())
+        return at_start or time.monotonic() - since >= patience
+
+    def _take_over(self, leftover: Leftover, result: Recovered, patience: float, *, at_start: bool) -> None:
         journals = self._state.journals(leftover.client_id, leftover.instance)
         journals.seal()  # tasks that have not begun yet never will
-        if not journals.wait(patience):
+        if not self._wait(journals, leftover, patience, at_start=at_start):
             _log.warning(
                 "a task of a dead client still runs; it is looked at again",
                 extra={"client": leftover.client_id},

@@ -7,6 +7,10 @@ Where locks cannot be trusted a *lease* is added: a client touches its file, and
 so for that long is taken for dead although its lock is held. Whoever takes over puts a file of its own
 in the place of that one, which is how the late owner finds out (:meth:`ClientLock.is_ours`). The clients
 of adapters are excepted: their journals are read only when their tasks have ended.
+
+An operator may *declare* any client dead that holds its lock (:func:`declare_dead`). A file that nobody has
+locked gets the place of its file then. The old file is kept beside it: the late owner may claim once more
+before it finds out. As long as the old file is locked, every recovery looks for such claims again.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Final
 
 from connector.errors import ProviderError
+from connector.messaging.provider import ClientNote, ClientState
 from connector.state.locks import is_locked, try_lock
 
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -48,6 +53,7 @@ class ClientInfo:
         host, pid: where it runs.
         started: seconds since 1970.
         origin: connections of equal origin are one to each other: no-local, temporary destinations.
+        declared_dead: whether an operator has said that it is dead.
     """
 
     application: str = ""
@@ -56,6 +62,7 @@ class ClientInfo:
     pid: int = 0
     started: float = 0.0
     origin: str = ""
+    declared_dead: bool = False
 
     @classmethod
     def here(cls, application: str = "", instance: str = "", origin: str = "") -> ClientInfo:
@@ -108,6 +115,17 @@ class ClientLock:
         except OSError:
             return False
 
+    def is_declared_dead(self) -> bool:
+        """Whether it is an operator who took its life."""
+        try:
+            descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            return False
+        try:
+            return read_info(descriptor).declared_dead
+        finally:
+            os.close(descriptor)
+
     def close(self) -> None:
         """Ends the life of this client; its claims, if any are left, may be taken over."""
         if self._descriptor < 0:
@@ -135,11 +153,12 @@ class DeadClient:
         self._descriptor = descriptor
 
     def forget(self) -> None:
-        """Nothing of it is left."""
-        try:
-            os.unlink(self._path)
-        except FileNotFoundError:
-            pass
+        """Nothing of it is left. One that was declared dead stays known while its process may go on."""
+        late = _late(self._path)
+        if not _is_file_locked(late):
+            for path in (self._path, late):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(path)
         self.release()
 
     def release(self) -> None:
@@ -181,14 +200,101 @@ def dead_clients(directory: str, own: str, lease: float | None = None) -> list[D
 def is_alive(directory: str, client_id: str, own: str, lease: float | None) -> bool:
     """Whether a client that holds a lock somewhere is to be believed: it has a mark, touched in time."""
     path = os.path.join(directory, client_id)
-    if lease is None or client_id == own:
+    if client_id == own:
         return os.path.exists(path)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
         return False
     try:
-        return not _is_overdue(directory, own, descriptor, lease)
+        if read_info(descriptor).declared_dead:
+            return False
+        return lease is None or not _is_overdue(directory, own, descriptor, lease)
+    finally:
+        os.close(descriptor)
+
+
+def declare_dead(directory: str, client_id: str) -> ClientState | None:
+    """Marks a client that holds its lock as dead: whoever looks next takes over from it.
+
+    Returns:
+        its state before: only one that was alive is changed. None = there is no such client.
+
+    Raises:
+        ProviderError: it cannot be marked.
+    """
+    path = os.path.join(directory, client_id)
+    if not client_id or client_id.startswith(".") or "/" in client_id:
+        return None
+    try:
+        with open(f"{directory}.lock", "ab") as guard:
+            fcntl.flock(guard, fcntl.LOCK_EX)  # as those do that go by a lease
+            with open(path, "rb") as mark:
+                info = read_info(mark.fileno())
+                state = _state(info, mark.fileno())
+            if state is not ClientState.ALIVE:
+                return state
+            late = _late(path)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(late)
+            os.link(path, late)
+            substitute = os.path.join(directory, f".{client_id}.dead")
+            with open(substitute, "wb") as file:
+                file.write(json.dumps(asdict(replace(info, declared_dead=True))).encode())
+            os.rename(substitute, path)
+            return state
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ProviderError(f"cannot write {path}: {error.strerror}") from error
+
+
+def list_clients(directory: str) -> list[ClientNote]:
+    """The clients that have a mark, the oldest first. Changes nothing; leaves out what vanishes meanwhile."""
+    found = []
+    try:
+        names = sorted(living_clients(directory))
+    except OSError:
+        return []
+    for client_id in names:
+        try:
+            descriptor = os.open(
+                os.path.join(directory, client_id), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+            )
+        except OSError:
+            continue
+        try:
+            info = read_info(descriptor)
+            state = _state(info, descriptor)
+        except OSError:
+            continue
+        finally:
+            os.close(descriptor)
+        found.append(
+            ClientNote(client_id, info.application, info.instance, info.host, info.pid, info.started, state)
+        )
+    return found
+
+
+def _state(info: ClientInfo, descriptor: int) -> ClientState:
+    if info.declared_dead:
+        return ClientState.DECLARED_DEAD
+    return ClientState.ALIVE if is_locked(descriptor) else ClientState.DEAD
+
+
+def _late(path: str) -> str:
+    """The place of the mark of a client that was declared dead; its process holds the lock of that."""
+    directory, name = os.path.split(path)
+    return os.path.join(directory, f".{name}.late")
+
+
+def _is_file_locked(path: str) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        return is_locked(descriptor)
     finally:
         os.close(descriptor)
 
@@ -245,14 +351,7 @@ def read_info(descriptor: int) -> ClientInfo:
 
 def holds_lock(directory: str, client_id: str) -> bool:
     """Whether a client has a mark and its process lives, as far as the lock says."""
-    try:
-        descriptor = os.open(os.path.join(directory, client_id), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return False
-    try:
-        return is_locked(descriptor)
-    finally:
-        os.close(descriptor)
+    return _is_file_locked(os.path.join(directory, client_id))
 
 
 def origin_of(directory: str, client_id: str) -> str:

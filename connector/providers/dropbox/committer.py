@@ -26,7 +26,7 @@ class Committer:
         client_id: names the records.
         durable: whether records and moves are synced.
         window: directory that finished records with published ids go to; None = nobody needs them.
-        pulse: of a client with a lease: it must be alive at the commit point.
+        pulse: of the client, which must be alive at the commit point; None = it only looks.
     """
 
     def __init__(

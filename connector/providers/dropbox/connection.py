@@ -11,6 +11,8 @@ from connector.messaging.message import Message
 from connector.messaging.provider import (
     Capabilities,
     Claim,
+    ClientNote,
+    ClientState,
     DestinationInfo,
     Prepared,
     Pruned,
@@ -25,7 +27,7 @@ from connector.providers.dropbox.access import DropboxAccessSpec
 from connector.providers.dropbox.browsing import Browser
 from connector.providers.dropbox.claims import DropboxClaim, Owner, owned_name
 from connector.providers.dropbox.client_ids import hold
-from connector.providers.dropbox.clients import ClientInfo, ClientLock, is_alive
+from connector.providers.dropbox.clients import ClientInfo, ClientLock, declare_dead, is_alive, list_clients
 from connector.providers.dropbox.committer import Committer
 from connector.providers.dropbox.distribution import Distributor
 from connector.providers.dropbox.headers import HeaderStore
@@ -118,6 +120,21 @@ class DropboxProvider:
                 raise
         return connection
 
+    def clients(self) -> list[ClientNote]:
+        """The clients that have a mark under the root, the oldest first."""
+        return list_clients(self.layout.clients)
+
+    def declare_dead(self, client_id: str) -> ClientState | None:
+        """Marks a client whose lock never comes free as dead; its process may be there all the same.
+
+        Returns:
+            its state before: only one that was alive is changed. None = there is no such client.
+
+        Raises:
+            ProviderError: it cannot be marked.
+        """
+        return declare_dead(self.layout.clients, client_id)
+
     def check(self) -> bool:
         """Whether the root is there; False where the first connection makes it.
 
@@ -148,7 +165,7 @@ class DropboxConnection:
         self.client_id = self._lock.client_id if self._lock else ""
         self._application = self._info.application
         self._pulse = None
-        if self._lock is not None and provider.lease is not None:
+        if self._lock is not None:
             self._pulse = Pulse(self._lock, provider.lease)
         durable, keep = provider.durable, provider.keep_processed != 0
         self._headers = HeaderStore(layout.headers, self.client_id, sync=durable)

@@ -1,4 +1,4 @@
-"""The pulse of a client, for those who go by a lease (see :mod:`connector.providers.dropbox.clients`)."""
+"""The pulse of a client, which so finds out that it is dead to others (:mod:`.clients` says how)."""
 
 from __future__ import annotations
 
@@ -10,31 +10,36 @@ from connector.errors import ClaimLost
 from connector.providers.dropbox.clients import ClientLock
 
 _BEATS: Final = 3
+_LOOK: Final = 1.0
 
 
 class Pulse:
-    """Touches the mark of one client every third of a lease, in a thread, until :meth:`stop`.
+    """Looks whether a client is alive to the others.
+
+    With a lease, it touches the mark of the client every third of that, in a thread, until :meth:`stop`.
 
     Args:
         mark: of the client.
-        lease: seconds after which others take it for dead.
+        lease: seconds after which others take it for dead; None = only an operator does.
     """
 
-    def __init__(self, mark: ClientLock, lease: float) -> None:
+    def __init__(self, mark: ClientLock, lease: float | None) -> None:
         self._mark = mark
         self._lease = lease
+        self._fresh = _LOOK if lease is None else lease / 2
         self._stopped = threading.Event()
         self._beaten = time.monotonic()
-        self._thread = threading.Thread(target=self._beat, name=f"pulse-{mark.client_id}", daemon=True)
-        self._thread.start()
+        if lease is not None:
+            name = f"pulse-{mark.client_id}"
+            threading.Thread(target=self._beat, args=(lease / _BEATS,), name=name, daemon=True).start()
 
     def check(self) -> None:
         """Whether this client is alive to the others; cheap while its last beat is fresh.
 
         Raises:
-            ClaimLost: it was stopped for too long, and somebody has taken over from it.
+            ClaimLost: somebody has taken over from it.
         """
-        if time.monotonic() - self._beaten > self._lease / 2:
+        if time.monotonic() - self._beaten > self._fresh:
             self.assert_ours()
             self._touch()
 
@@ -44,7 +49,14 @@ class Pulse:
         Raises:
             ClaimLost: as there.
         """
-        if not self._mark.is_ours():
+        if self._mark.is_ours():
+            return
+        if self._mark.is_declared_dead():
+            raise ClaimLost(
+                f"client {self._mark.client_id} was declared dead by an operator (connector takeover); "
+                "its messages come again, to us or another: connect anew"
+            )
+        if self._lease is not None:
             raise ClaimLost(
                 f"client {self._mark.client_id} was taken for dead: it has not run for longer than its lease "
                 f"of {self._lease:g} s; its messages come again, to us or another: connect anew"
@@ -56,9 +68,10 @@ class Pulse:
 
     def _touch(self) -> None:
         self._beaten = time.monotonic()
-        self._mark.touch()
+        if self._lease is not None:
+            self._mark.touch()
 
-    def _beat(self) -> None:
-        while not self._stopped.wait(self._lease / _BEATS):
+    def _beat(self, interval: float) -> None:
+        while not self._stopped.wait(interval):
             if self._mark.is_ours():
                 self._touch()

@@ -32,7 +32,7 @@ class QueuePoller:
         limit: deliveries after which a message goes to ``error/``; None = never.
         keep: whether expired messages go to ``expired/``; else they are removed.
         selector: of the messages that are taken.
-        pulse: of a client with a lease.
+        pulse: of the client; None = it only looks.
         mark: of this consumer, where what is taken from keeps marks; it goes with the poller.
     """
 

@@ -37,7 +37,7 @@ class Pollers:
         store, distributor, committer, temporaries: of the client.
         limit: deliveries of a message, then its ``error/``; None = no limit.
         keep: whether expired messages are kept.
-        pulse: of a client with a lease.
+        pulse: of the client; None = it only looks.
     """
 
     def __init__(

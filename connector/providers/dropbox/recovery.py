@@ -42,6 +42,7 @@ class DropboxLeftover:
         self.client_id = client_id
         self.application = info.application
         self.instance = info.instance
+        self.declared_dead = info.declared_dead
         self.claims = claims
 
     def forget(self) -> None:
@@ -128,13 +129,14 @@ def find_leftovers(
 
 def _finish_records(layout: Layout, committer: Committer, client_id: str) -> None:
     prefix = f"{client_id}-"
+    # first what is not committed: a late owner may commit in between, and that is seen then
+    for name in os.listdir(layout.associated):
+        if name.startswith(prefix):
+            remove(os.path.join(layout.associated, name))
     for name in sorted(os.listdir(layout.committing)):
         if name.startswith(prefix):
             _log.info("a commit record of a dead client is finished", extra={"record": name})
             committer.finish_record(os.path.join(layout.committing, name))
-    for name in os.listdir(layout.associated):
-        if name.startswith(prefix):
-            remove(os.path.join(layout.associated, name))
 
 
 def _finish_orphan_records(layout: Layout, committer: Committer) -> None:

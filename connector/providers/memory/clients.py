@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import socket
+import time
 
 from connector.errors import ClientIdError, ProviderError
+from connector.messaging.provider import ClientNote, ClientState
 from connector.providers.memory.entries import Entry
 
 
@@ -24,6 +28,7 @@ class Client:
         self.jms_id = jms_id
         self.origin = origin or jms_id or self.client_id
         self.alive = True
+        self.since = time.time()
         self.taken_by: Client | None = None
         """Who takes over from it, when it is dead."""
         self.claims: dict[int, Entry] = {}
@@ -85,6 +90,21 @@ class Clients:
             client
             for client in self._clients.values()
             if not client.alive and client.taken_by is None and client.application in ("", application)
+        ]
+
+    def notes(self) -> list[ClientNote]:
+        """All of them, as others see them."""
+        return [
+            ClientNote(
+                client.client_id,
+                client.application,
+                client.instance,
+                socket.gethostname(),
+                os.getpid(),
+                client.since,
+                ClientState.ALIVE if client.alive else ClientState.DEAD,
+            )
+            for client in self._clients.values()
         ]
 
     def taken_over_by(self, client: Client) -> list[Client]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from connector.errors import ProviderError
 from connector.messaging.destination import Destination
-from connector.messaging.provider import Capabilities
+from connector.messaging.provider import Capabilities, ClientNote, ClientState
 from connector.providers.memory.clients import Client
 from connector.providers.memory.connection import MemoryConnection
 from connector.providers.memory.memory import Memory, find_memory
@@ -89,6 +89,16 @@ class MemoryProvider:
             connection = MemoryConnection(self._memory, client)
             self._connections.add(connection)
             return connection
+
+    def clients(self) -> list[ClientNote]:
+        """The connections of this process."""
+        with self._memory:
+            return self._memory.clients.notes()
+
+    def declare_dead(self, client_id: str) -> ClientState | None:
+        """Changes nothing: within one process it is known who is dead. Returns the state of the client."""
+        states = {one.client_id: one.state for one in self.clients()}
+        return states.get(client_id)
 
     def check(self) -> bool:
         """Whether there is anything; nothing needs to be made."""

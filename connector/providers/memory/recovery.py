@@ -31,6 +31,7 @@ class MemoryLeftover:
         self.client_id = dead.client_id
         self.application = dead.application
         self.instance = dead.instance
+        self.declared_dead = False
         self.claims = claims
 
     def forget(self) -> None:

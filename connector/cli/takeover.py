@@ -1,0 +1,106 @@
+"""``connector takeover``: the operator's word that a client is dead whose lock never comes free."""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from connector.cli.common import DEFAULT_CONFIG, BadArgument, ConfigOption, answer, note, printable
+from connector.cli.tables import ago, table
+from connector.config.loading import load
+from connector.errors import ProviderError
+from connector.messaging.provider import ClientNote, ClientState
+from connector.parts import AdapterProvider, make_provider
+
+
+def takeover(
+    client: Annotated[
+        str, typer.Argument(metavar="CLIENT", help="The client; left out, the clients are listed.")
+    ] = "",
+    config: ConfigOption = DEFAULT_CONFIG,
+    it_is_dead: Annotated[
+        bool, typer.Option("--it-is-dead", help="You know that its process does nothing any more.")
+    ] = False,
+) -> None:
+    """Declares a client dead, so that others take over what it has claimed.
+
+    This is for a client whose lock never comes free: its host hangs, or its process is stopped. What every
+    other dead client has left is taken over without this command.
+    Should the client go on after all, it settles nothing that others have been given. An event that it was
+    delivering is in doubt.
+    """
+    provider = make_provider(load(config))
+    provider.check()
+    clients = provider.clients()
+    if not client:
+        _list(clients)
+        return
+    known = next((one for one in clients if one.client_id == client), None)
+    if known is None:
+        raise BadArgument(_unknown(client, clients))
+    if known.state is ClientState.ALIVE and not it_is_dead:
+        raise BadArgument(
+            f"client {client} may be alive: {_place(known)} holds its lock. End that process where you can: "
+            "then its lock comes free, and others take over without this command. Where you cannot, and it "
+            "does nothing any more, say --it-is-dead"
+        )
+    _declare(provider, known)
+
+
+def _declare(provider: AdapterProvider, known: ClientNote) -> None:
+    client = known.client_id
+    before = provider.declare_dead(client)
+    if before is None:
+        raise ProviderError(f"client {client} has just ended: there is nothing to take over by hand")
+    if before is ClientState.DEAD:
+        raise ProviderError(
+            f"client {client} is dead, and its lock is free: a running instance takes over within 10 s, "
+            "otherwise the next one that starts"
+        )
+    if before is ClientState.DECLARED_DEAD:
+        raise ProviderError(
+            f"client {client} was declared dead before; it is listed until somebody has taken over and "
+            f"{_place(known)} has ended or connected anew"
+        )
+    answer(
+        f"client {client} is declared dead: a running instance takes over, within 10 s or when the tasks of "
+        "the client were waited for long enough (stop_timeout), otherwise the next one that starts"
+    )
+
+
+def _unknown(client: str, clients: Sequence[ClientNote]) -> str:
+    names = [one.client_id for one in clients]
+    nearest = difflib.get_close_matches(client, names, 1)
+    text = f"there is no client {client!r}"
+    if nearest:
+        return f"{text}, did you mean {nearest[0]!r}?"
+    return f"{text}; there are {', '.join(names)}" if names else f"{text}, and no other"
+
+
+def _place(client: ClientNote) -> str:
+    return f"process {client.pid} on {printable(client.host)}"
+
+
+def _list(clients: Sequence[ClientNote]) -> None:
+    if not clients:
+        note("no clients")
+        return
+    now = time.time()
+    rows = [
+        (
+            one.client_id,
+            one.application or "-",
+            one.instance or "-",
+            one.host or "-",
+            str(one.pid or "-"),
+            one.state.value,
+            ago(one.since, now),
+        )
+        for one in clients
+    ]
+    for line in table(("client", "application", "instance", "host", "pid", "state", "since"), rows):
+        answer(line)
