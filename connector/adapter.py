@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import tenacity
 
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from connector.spark.session import SparkSession
 
 _log = logging.getLogger("connector.adapter")
+
+_NOTE_INTERVAL: Final = 1.0
 
 
 class Adapter:
@@ -76,6 +78,7 @@ class Adapter:
         self._polling: Polling | None = None
         self._stop = threading.Event()
         self._recovered_at = 0.0
+        self._noted_at = float("-inf")
         self._working_since: float | None = None
         self._no_good_poll_since_restart = False
         self._deadline: threading.Timer | None = None
@@ -276,7 +279,7 @@ class Adapter:
 
     def poll(self) -> CycleReport:
         """One poll cycle. A failure of the provider is in the report; nothing is restarted."""
-        return self._inbound(lambda polling: polling.cycles.poll())
+        return self._inbound(lambda polling: self._noted(polling.cycles.poll()))
 
     def drain(self, after_cycle: Callable[[CycleReport], None] | None = None) -> CycleReport:
         """Cycles until the inputs are empty; as :meth:`poll` otherwise."""
@@ -420,7 +423,12 @@ class Adapter:
     def _drain_and_prune(
         self, polling: Polling, after_cycle: Callable[[CycleReport], None] | None
     ) -> CycleReport:
-        report = polling.drain(after_cycle)
+        def after(report: CycleReport) -> None:
+            self._noted(report)
+            if after_cycle is not None:
+                after_cycle(report)
+
+        report = polling.drain(after)
         while not polling.prune() and not self.stopping:
             pass
         return report
@@ -432,7 +440,16 @@ class Adapter:
         waiter = polling.waiter
         if waiter is not None:
             waiter.begin()
-        return polling.cycles.poll()
+        return self._noted(polling.cycles.poll())
+
+    def _noted(self, report: CycleReport) -> CycleReport:
+        """Lets others know of a good poll, once a second at most."""
+        now = time.monotonic()
+        if report.code is ReturnCode.SUCCEED and now - self._noted_at >= _NOTE_INTERVAL:
+            self._noted_at = now
+            if self._instance is not None:
+                self._instance.note({"last_good_poll": round(time.time(), 3)})
+        return report
 
     def _recover_only(self, polling: Polling) -> CycleReport:
         return self.recover_if_due() or CycleReport(ReturnCode.SUCCEED)

@@ -21,17 +21,11 @@ from connector.events.recovery import InDoubtPolicy
 from connector.events.settling import CopyDestinations
 from connector.log import LogSettings
 from connector.messaging.destination import Destination
-from connector.messaging.provider import (
-    AccessSpec,
-    ClientNote,
-    ClientState,
-    Connection,
-    Provider,
-    Retention,
-    TopicSubscription,
-)
+from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
+from connector.messaging.provider import AccessSpec, Connection, Provider, Retention, TopicSubscription
 from connector.providers.dropbox.connection import DropboxProvider
 from connector.providers.dropbox.root import Root
+from connector.state.store import StateStore
 from connector.trace import Trace
 
 if TYPE_CHECKING:
@@ -50,6 +44,23 @@ class AdapterProvider(Provider, Protocol):
 
     def clients(self) -> Sequence[ClientNote]:
         """The clients that live, or are dead and not taken over yet. Connects nothing, never raises."""
+
+    def batches(self, in_progress: Destination | None) -> Sequence[BatchNote]:
+        """The open claims of all clients, by client and batch. Connects nothing.
+
+        Raises:
+            ProviderError: this user may not look.
+        """
+
+    def waiting(self, source: Destination | TopicSubscription) -> WaitingNote:
+        """What waits in a queue or a subscription; nothing where there is none. Connects nothing.
+
+        Raises:
+            ProviderError: this user may not look.
+        """
+
+    def existing_state(self, application: str) -> StateStore:
+        """As :meth:`Provider.state`, to look only: it makes nothing."""
 
     def declare_dead(self, client_id: str) -> ClientState | None:
         """Marks a client whose lock never comes free as dead, on an operator's word.

@@ -13,7 +13,7 @@ from connector.cli.common import DEFAULT_CONFIG, BadArgument, ConfigOption, answ
 from connector.cli.tables import ago, table
 from connector.config.loading import load
 from connector.errors import ProviderError
-from connector.messaging.provider import ClientNote, ClientState
+from connector.messaging.notes import ClientNote, ClientState
 from connector.parts import AdapterProvider, make_provider
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any, Final, Protocol
 
 from connector.messaging.destination import Destination
@@ -112,37 +111,6 @@ class DestinationInfo:
     expired: int = 0
     error: int = 0
     subscriptions: Sequence[SubscriptionInfo] = ()
-
-
-class ClientState(Enum):
-    """Whether a client lives."""
-
-    ALIVE = "alive"
-    DEAD = "dead"
-    """Its process is gone; somebody takes over from it."""
-    DECLARED_DEAD = "declared dead"
-    """An operator has said so. Its process may be there all the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClientNote:
-    """A client of a provider, as others see it.
-
-    Args:
-        client_id: names it in claims.
-        application, instance: of an adapter; empty for a client that is none.
-        host, pid: where it runs.
-        since: when it connected, in seconds since 1970; 0 where that is not known.
-        state: whether it lives.
-    """
-
-    client_id: str
-    application: str
-    instance: str
-    host: str
-    pid: int
-    since: float
-    state: ClientState
 
 
 class Claim(Protocol):

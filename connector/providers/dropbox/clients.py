@@ -27,7 +27,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Final
 
 from connector.errors import ProviderError
-from connector.messaging.provider import ClientNote, ClientState
+from connector.messaging.notes import ClientNote, ClientState
 from connector.state.locks import is_locked, try_lock
 
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from connector.errors import ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
+from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
 from connector.messaging.provider import (
     Capabilities,
     Claim,
-    ClientNote,
-    ClientState,
     DestinationInfo,
     Prepared,
     Pruned,
@@ -34,6 +33,7 @@ from connector.providers.dropbox.headers import HeaderStore
 from connector.providers.dropbox.layout import Layout
 from connector.providers.dropbox.lease import Pulse
 from connector.providers.dropbox.log import published_keys
+from connector.providers.dropbox.looking import look_at_waiting, open_batches
 from connector.providers.dropbox.marks import Mark
 from connector.providers.dropbox.poller import QueuePoller
 from connector.providers.dropbox.pollers import Pollers
@@ -134,6 +134,22 @@ class DropboxProvider:
             ProviderError: it cannot be marked.
         """
         return declare_dead(self.layout.clients, client_id)
+
+    def batches(self, in_progress: Destination | None) -> list[BatchNote]:
+        """The open claims of all clients, by client and batch.
+
+        Raises:
+            ProviderError: this user may not look.
+        """
+        return open_batches(self.layout, HeaderStore(self.layout.headers, "", sync=False), in_progress)
+
+    def waiting(self, source: Destination | TopicSubscription) -> WaitingNote:
+        """What waits in a queue or a subscription; nothing where there is none.
+
+        Raises:
+            ProviderError: this user may not look.
+        """
+        return look_at_waiting(self.layout, source)
 
     def check(self) -> bool:
         """Whether the root is there; False where the first connection makes it.

@@ -107,7 +107,7 @@ def find_leftovers(
         if at_start:
             _finish_orphan_records(layout, committer)
         _return_undistributed(layout, {client.client_id for client in dead}, at_start=at_start)
-        claims = _claims_by_owner(layout, headers, in_progress)
+        claims = claims_by_owner(layout, headers, in_progress)
         for client in dead:
             remaining.remove(client)
             left = claims.pop(client.client_id, [])
@@ -165,7 +165,7 @@ def _is_topic(folders: QueueFolders) -> bool:
     return not folders.destination.is_queue and not folders.mark
 
 
-def _claims_by_owner(
+def claims_by_owner(
     layout: Layout, headers: HeaderStore, in_progress: Destination | None
 ) -> dict[str, list[DropboxClaim]]:
     """All claims under the root, by the client that its name says; oldest claim first."""

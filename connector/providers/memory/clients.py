@@ -8,7 +8,7 @@ import socket
 import time
 
 from connector.errors import ClientIdError, ProviderError
-from connector.messaging.provider import ClientNote, ClientState
+from connector.messaging.notes import ClientNote, ClientState
 from connector.providers.memory.entries import Entry
 
 

@@ -8,7 +8,8 @@ from typing import Final
 
 from connector.errors import ProviderError
 from connector.messaging.destination import Destination
-from connector.messaging.provider import Capabilities, ClientNote, ClientState
+from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
+from connector.messaging.provider import Capabilities, TopicSubscription
 from connector.providers.memory.clients import Client
 from connector.providers.memory.connection import MemoryConnection
 from connector.providers.memory.memory import Memory, find_memory
@@ -99,6 +100,18 @@ class MemoryProvider:
         """Changes nothing: within one process it is known who is dead. Returns the state of the client."""
         states = {one.client_id: one.state for one in self.clients()}
         return states.get(client_id)
+
+    def batches(self, in_progress: Destination | None) -> list[BatchNote]:
+        """Nothing: nobody but the process of these messages can ask."""
+        return []
+
+    def waiting(self, source: Destination | TopicSubscription) -> WaitingNote:
+        """Nothing: nobody but the process of these messages can ask."""
+        return WaitingNote(0, None)
+
+    def existing_state(self, application: str) -> StateDirectory:
+        """As :meth:`state`."""
+        return self.state(application)
 
     def check(self) -> bool:
         """Whether there is anything; nothing needs to be made."""

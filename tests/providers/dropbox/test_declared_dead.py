@@ -13,7 +13,8 @@ import pytest
 from connector.errors import ClaimLost
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import ClientState, Settlement, TopicSubscription
+from connector.messaging.notes import ClientState
+from connector.messaging.provider import Settlement, TopicSubscription
 from connector.providers.dropbox import lease
 from connector.providers.dropbox.connection import DropboxConnection, DropboxProvider
 

@@ -1,0 +1,228 @@
+"""``connector status``: what the instances of an application are doing. It only looks."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, answer, answer_json
+from connector.cli.tables import ago, span, table
+from connector.config.loading import Configuration, load
+from connector.messaging.notes import BatchNote, ClientNote, ClientState
+from connector.parts import AdapterProvider, make_provider, make_settings
+from connector.state.store import InstanceNote, StateStore
+
+Row = dict[str, Any]
+
+
+def status(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> None:
+    """Shows instances, running batches, what each worker is doing, and what waits in the inputs.
+
+    A worker is shown while it has events. A message waits also where the selector of an input passes it over.
+    """
+    configuration = load(config)
+    document = _look(configuration, make_provider(configuration))
+    if json:
+        answer_json({key: _as_json(value) for key, value in document.items()})
+        return
+    for line in _text(document, time.time()):
+        answer(line)
+
+
+def _look(configuration: Configuration, provider: AdapterProvider) -> dict[str, Any]:
+    application = configuration.connector.application_name
+    document: dict[str, Any] = {"application": application}
+    if not provider.check():  # nobody has run yet
+        return {**document, "instances": [], "batches": [], "workers": [], "inputs": _inputs(configuration)}
+    state = provider.existing_state(application)
+    clients = [one for one in provider.clients() if one.application == application]
+    names = {one.client_id: one.instance for one in clients}
+    batches = [
+        one
+        for one in provider.batches(configuration.connector.in_progress_destination)
+        if one.client_id in names
+    ]
+    return {
+        **document,
+        "instances": _instances(clients, state.instances()),
+        "batches": [_batch(one, names[one.client_id]) for one in batches],
+        "workers": list(_workers(clients, batches, state)),
+        "inputs": _inputs(configuration, provider),
+    }
+
+
+def _instances(clients: Sequence[ClientNote], notes: Sequence[InstanceNote]) -> list[Row]:
+    """A row a client, and one for each instance that has none just now: it starts, or connects anew."""
+    by_name = {note.name: note for note in notes}
+    rows = []
+    for client in clients:
+        note = by_name.get(client.instance)
+        is_same = note is not None and note.note.get("pid") == client.pid
+        rows.append(
+            {
+                "instance": client.instance,
+                "client": client.client_id,
+                "host": client.host,
+                "pid": client.pid,
+                "state": client.state.value,
+                "since": client.since or None,
+                "last_good_poll": note.note.get("last_good_poll") if note is not None and is_same else None,
+            }
+        )
+    connected = {one.instance for one in clients if one.state is ClientState.ALIVE}
+    for note in notes:
+        if note.runs and note.name not in connected:
+            values = note.note
+            rows.append(
+                {
+                    "instance": note.name,
+                    "client": None,
+                    "host": values.get("host"),
+                    "pid": values.get("pid"),
+                    "state": "not connected",
+                    "since": values.get("started"),
+                    "last_good_poll": values.get("last_good_poll"),
+                }
+            )
+    return rows
+
+
+def _batch(batch: BatchNote, instance: str) -> Row:
+    return {
+        "batch": batch.number,
+        "instance": instance,
+        "client": batch.client_id,
+        "events": len(batch.claims),
+        "destinations": sorted({str(claim.destination) for claim in batch.claims.values()}),
+        "since": batch.since or None,
+    }
+
+
+def _workers(clients: Sequence[ClientNote], batches: Sequence[BatchNote], state: StateStore) -> Iterable[Row]:
+    claims = {(batch.client_id, batch.number): batch.claims for batch in batches}
+    for client in clients:
+        for task in state.journals(client.client_id, client.instance).running():
+            batch = claims.get((client.client_id, task.batch), {})
+            claim = batch.get(task.sequence) if task.sequence is not None else None
+            yield {
+                "instance": client.instance,
+                "client": client.client_id,
+                "batch": task.batch,
+                "host": task.host or None,
+                "pid": task.pid or None,
+                "message_id": claim.message_id if claim is not None else None,
+                "destination": str(claim.destination) if claim is not None else None,
+                "since": task.since,
+            }
+
+
+def _inputs(configuration: Configuration, provider: AdapterProvider | None = None) -> list[Row]:
+    rows = []
+    for entry in make_settings(configuration, "").inputs:
+        waiting = provider.waiting(entry.source) if provider is not None else None
+        oldest = waiting.oldest if waiting is not None else None
+        rows.append(
+            {
+                "destination": str(entry.destination),
+                "waiting": waiting.number if waiting is not None else 0,
+                "oldest": oldest,
+                "age": round(max(0.0, time.time() - oldest), 3) if oldest is not None else None,
+            }
+        )
+    return rows
+
+
+def _as_json(value: Any) -> Any:
+    """With times as text: ISO 8601, UTC."""
+    if not isinstance(value, list):
+        return value
+    return [
+        {key: _iso(one) if key in ("since", "oldest", "last_good_poll") else one for key, one in row.items()}
+        for row in value
+    ]
+
+
+def _iso(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _text(document: Mapping[str, Any], now: float) -> Iterable[str]:
+    yield from _part(
+        f"instances of {document['application']}",
+        "none runs",
+        ("instance", "host", "pid", "state", "since", "last good poll", "client"),
+        [
+            (
+                row["instance"],
+                _cell(row["host"]),
+                _cell(row["pid"]),
+                row["state"],
+                ago(row["since"], now),
+                ago(row["last_good_poll"], now),
+                _cell(row["client"]),
+            )
+            for row in document["instances"]
+        ],
+    )
+    yield from _part(
+        "running batches",
+        "none",
+        ("batch", "instance", "events", "claimed", "destinations"),
+        [
+            (
+                str(row["batch"]),
+                row["instance"],
+                f"{row['events']:,}",
+                ago(row["since"], now),
+                ", ".join(row["destinations"]),
+            )
+            for row in document["batches"]
+        ],
+    )
+    yield from _part(
+        "workers with events",
+        "none",
+        ("pid", "host", "instance", "batch", "message at work", "since", "destination"),
+        [
+            (
+                _cell(row["pid"]),
+                _cell(row["host"]),
+                row["instance"],
+                str(row["batch"]),
+                _cell(row["message_id"]),
+                ago(row["since"], now),
+                _cell(row["destination"]),
+            )
+            for row in document["workers"]
+        ],
+    )
+    yield from _part(
+        "inputs",
+        "none",
+        ("destination", "waiting", "age of the oldest"),
+        [
+            (
+                row["destination"],
+                f"{row['waiting']:,}",
+                span(row["age"]) if row["age"] is not None else "-",
+            )
+            for row in document["inputs"]
+        ],
+    )
+
+
+def _part(title: str, nothing: str, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterable[str]:
+    if not rows:
+        yield f"{title}: {nothing}"
+        return
+    yield title
+    yield from table(titles, rows, indent=2)
+
+
+def _cell(value: object) -> str:
+    return "-" if value is None or value == "" else str(value)

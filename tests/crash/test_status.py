@@ -1,0 +1,132 @@
+"""`connector status` beside real processes: it sees what they do, and disturbs none of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from datetime import datetime
+from typing import Any
+
+from tests.crash.conftest import Deploy
+from tests.crash.harness import REPOSITORY, Deployment, assert_settled_once, wait_for
+
+
+def call(deployment: Deployment, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "connector.cli", "status", *arguments],
+        cwd=deployment.directory,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def status(deployment: Deployment) -> dict[str, Any]:
+    done = call(deployment, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def age(text: str) -> float:
+    """Seconds since a time in an answer."""
+    return time.time() - datetime.fromisoformat(text).timestamp()
+
+
+def test_it_shows_instances_batches_workers_and_what_waits(deploy: Deploy) -> None:
+    deployment = deploy(inputs=("in", "other"), connector={"instance": "host-a", "PollQuantity": 3})
+    sent = time.time()
+    (first, *_) = deployment.send("in", ["gate:hold", *[""] * 6])
+    run = deployment.start()
+    (worker,) = wait_for(lambda: deployment.reached("hold"), 90, "an event at work")
+    document = status(deployment)
+    assert list(document) == ["application", "instances", "batches", "workers", "inputs"]
+    assert document["application"] == "crash"
+
+    (instance,) = document["instances"]
+    client, since = instance.pop("client"), instance.pop("since")
+    assert 0 <= age(since) < time.time() - sent
+    assert instance == {
+        "instance": "host-a",
+        "host": socket.gethostname(),
+        "pid": run.pid,
+        "state": "alive",
+        "last_good_poll": None,
+    }
+
+    (batch,) = document["batches"]
+    assert 0 <= age(batch.pop("since")) < time.time() - sent
+    number = batch.pop("batch")
+    assert batch == {
+        "instance": "host-a",
+        "client": client,
+        "events": 3,
+        "destinations": ["queue://in"],
+    }
+
+    (at_work,) = document["workers"]
+    assert 0 <= age(at_work.pop("since")) < time.time() - sent
+    assert at_work == {
+        "instance": "host-a",
+        "client": client,
+        "batch": number,
+        "host": socket.gethostname(),
+        "pid": worker,
+        "message_id": first,
+        "destination": "queue://in",
+    }
+
+    (waits, empty) = document["inputs"]
+    assert abs(datetime.fromisoformat(waits.pop("oldest")).timestamp() - sent) < 5
+    assert 0 <= waits.pop("age") < time.time() - sent + 1
+    assert waits == {"destination": "queue://in", "waiting": 4}
+    assert empty == {"destination": "queue://other", "waiting": 0, "oldest": None, "age": None}
+
+    text = call(deployment).stdout
+    for part in ("instances of crash", "host-a", str(run.pid), "alive", client, "running batches", first):
+        assert part in text
+
+    deployment.open("hold")
+    wait_for(lambda: status(deployment)["instances"][0]["last_good_poll"], 30, "a good poll")
+    document = status(deployment)
+    assert 0 <= age(document["instances"][0]["last_good_poll"]) < 30
+    assert (document["batches"], document["workers"]) == ([], [])
+
+    run.signal_driver(signal.SIGTERM)
+    assert run.wait() == 0
+    assert status(deployment)["instances"] == []
+
+
+def test_it_tells_the_dead_from_the_living(deploy: Deploy) -> None:
+    deployment = deploy()
+    deployment.send("in", ["gate:hold", ""])
+    run = deployment.start()
+    wait_for(lambda: deployment.reached("hold"), 90, "an event at work")
+    run.kill_everything()
+    document = status(deployment)
+    assert [(one["pid"], one["state"]) for one in document["instances"]] == [(run.pid, "dead")]
+    assert [one["events"] for one in document["batches"]] == [2]
+    assert document["workers"] == []
+    assert "dead" in call(deployment).stdout
+
+
+def test_it_never_fails_because_something_vanishes_and_disturbs_nobody(deploy: Deploy) -> None:
+    deployment = deploy(connector={"PollQuantity": 5})
+    ids = deployment.send("in", [""] * 1500)
+    run = deployment.start("--drain", "--json")
+    run.await_start()
+    looks = 0
+    while run.process.poll() is None:
+        for one in status(deployment)["workers"]:
+            assert one["message_id"] is None or one["message_id"] in ids
+        looks += 1
+    assert run.wait() == 0
+    assert looks
+    assert_settled_once(deployment, ids, kills=0)
