@@ -26,6 +26,7 @@ from connector.status import OutcomeKind
 FUNCTION: Final = "connector.events.worker:run_assignment"
 CHECK: Final = "connector.events.worker:check_worker"
 
+_NAMES_SHOWN: Final = 3
 _TASK_COST: Final = 0.008
 """Seconds that one more task of a job costs; below that an event is better off in another's."""
 
@@ -248,9 +249,7 @@ class CycleJob:
         started = time.time()
         count = len(claims)
         try:
-            answers = self._pipeline.run(
-                FUNCTION, self._plan_bytes, payloads, f"poll cycle {cycle}: {count} event{'s' * (count != 1)}"
-            )
+            answers = self._pipeline.run(FUNCTION, self._plan_bytes, payloads, _description(cycle, claims))
         except PipelineError as error:
             return PipelineError("it was not done within stop_timeout") if self._cancelled else error
         if gate is not None:
@@ -302,3 +301,11 @@ class CycleJob:
             result.outcomes[claim.sequence] = Outcome(
                 claim.sequence, kind, None, None, reason, total, unread=True
             )
+
+
+def _description(cycle: int, claims: Sequence[Claim]) -> str:
+    """What Spark's UI says of a job: ``poll 17, 240 events of queue://orders, queue://notes``."""
+    names = list(dict.fromkeys(str(claim.destination) for claim in claims))
+    if len(names) > _NAMES_SHOWN:
+        names[_NAMES_SHOWN:] = [f"{len(names) - _NAMES_SHOWN} more"]
+    return f"poll {cycle}, {len(claims)} event{'s' * (len(claims) != 1)} of {', '.join(names)}"

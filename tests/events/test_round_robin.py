@@ -62,7 +62,7 @@ def test_a_cycle_is_one_job_however_many_destinations_gave_something(bench: Benc
     fill(deployment, a=3, b=2)
     with deployment.running() as adapter:
         adapter.poll()
-        assert adapter.pipeline.jobs == ["poll cycle 1: 5 events"]
+        assert adapter.pipeline.jobs == ["poll 1, 5 events of queue://a, queue://b"]
 
 
 def test_a_provider_error_in_mid_round_finishes_what_was_claimed_and_ends_the_poll(bench: Bench) -> None:
