@@ -62,7 +62,7 @@ def describe_requests(
         use_defaults: whether an attribute's default satisfies ``required``.
     """
     schemas = object_schemas(definitions, most_timeout, use_defaults)
-    answers = {f"{name}.answer": _answer(name) for name in schemas if definitions[name].verbs}
+    answers = {f"{name}.answer": _answer(reference(name)) for name in schemas if definitions[name].verbs}
     components: dict[str, Any] = {"schemas": {**schemas, **answers, _PROBLEM: _problem()}}
     if with_tokens:
         components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
@@ -149,7 +149,9 @@ def _responses(name: str, with_tokens: bool) -> dict[str, Any]:
     responses["404"]["content"] |= problem
     responses["409"]["description"] += f" Or the first call with this {HEADER} is still in progress."
     responses["409"]["content"] |= problem
-    responses["422"]["content"] |= answer
+    # The object comes back as it was sent, and its meta-data may be what does not fit.
+    unfit = {"type": "object", "description": "The object as it was sent, with what does not fit."}
+    responses["422"]["content"] |= {"application/json": {"schema": _answer(unfit)}}
     responses["503"] = {
         "description": "Too many requests, or the adapter is stopping. With Retry-After: nothing was sent.",
         "headers": {"Retry-After": {"description": "Seconds.", "schema": {"type": "string"}}},
@@ -158,12 +160,12 @@ def _responses(name: str, with_tokens: bool) -> dict[str, Any]:
     return dict(sorted(responses.items()))
 
 
-def _answer(name: str) -> Schema:
+def _answer(of: Schema) -> Schema:
     return {
         "type": "object",
         "properties": {
             "status": {"description": "The return code.", "enum": [code.name for code in _MEANINGS]},
-            "object": reference(name),
+            "object": of,
             "message": {"description": "Why it did not go well.", "type": ["string", "null"]},
         },
         "required": ["status", "object", "message"],

@@ -28,6 +28,12 @@ ENVIRONMENT = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Java for Spark's own launcher, which starts it here."""
+    monkeypatch.setenv("JAVA_HOME", str(java_home_for_executors(find_java(), tmp_path / "java")))
+
+
 @pytest.fixture
 def orders(tmp_path: Path) -> Path:
     """A deployment with three orders in its input."""
@@ -104,7 +110,7 @@ with Adapter.from_file("adapter.yaml") as adapter:
 """
 
 
-def test_an_application_that_spark_submit_has_started(orders: Path, tmp_path: Path) -> None:
+def test_an_application_that_spark_submit_has_started(orders: Path) -> None:
     (orders / "application.py").write_text(SUBMITTED)
     submit = spark_jars().parent / "bin/spark-submit"
     done = subprocess.run(
@@ -113,7 +119,6 @@ def test_an_application_that_spark_submit_has_started(orders: Path, tmp_path: Pa
         env={
             **os.environ,
             **ENVIRONMENT,
-            "JAVA_HOME": str(java_home_for_executors(find_java(), tmp_path)),
         },
         capture_output=True,
         text=True,
@@ -138,9 +143,8 @@ for _ in range(2):
 """
 
 
-def test_without_the_fast_start_the_adapter_runs(orders: Path, tmp_path: Path) -> None:
-    home = java_home_for_executors(find_java(), tmp_path)
-    done = run(orders, "-c", WITHOUT, JAVA_HOME=str(home))
+def test_without_the_fast_start_the_adapter_runs(orders: Path) -> None:
+    done = run(orders, "-c", WITHOUT)
     assert done.stdout.splitlines() == ["published 3", "published 0"]
 
 
