@@ -13,8 +13,6 @@ OWNED_SETTINGS: dict[str, str] = {
     "spark.speculation": "a second copy of a task ends the first one in the middle of its events",
     "spark.pyspark.python": "it is spark.python of adapter.yaml",
     "spark.pyspark.driver.python": "the adapter itself is the driver",
-    "spark.python.unix.domain.socket.enabled": "without it every task waits 40 ms",
-    "spark.python.unix.domain.socket.dir": "sockets live in the directory that ends with the adapter",
     "spark.executor.allowSparkContext": "a worker must not start a Spark of its own",
 }
 """Setting to the reason why it cannot be set; also matches everything below ``<setting>.``."""

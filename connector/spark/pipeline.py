@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 _OWN_PROPERTIES: Final = {
     "spark.submit.deployMode": "client",
     "spark.speculation": "false",
-    "spark.python.unix.domain.socket.enabled": "true",
 }
 _DEFAULT_PROPERTIES: Final = {
     "spark.ui.enabled": "false",
@@ -253,10 +252,15 @@ class SparkPipeline:
         for name in user:
             if reason := owner_reason(name):
                 raise PipelineError(f"spark.conf sets {name}, which belongs to the adapter: {reason}")
-        reachable = {}
+        reachable: dict[str, str] = {}
         if master.local or master.addresses:
             host = "127.0.0.1" if master.local else sessions.reach(master)
-            reachable = {"spark.driver.host": host, "spark.driver.bindAddress": host}
+            reachable = {
+                "spark.driver.host": host,
+                "spark.driver.bindAddress": host,
+                # Without it every task waits 40 ms. Elsewhere the path of a container may be too long for it.
+                "spark.python.unix.domain.socket.enabled": "true",
+            }
         return {
             **_DEFAULT_PROPERTIES,
             **reachable,

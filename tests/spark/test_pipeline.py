@@ -123,7 +123,7 @@ def test_the_process_of_the_adapter_is_left_as_it_was(local: SparkPipeline) -> N
 
 
 @pytest.mark.parametrize(
-    "setting", ["spark.python.unix.domain.socket.dir", "spark.speculation.quantile", "spark.master"]
+    "setting", ["spark.executor.allowSparkContext", "spark.speculation.quantile", "spark.master"]
 )
 def test_a_setting_that_the_event_job_owns_is_refused_with_the_reason(setting: str, tmp_path: Path) -> None:
     pipeline = SparkPipeline(Settings(conf={setting: "4"}), tmp_path, "test")
