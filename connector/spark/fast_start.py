@@ -10,9 +10,9 @@ ends the adapter, because PySpark keeps the gateway to the dead one.
 
 Three things keep Java from outliving the adapter. Its standard input is a pipe that only this process
 holds: when this process dies, however it dies, Spark's gateway reads the end of the file and exits.
-:meth:`FastStart.stop` waits for its exit, and kills it by pid after a bound. It runs in a session of its
-own, so that Ctrl-C in a terminal reaches the adapter alone, which can then finish what is in flight while
-Java still works.
+:meth:`FastStart.stop` waits for its exit, and kills it by pid after a bound. Java runs in a process
+session of its own, so that Ctrl-C in a terminal reaches the adapter alone. The adapter then finishes what is
+in flight while Java still works.
 """
 
 from __future__ import annotations
