@@ -225,6 +225,8 @@ class FastStart:
 
         port, secret = self._gateway()
         silence_py4j()
+        if pyspark.SparkContext._active_spark_context is None:
+            forget(None)  # the Java of a Spark that this process has stopped: it would be taken for ours
         gateway = {
             "PYSPARK_GATEWAY_PORT": str(port),
             "PYSPARK_GATEWAY_SECRET": secret,

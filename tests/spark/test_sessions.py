@@ -85,6 +85,9 @@ with Adapter.from_file("adapter.yaml") as second:  # finds the session by itself
     second.drain()
 print("and after", session.range(3).count())
 session.stop()
+with Adapter.from_file("adapter.yaml") as third:  # the Java of the stopped session is still there
+    third.drain()
+    print(type(context).getOrCreate().appName)
 """
 
 
@@ -98,6 +101,7 @@ def test_a_session_of_the_process_runs_the_events_and_goes_on(orders: Path) -> N
         "spark.scheduler.pool None",
         "after 4",
         "and after 3",
+        "orders",
     ]
 
 
