@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import logging
 import threading
 import time
@@ -18,10 +19,10 @@ from connector.broker.requesting import Requests
 from connector.businessobjects.instance import BusinessObject
 from connector.config.loading import Configuration, load
 from connector.errors import PipelineError, ProviderError
-from connector.events.cycle import CycleReport
+from connector.events.inbound import Inbound
 from connector.events.job import CHECK, Workers
-from connector.events.polling import RECOVERY_INTERVAL, Polling
 from connector.events.probe import lacks
+from connector.events.report import CycleReport
 from connector.events.summary import Summary
 from connector.parts import AdapterProvider, make_plan, make_provider, make_requests, make_settings
 from connector.requests.result import RequestResult
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("connector.adapter")
 
+RECOVERY_INTERVAL: Final = 10.0
+"""Seconds between two looks for dead clients while running."""
 _NOTE_INTERVAL: Final = 1.0
 
 
@@ -43,9 +46,9 @@ class Adapter:
     """One adapter: makes requests, and processes events; a context manager, whose end stops both.
 
     Either half begins when it is first needed. :meth:`request` and :meth:`request_async` connect, and need no
-    Spark. :meth:`start` starts Spark and the inbound half, or the first :meth:`poll`, :meth:`drain`,
-    :meth:`serve_poll` or :meth:`serve_recovery` does; without InputDestination there is none. The methods of
-    the inbound half belong to one thread, all others to any.
+    Spark. :meth:`start` starts Spark and the inbound half, or the first :meth:`poll`, :meth:`drain` or
+    :meth:`serve_poll` does; without InputDestination there is none. The methods of the inbound half belong to
+    one thread, all others to any.
 
     Args:
         configuration: of the deployment.
@@ -75,7 +78,8 @@ class Adapter:
         self._state: StateStore | None = None
         self._instance: HeldInstance | None = None
         self._settings = make_settings(configuration, "")
-        self._polling: Polling | None = None
+        self._inbound: Inbound | None = None
+        self._polls = itertools.count(1)
         self._stop = threading.Event()
         self._recovered_at = 0.0
         self._noted_at = float("-inf")
@@ -172,7 +176,7 @@ class Adapter:
                 "spark_master": configuration.spark.master if self.has_inputs else None,
             },
         )
-        trace = self._settings.poll.trace
+        trace = self._settings.trace
         if trace.level >= DETAILS:
             from connector.config.resolved import resolved  # only a trace needs it
 
@@ -195,10 +199,10 @@ class Adapter:
             self._stop_events()
 
     def _stop_events(self) -> None:
-        polling, self._polling = self._polling, None
+        inbound, self._inbound = self._inbound, None
         try:
-            if polling is not None:
-                polling.close()
+            if inbound is not None:
+                inbound.close()
         finally:
             self._pipeline.stop()
             if self._deadline is not None:
@@ -212,10 +216,10 @@ class Adapter:
         For any thread, and for a signal handler.
         """
         self._stop.set()
-        polling = self._polling
-        if polling is not None:
-            polling.cycles.stopping = True
-            polling.connection.wake()
+        inbound = self._inbound
+        if inbound is not None:
+            inbound.stopping = True
+            inbound.wake()
         if self._deadline is None:
             self._stop_by = time.monotonic() + self.configuration.connector.stop_timeout
             self._deadline = threading.Timer(self.configuration.connector.stop_timeout, self.abort)
@@ -224,9 +228,9 @@ class Adapter:
 
     def abort(self) -> None:
         """Ends the tasks that still run; what they have journalled is settled, the rest given back."""
-        polling = self._polling
-        if polling is not None:
-            polling.job.cancel()
+        inbound = self._inbound
+        if inbound is not None:
+            inbound.jobs.cancel()
         else:
             self._pipeline.cancel()
 
@@ -248,64 +252,73 @@ class Adapter:
 
     @property
     def working_for(self) -> float:
-        """Seconds since the present poll or recovery of a service has begun. While none runs, that is 0.
+        """Seconds since the oldest piece of work of a service has begun: a poll, a recovery or a batch.
 
-        The wait between two attempts to reconnect counts as none. For any thread.
+        While there is none, that is 0. The wait between two attempts to reconnect is none. For any thread.
         """
-        since = self._working_since
+        inbound = self._inbound
+        batch = inbound.running_since if inbound is not None else None
+        since = min((one for one in (self._working_since, batch) if one is not None), default=None)
         return 0.0 if since is None else time.monotonic() - since
 
     def wait_to_stop(self, seconds: float | None) -> None:
         """Waits until it is told to stop; ``seconds`` at most, or for ever."""
         self._stop.wait(seconds)
 
-    def wait_for_message(self, seconds: float) -> bool:
-        """Waits until a message has come since the last :meth:`serve_poll` began, or it is told to stop.
+    def wait(self, seconds: float, *, listens: bool) -> bool:
+        """Waits until a batch has ended, a message has come, or it is told to stop; ``seconds`` at most.
 
-        ``seconds`` at most; always so long with ``wake: false``, or where the provider cannot tell.
+        Args:
+            seconds: to wait.
+            listens: whether a message that has come since the last :meth:`serve_poll` began ends it. With
+                ``wake: false``, or where the provider cannot tell, none does.
 
         Returns:
             whether a message has come.
         """
-        polling = self._polling
-        waiter = polling.waiter if polling is not None else None
-        if waiter is None:
+        inbound = self._inbound
+        if inbound is None:
             self._stop.wait(seconds)
             return False
         # Who says stop does so first and wakes then. So it is seen here, or ends the wait.
-        return not self._stop.is_set() and waiter.wait(seconds)
+        return not self._stop.is_set() and inbound.wait(seconds, listens=listens)
 
     # -- work --------------------------------------------------------------------------------------
 
     def poll(self) -> CycleReport:
-        """One poll cycle. A failure of the provider is in the report; nothing is restarted."""
-        return self._inbound(lambda polling: self._noted(polling.cycles.poll()))
+        """One poll, and all that it has claimed. A failure of the provider is in the report; nothing is
+        restarted."""
+        return self._work(self._poll_and_finish)
 
-    def drain(self, after_cycle: Callable[[CycleReport], None] | None = None) -> CycleReport:
-        """Cycles until the inputs are empty; as :meth:`poll` otherwise."""
-        return self._inbound(lambda polling: self._drain_and_prune(polling, after_cycle))
+    def drain(self, after_batch: Callable[[CycleReport], None] | None = None) -> CycleReport:
+        """Polls until the inputs are empty; as :meth:`poll` otherwise.
 
-    def recover_if_due(self) -> CycleReport | None:
-        """Looks for dead instances, and for what is kept no longer, every 10 s at most.
-
-        Raises:
-            ProviderError: something cannot be settled now.
+        Args:
+            after_batch: called with what each batch came to.
         """
-        now = time.monotonic()
-        if now - self._recovered_at < RECOVERY_INTERVAL:
-            return None
-        if self._polling is not None:
-            self._polling.prune()
-        return self._recover(at_start=False)
+        return self._work(lambda inbound: self._drain_and_prune(inbound, after_batch))
 
-    def serve_poll(self) -> CycleReport:
-        """One poll of a service: recovery when it is due, then a cycle; a failed provider is connected anew.
+    def serve_poll(self, *, ahead: bool = False) -> CycleReport:
+        """One poll of a service: recovery when it is due, then claims. Waits for no batch.
+
+        A failed provider is connected anew, once what runs has ended.
+
+        Args:
+            ahead: whether a destination is polled of which events are not settled yet: one poll is ahead.
 
         Raises:
             ProviderError: no attempt of ``RestartRetryCount`` was successful.
             PipelineError: the adapter was not started before, and Spark cannot be started.
         """
-        return self._serve(self._recover_and_poll)
+        return self._serve(lambda inbound: self._recover_and_poll(inbound, ahead=ahead))
+
+    def serve_ended(self) -> CycleReport:
+        """Settles the batches of a service that have ended; a failed provider is connected anew.
+
+        Raises:
+            ProviderError, PipelineError: as :meth:`serve_poll` does.
+        """
+        return self._serve(lambda inbound: self._noted(inbound.settle_ended()))
 
     def serve_recovery(self) -> CycleReport:
         """Recovery of a service, where it is due; a failed provider is connected anew.
@@ -313,20 +326,26 @@ class Adapter:
         Raises:
             ProviderError, PipelineError: as :meth:`serve_poll` does.
         """
-        return self._serve(self._recover_only)
+        return self._serve(lambda inbound: self._recover_if_due(inbound) or CycleReport())
 
-    def _serve(self, work: Callable[[Polling], CycleReport]) -> CycleReport:
+    def finish(self) -> CycleReport:
+        """The end of a service: what runs is settled when it has ended, and what waits goes back."""
+        self.request_stop()
+        return self._guarded(Inbound.finish) if self._inbound is not None else CycleReport()
+
+    def _serve(self, work: Callable[[Inbound], CycleReport]) -> CycleReport:
         self._working_since = time.monotonic()
         try:
-            return self._restarted(self._inbound(work))
+            return self._restarted(self._work(work))
         finally:
             self._working_since = None
 
     def _restarted(self, report: CycleReport) -> CycleReport:
-        if not report.provider_failed:
-            self._no_good_poll_since_restart = False
-        elif not self._stop.is_set():
+        inbound = self._inbound
+        if report.provider_failed and not self._stop.is_set():
             self.restart(report.reason)
+        elif report.settled or (inbound is not None and inbound.running_since is None):
+            self._no_good_poll_since_restart = False
         return report
 
     def restart(self, reason: str) -> None:
@@ -379,20 +398,20 @@ class Adapter:
     def _requests_spec(self) -> RequestClientSpec:
         return make_requests(self.configuration, self._provider)
 
-    def _inbound(self, work: Callable[[Polling], CycleReport]) -> CycleReport:
+    def _work(self, work: Callable[[Inbound], CycleReport]) -> CycleReport:
         """Does the work, started first where nobody has; without inputs there is none."""
         if not self.has_inputs:
-            return CycleReport(ReturnCode.SUCCEED)
+            return CycleReport()
         if not self._started and not self._ended:
             self.start()
         return self._guarded(work)
 
-    def _guarded(self, work: Callable[[Polling], CycleReport]) -> CycleReport:
-        polling = self._polling
-        if polling is None:
+    def _guarded(self, work: Callable[[Inbound], CycleReport]) -> CycleReport:
+        inbound = self._inbound
+        if inbound is None:
             raise ProviderError("the adapter has no connection: start it first")
         try:
-            return work(polling)
+            return work(inbound)
         except (
             ProviderError,
             OSError,
@@ -405,42 +424,47 @@ class Adapter:
             raise
 
     def _abandon(self) -> None:
-        polling, self._polling = self._polling, None
-        if polling is not None:
-            polling.abandon()
+        inbound, self._inbound = self._inbound, None
+        if inbound is not None:
+            inbound.abandon()
 
     def _let_go(self) -> None:
         """Ends a connection that has failed: closed where all is settled, so that nothing is left should
         this adapter be stopped before the next one is there; else as :meth:`_abandon`."""
-        polling = self._polling
-        if polling is not None:
+        inbound = self._inbound
+        if inbound is not None:
             try:
-                polling.close()
+                inbound.close()
             except (ProviderError, OSError):
                 self._abandon()
-            self._polling = None
+            self._inbound = None
+
+    def _poll_and_finish(self, inbound: Inbound) -> CycleReport:
+        report = inbound.poll()
+        report.add(inbound.finish())
+        return self._noted(report)
 
     def _drain_and_prune(
-        self, polling: Polling, after_cycle: Callable[[CycleReport], None] | None
+        self, inbound: Inbound, after_batch: Callable[[CycleReport], None] | None
     ) -> CycleReport:
         def after(report: CycleReport) -> None:
             self._noted(report)
-            if after_cycle is not None:
-                after_cycle(report)
+            if after_batch is not None:
+                after_batch(report)
 
-        report = polling.drain(after)
-        while not polling.prune() and not self.stopping:
+        report = self._noted(inbound.drain(after))
+        while not inbound.prune() and not self.stopping:
             pass
         return report
 
-    def _recover_and_poll(self, polling: Polling) -> CycleReport:
-        recovered = self.recover_if_due()
+    def _recover_and_poll(self, inbound: Inbound, *, ahead: bool) -> CycleReport:
+        recovered = self._recover_if_due(inbound)
         if recovered is not None and recovered.code is not ReturnCode.SUCCEED:
             return recovered
-        waiter = polling.waiter
+        waiter = inbound.waiter
         if waiter is not None:
             waiter.begin()
-        return self._noted(polling.cycles.poll())
+        return self._noted(inbound.poll(ahead=ahead))
 
     def _noted(self, report: CycleReport) -> CycleReport:
         """Lets others know of a good poll, once a second at most."""
@@ -451,12 +475,15 @@ class Adapter:
                 self._instance.note({"last_good_poll": round(time.time(), 3)})
         return report
 
-    def _recover_only(self, polling: Polling) -> CycleReport:
-        return self.recover_if_due() or CycleReport(ReturnCode.SUCCEED)
+    def _recover_if_due(self, inbound: Inbound) -> CycleReport | None:
+        """Looks for dead instances, and for what is kept no longer, every 10 s at most."""
+        if time.monotonic() - self._recovered_at < RECOVERY_INTERVAL:
+            return None
+        inbound.prune()
+        return self._recover(inbound, at_start=False)
 
-    def _recover(self, *, at_start: bool) -> CycleReport:
-        assert self._polling is not None
-        report = self._polling.recover(at_start=at_start)
+    def _recover(self, inbound: Inbound, *, at_start: bool) -> CycleReport:
+        report = inbound.recover(at_start=at_start)
         self._recovered_at = time.monotonic()
         return report
 
@@ -472,8 +499,9 @@ class Adapter:
         self._recover_after_connecting(at_start=False)
 
     def _recover_after_connecting(self, *, at_start: bool) -> None:
+        assert self._inbound is not None
         try:
-            self._recover(at_start=at_start)
+            self._recover(self._inbound, at_start=at_start)
         except BaseException:
             self._abandon()  # what it has adopted is for the next recovery
             raise
@@ -492,19 +520,19 @@ class Adapter:
                 self._requests_spec,
                 debug=self._debug,
             )
-            self._polling = Polling(
-                connection, self._state, plan, self._pipeline, self._settings, self.summary
+            self._inbound = Inbound(
+                connection, self._state, plan, self._pipeline, self._settings, self.summary, self._polls
             )
         except BaseException:
             connection.close()
             raise
         if self._stop.is_set():
-            self._polling.cycles.stopping = True
+            self._inbound.stopping = True
 
     def _check_workers(self) -> None:
         """Whether each worker can load processes and handlers, sees the root, and has what the driver has."""
-        assert self._polling is not None
-        wrong = lacks(self._pipeline.probe(CHECK, self._polling.job.plan_bytes))
+        assert self._inbound is not None
+        wrong = lacks(self._pipeline.probe(CHECK, self._inbound.jobs.plan_bytes))
         if wrong:
             raise PipelineError("a worker cannot process events:\n  " + "\n  ".join(wrong))
 

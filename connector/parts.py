@@ -14,10 +14,9 @@ from connector.businessobjects.rules import StaticMetaObject
 from connector.config.loading import Configuration
 from connector.config.model import Connector, InputEntry
 from connector.config.provider_model import Dropbox, Memory
-from connector.events.cycle import PollSettings
 from connector.events.plan import EventPlan
-from connector.events.polling import EventSettings, Input
 from connector.events.recovery import InDoubtPolicy
+from connector.events.settings import EventSettings, Input
 from connector.events.settling import CopyDestinations
 from connector.log import LogSettings
 from connector.messaging.destination import Destination
@@ -272,15 +271,14 @@ def make_settings(configuration: Configuration, instance: str) -> EventSettings:
         in_progress=settings.in_progress_destination,
         policy=InDoubtPolicy(settings.in_doubt_events),
         duplicate_window=settings.duplicate_window if settings.duplicate_event_elimination else 0,
-        poll=PollSettings(
-            settings.poll_quantity,
-            settings.order,
-            settings.max_attempts,
-            Trace(settings.agent_trace_level),
-        ),
+        quantity=settings.poll_quantity,
+        order=settings.order,
+        max_attempts=settings.max_attempts,
+        max_jobs=configuration.spark.max_jobs,
         stop_timeout=settings.stop_timeout,
         retentions=_retentions(settings),
         wake=settings.wake,
+        trace=Trace(settings.agent_trace_level),
     )
 
 

@@ -1,12 +1,17 @@
 """The adapter as a service: polls until it is told to stop.
 
-``PollFrequency`` counts from the end of a poll to the start of the next. All waiting is by the monotonic
-clock, so a change of the system's time neither delays polls nor hurries them. Only the daily window of
-PollStartTime and PollEndTime goes by local time.
+A poll claims and waits for no batch. Batches run side by side, and each is settled when it has ended.
+
+``PollFrequency`` counts from the end of a poll to the start of the next. While batches run, that is the end of
+the claims. Once all have ended, it is the end of the last batch. A poll that ``PollFrequency`` begins takes
+nothing from a destination of which events are not settled yet. All waiting is by the monotonic clock, so a
+change of the system's time neither delays polls nor hurries them. Only the daily window of PollStartTime and
+PollEndTime goes by local time.
 
 With ``wake``, ``PollFrequency`` is the longest wait: a message that comes begins a poll. After a poll that
-took all it may take of a destination, the next one follows at once. After a poll that did not succeed, or
-gave something back, the next one always waits: what stood in its way has hardly gone.
+took all it may take of a destination, the next one follows as soon as that may be polled again. After a poll
+that did not succeed, or something that went back to its queue, the next poll always waits: what stood in the
+way has hardly gone.
 """
 
 from __future__ import annotations
@@ -20,10 +25,9 @@ from typing import Final, Protocol
 from apscheduler.triggers.cron import CronTrigger
 from tzlocal import get_localzone
 
-from connector.adapter import Adapter
+from connector.adapter import RECOVERY_INTERVAL, Adapter
 from connector.errors import ConnectorError
-from connector.events.cycle import CycleReport
-from connector.events.polling import RECOVERY_INTERVAL
+from connector.events.report import CycleReport
 from connector.events.summary import Summary
 from connector.status import ReturnCode
 
@@ -119,7 +123,7 @@ class Service:
         poll_at = self._clock.monotonic()
         counted = _Minutes(self._adapter.summary, poll_at)
         recover_at = poll_at + RECOVERY_INTERVAL
-        listens = False
+        listens = ahead = False
         while self._failure is None and not self._adapter.stopping:
             now = self._clock.monotonic()
             counted.look(now)
@@ -128,45 +132,48 @@ class Service:
                 if closed:
                     pause, listens = min(closed, _WINDOW_CHECK), False
                 else:
-                    pause, listens = self._after(self._work(self._adapter.serve_poll), self._frequency)
+                    report = self._work(lambda: self._adapter.serve_poll(ahead=ahead))  # noqa: B023, called at once
+                    listens = self._wake and _is_good(report)
+                    ahead = listens and report.more
+                    pause = 0.0 if ahead else self._frequency / 1000
                 poll_at = self._clock.monotonic() + pause
             elif now >= recover_at:
-                report = self._work(self._adapter.serve_recovery)
-                listens = listens and _is_good(report)
+                listens = _is_good(self._work(self._adapter.serve_recovery)) and listens
                 recover_at = self._clock.monotonic() + RECOVERY_INTERVAL
             else:
                 due = recover_at if self._frequency is None else min(poll_at, recover_at)
-                if not listens:
-                    self._adapter.wait_to_stop(due - now)
-                elif self._adapter.wait_for_message(due - now):
+                if self._adapter.wait(due - now, listens=listens):
                     self._adapter.wait_to_stop(_BURST)
-                    poll_at = self._clock.monotonic()
+                    poll_at, ahead = self._clock.monotonic(), True
+            report = self._work(self._adapter.serve_ended)
+            if listens and report.more and _is_good(report):
+                poll_at, ahead = self._clock.monotonic(), True
+            elif not _is_good(report) or (report.idle and not ahead):
+                listens = listens and _is_good(report)
+                ahead = ahead and listens
+                poll_at = self._clock.monotonic() + (self._frequency or 0) / 1000
+        self._work(self._adapter.finish)
         return self._failure
 
     def stop(self) -> None:
         """Lets the poll that runs finish, and begins no other. From any thread or signal handler."""
         self._adapter.request_stop()
 
-    def _after(self, report: CycleReport, frequency: int) -> tuple[float, bool]:
-        """Seconds from a poll to the next, and whether a message that comes ends them."""
-        listens = self._wake and _is_good(report)
-        return 0.0 if listens and report.more else frequency / 1000, listens
-
     def _work(self, work: Callable[[], CycleReport]) -> CycleReport:
-        """Does one poll, or one look for dead instances; notes where the service cannot go on."""
+        """Does a piece of work; notes where the service cannot go on."""
         try:
             return work()
         except ConnectorError as error:
-            self._failure = str(error)
+            self._failure = self._failure or str(error)
         except Exception as error:
             _log.exception("the service failed in a way that it should not")
-            self._failure = f"{type(error).__name__}: {error}"
-        return CycleReport(ReturnCode.FAIL, reason=self._failure)
+            self._failure = self._failure or f"{type(error).__name__}: {error}"
+        return CycleReport(ReturnCode.FAIL, reason=self._failure or "")
 
 
 def _is_good(report: CycleReport) -> bool:
-    """Whether all that was claimed is settled."""
-    return report.code is ReturnCode.SUCCEED and report.settled == report.claimed
+    """Whether nothing has failed or gone back to its queue."""
+    return report.code is ReturnCode.SUCCEED and not report.returned
 
 
 class _Minutes:

@@ -22,7 +22,7 @@ from connector.cli.progress import Progress
 from connector.cli.summary import print_summary, write_summary
 from connector.config.loading import load
 from connector.errors import ConnectorError, PipelineError
-from connector.events.cycle import CycleReport
+from connector.events.report import CycleReport
 from connector.log import LogSettings, divert_to_log, is_json, set_up_logging
 from connector.status import ReturnCode
 
@@ -125,10 +125,10 @@ def _bounded(adapter: Adapter, *, drain: bool) -> str | None:
     """One poll, or all until the inputs are empty. Returns why it was not successful; None where it was."""
     with Progress(adapter.summary) as progress:
 
-        def after_cycle(report: CycleReport) -> None:
+        def after_batch(report: CycleReport) -> None:
             progress.update()
 
-        report = adapter.drain(after_cycle) if drain else adapter.poll()
+        report = adapter.drain(after_batch) if drain else adapter.poll()
         progress.update(last=True)
     return None if report.code is ReturnCode.SUCCEED else f"{report.code.name}: {report.reason}"
 

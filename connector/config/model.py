@@ -311,6 +311,10 @@ class Spark(Section):
         description="`local[4]`, `local[*]`, `spark://HOST:PORT` (`,HOST:PORT` for each further master), "
         "`yarn` or `k8s://HOST:PORT`. None: that of the given session or of spark-submit, else `local[*]`.",
     )
+    max_jobs: Annotated[int, integer(1, "jobs")] | None = Field(
+        default=None,
+        description="Batches of events that run side by side; default: the cores of the application.",
+    )
     python: Text | None = Field(
         default=None, description="The workers' Python; default: the one that runs the adapter."
     )

@@ -11,51 +11,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from connector.errors import ProviderError
-from connector.events.outcome import Outcome
 from connector.events.settling import untouched
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Claim, Connection, Poller
 
 
 @dataclass(slots=True)
-class Batch:
-    """The claims of one poll cycle.
+class Taken:
+    """What one poll has taken.
 
     Args:
-        cycle: number of the cycle, unique for this client.
-        claims: in the order in which they were taken; position = sequence.
-        keys: duplicate key of each claim; empty where duplicates are not eliminated.
-        decided: outcomes that need no task, by sequence.
-        waiting: sequences that wait for what becomes of another copy of the same message.
-        returned: sequences that go back untouched.
-        busy: how many of those returned a neighbour has in flight.
-        more: a destination gave all that a poll may take of it, so more may wait there.
+        claims: in the order in which they were taken.
+        full: destinations that gave all that a poll may take of them, so that more may wait there.
         failure: the provider failed in mid-round; what was claimed is finished, then the poll ends.
     """
 
-    cycle: int
     claims: list[Claim] = field(default_factory=list)
-    keys: list[str] = field(default_factory=list)
-    decided: dict[int, Outcome] = field(default_factory=dict)
-    waiting: list[int] = field(default_factory=list)
-    returned: set[int] = field(default_factory=set)
-    busy: int = 0
-    more: bool = False
+    full: set[Destination] = field(default_factory=set)
     failure: ProviderError | None = None
-
-    def kept_back(self) -> set[int]:
-        """Sequences that no task is for."""
-        return self.returned.union(self.decided, self.waiting)
-
-    def give_back(self) -> None:
-        """All of it goes back untouched."""
-        self.returned.update(range(len(self.claims)))
-        self.decided.clear()
-        self.waiting.clear()
-
-    def held_keys(self) -> list[str]:
-        """Duplicate keys that are at work here until the batch is settled."""
-        return [key for sequence, key in enumerate(self.keys) if sequence not in self.returned]
 
 
 class WaitingMessages:
@@ -110,22 +83,33 @@ class WaitingMessages:
 
 
 def claim_round_robin(
-    pollers: Sequence[Poller], quantity: int, cycle: int, waiting: WaitingMessages | None = None
-) -> Batch:
+    pollers: Sequence[Poller],
+    quantity: int,
+    cycle: int,
+    first: int = 0,
+    waiting: WaitingMessages | None = None,
+) -> Taken:
     """Takes what waits, then at most ``quantity`` messages of each poller, in turn.
 
-    A provider error ends it; what was taken before is in the batch, and so is the error.
+    A provider error ends it; what was taken before is there all the same, and so is the error.
+
+    Args:
+        pollers: in the order of the configuration.
+        quantity: PollQuantity.
+        cycle: the number of all claims.
+        first: the sequence of the first claim.
+        waiting: messages whose process was not active; None without InProgressDestination.
     """
-    batch = Batch(cycle)
-    claims = batch.claims
+    taken = Taken()
+    claims = taken.claims
     active = list(pollers)
     try:
-        while waiting is not None and (claim := waiting.take(cycle, len(claims))) is not None:
+        while waiting is not None and (claim := waiting.take(cycle, first + len(claims))) is not None:
             claims.append(claim)
         for _ in range(quantity):
             remaining = []
             for poller in active:
-                claim = poller.take(cycle, len(claims))
+                claim = poller.take(cycle, first + len(claims))
                 if claim is not None:
                     claims.append(claim)
                     remaining.append(poller)
@@ -133,7 +117,7 @@ def claim_round_robin(
                 break
             active = remaining
         else:
-            batch.more = True
+            taken.full.update(poller.destination for poller in active)
     except ProviderError as error:
-        batch.failure = error
-    return batch
+        taken.failure = error
+    return taken

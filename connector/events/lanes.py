@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from connector.events.plan import WorkItem
 from connector.messaging.provider import Claim
@@ -27,27 +27,25 @@ def lane_key(order: str, claim: Claim) -> object:
     return None
 
 
-def make_lanes(order: str, claims: Sequence[Claim]) -> list[list[WorkItem]]:
-    """Work items by key, in the order in which the claims were taken.
+def work_items(claims: Sequence[Claim], attempts: Mapping[int, int]) -> list[WorkItem]:
+    """A lane as a task sees it.
 
-    Events without a key are lanes of their own.
+    Args:
+        claims: of one destination.
+        attempts: by sequence, deliveries begun that their claims do not know of.
     """
-    lanes: dict[object, list[WorkItem]] = {}
-    names: dict[object, str] = {}
-    for claim in claims:
-        destination = claim.destination
-        name = names.get(destination)
-        if name is None:
-            name = names[destination] = str(destination)
-        item = (claim.sequence, name, claim.reference, claim.delivery_count)
-        key = lane_key(order, claim)
-        if key is None:
-            lanes[("alone", claim.sequence)] = [item]
-        elif key in lanes:
-            lanes[key].append(item)
-        else:
-            lanes[key] = [item]
-    return list(lanes.values())
+    name = str(claims[0].destination)
+    if not attempts:
+        return [(claim.sequence, name, claim.reference, claim.delivery_count) for claim in claims]
+    return [
+        (
+            claim.sequence,
+            name,
+            claim.reference,
+            claim.delivery_count + attempts.get(claim.sequence, 0),
+        )
+        for claim in claims
+    ]
 
 
 def spread(lanes: list[list[WorkItem]], partitions: int) -> list[list[list[WorkItem]]]:

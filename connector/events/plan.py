@@ -88,7 +88,3 @@ class Assignment(NamedTuple):
     journal: JournalHandle | None
     """Its journal; None where there is nothing to do."""
     lanes: list[list[WorkItem]]
-    gate: str = ""
-    """Path of the gate to wait at; empty = it may begin at once."""
-    after: tuple[str, ...] = ()
-    """Journals of the job before, whose end opens the gate; empty = the driver alone opens it."""

@@ -16,7 +16,7 @@ from typing import Final
 from connector.errors import ConnectorError
 from connector.events.claiming import WaitingMessages
 from connector.events.outcome import Outcome, event_fields
-from connector.events.settling import Settling, rolled_back, untouched
+from connector.events.settling import SettlementRules, rolled_back, untouched
 from connector.events.summary import Summary
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Claim, Connection, Leftover, Settlement
@@ -83,7 +83,7 @@ class Recovery:
         self,
         connection: Connection,
         state: StateStore,
-        settling: Settling,
+        settling: SettlementRules,
         summary: Summary,
         window: PublishedIds | None,
         in_progress: Destination | None,
@@ -94,7 +94,7 @@ class Recovery:
         self._trace = trace
         self._connection = connection
         self._state = state
-        self._settling = settling
+        self._rules = settling
         self._summary = summary
         self._window = window
         self._in_progress = in_progress
@@ -167,7 +167,7 @@ class Recovery:
             outcome = Outcome.from_list(values) if isinstance(values, list) else None
             begun = journal.begun.get(claim.sequence, 0)
             if outcome is not None:
-                settlement = self._settling.settlement(claim, outcome, None, now)
+                settlement = self._rules.settlement(claim, outcome, None, now)
                 if settlement is None:
                     doubtful.append(claim)
                     continue
@@ -179,7 +179,7 @@ class Recovery:
             elif begun and claim.in_progress:
                 doubtful.append(claim)
             else:
-                begun = begun or (0 if leftover.application else 1)
+                begun = begun or journal.at_work.get(claim.sequence, 0 if leftover.application else 1)
                 settlements.append(rolled_back(claim, begun) if begun else untouched(claim))
                 result.returned += 1
         identities = [claim.message_id for claim, _, _ in settled]

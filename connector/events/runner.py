@@ -19,51 +19,42 @@ import traceback
 from typing import Final
 
 from connector.errors import ConnectorError
-from connector.events.gate import pass_gate
+from connector.events.answer import pack_answer
 from connector.events.plan import Assignment, EventPlan
 from connector.events.task import Task
 from connector.log import set_up_logging_when_needed
 
-NOTHING: Final = -1
-"""Number of the event at work where there is none."""
-
 _PR_SET_PDEATHSIG: Final = 1
 _LENGTH: Final = struct.Struct("<Q")
-_STATE: Final = struct.Struct("<qd")
+_DEADLINE: Final = struct.Struct("<d")
+_TWICE: Final = "was given the task twice; the first run counts"
 _MAX_NAME: Final = 200
 
 
 class RunnerProgress:
-    """What the runner is doing, in memory that it shares with its watcher.
+    """How long the runner may go on, in memory that it shares with its watcher.
 
-    Layout: number of the event at work, the time (monotonic seconds) at which it is ended, 0 for never, and
-    the name of the subscription that is being called.
+    Layout: the time (monotonic seconds) at which it is ended, 0 for never, and the name of the subscription
+    that is being called.
     """
 
     def __init__(self) -> None:
         self._shared = mmap.mmap(-1, mmap.PAGESIZE)
         self.stopping = False
-        self.reset()
-
-    def reset(self) -> None:
-        _STATE.pack_into(self._shared, 0, NOTHING, 0.0)
-
-    def enter(self, sequence: int) -> None:
-        _STATE.pack_into(self._shared, 0, sequence, 0.0)
 
     def arm(self, seconds: float, what: str) -> None:
         name = what.encode("utf-8", "replace")[:_MAX_NAME]
-        self._shared[_STATE.size : _STATE.size + 1 + len(name)] = bytes([len(name)]) + name
-        struct.pack_into("<d", self._shared, 8, time.monotonic() + seconds)
+        self._shared[_DEADLINE.size : _DEADLINE.size + 1 + len(name)] = bytes([len(name)]) + name
+        _DEADLINE.pack_into(self._shared, 0, time.monotonic() + seconds)
 
     def disarm(self) -> None:
-        struct.pack_into("<d", self._shared, 8, 0.0)
+        _DEADLINE.pack_into(self._shared, 0, 0.0)
 
-    def read(self) -> tuple[int, float, str]:
-        sequence, deadline = _STATE.unpack_from(self._shared, 0)
-        length = self._shared[_STATE.size]
-        name = self._shared[_STATE.size + 1 : _STATE.size + 1 + length].decode("utf-8", "replace")
-        return sequence, deadline, name
+    def read(self) -> tuple[float, str]:
+        (deadline,) = _DEADLINE.unpack_from(self._shared, 0)
+        length = self._shared[_DEADLINE.size]
+        name = self._shared[_DEADLINE.size + 1 : _DEADLINE.size + 1 + length]
+        return deadline, name.decode("utf-8", "replace")
 
 
 def follow_commands(
@@ -127,7 +118,13 @@ class _Work:
                 self._task = Task(self._plan, self._deployment, self._progress)
                 gc.collect()
                 gc.freeze()
-            return b"O\n" + b",".join(_outcomes(self._task, assignment, self._progress))
+            if assignment.journal is None:
+                return b"O\n" + pack_answer(())
+            began = time.monotonic()
+            outcomes = self._task.run(assignment.journal, assignment.lanes)
+            return b"O\n" + pack_answer(outcomes, time.monotonic() - began)
+        except FileExistsError:
+            return b"O\n" + pack_answer((), ended=_TWICE)
         except ConnectorError as error:
             return b"E\n" + str(error).encode("utf-8", "backslashreplace")
         except Exception:
@@ -136,14 +133,6 @@ class _Work:
     def close(self) -> None:
         if self._task is not None:
             self._task.close()
-
-
-def _outcomes(task: Task, assignment: Assignment, progress: RunnerProgress) -> list[bytes]:
-    """Runs an assignment when it may begin."""
-    gate, journal = assignment.gate, assignment.journal
-    if journal is None or (gate and not pass_gate(gate, assignment.after, lambda: progress.stopping)):
-        return []
-    return task.run(journal, assignment.lanes)
 
 
 def _close_inherited(kept: set[int]) -> None:

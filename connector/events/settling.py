@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from connector.events.answering import Refusals
-from connector.events.outcome import Outcome, history, join_names, unpack_prepared
+from connector.events.outcome import Outcome, event_fields, history, join_names, unpack_prepared
+from connector.events.report import CycleReport
+from connector.events.summary import Summary
 from connector.messaging.destination import Destination
 from connector.messaging.message import PropertyValue
-from connector.messaging.provider import Claim, Prepared, Settlement
-from connector.status import OutcomeKind
+from connector.messaging.provider import Claim, Connection, Prepared, Settlement
+from connector.status import OutcomeKind, timestamp
+from connector.trace import EVENTS, Trace
+
+_log = logging.getLogger("connector.events")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +45,11 @@ _PUBLISHED: Final = OutcomeKind.PUBLISHED.value
 _GIVEN_BACK: Final = OutcomeKind.GIVEN_BACK.value
 _ROLLED_BACK: Final = OutcomeKind.ROLLED_BACK.value
 _IN_DOUBT: Final = OutcomeKind.IN_DOUBT.value
+_DUPLICATE: Final = OutcomeKind.DUPLICATE.value
 
 
-class Settling:
-    """Decides what settles an event.
+class SettlementRules:
+    """Decide what settles an event.
 
     Args:
         copies: the destinations.
@@ -139,6 +147,89 @@ class Settling:
             if delivered:
                 properties["connector_delivered"] = join_names(delivered)
         return properties
+
+
+class Settler:
+    """Settles events in one commit, counts them, and says what became of them.
+
+    Args:
+        connection: of the provider.
+        rules: decide what settles an event.
+        summary: counts.
+        trace: of AgentTraceLevel.
+        stayed: called when messages were left to wait in the in-progress destination.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        rules: SettlementRules,
+        summary: Summary,
+        trace: Trace,
+        stayed: Callable[[], None] | None,
+    ) -> None:
+        self._connection = connection
+        self._rules = rules
+        self._summary = summary
+        self._trace = trace
+        self._stayed = stayed
+
+    def settle(
+        self,
+        decided: Sequence[tuple[Claim, Outcome]],
+        returned: Sequence[tuple[Claim, int]],
+        id_of: Callable[[Claim], str | None],
+    ) -> CycleReport:
+        """Settles events in one commit.
+
+        Args:
+            decided: with their outcomes.
+            returned: back to their queues, with the deliveries begun since they were claimed.
+            id_of: the duplicate key of a claim, where it has been made already.
+
+        Raises:
+            ProviderError: it could not be; the claims are still ours, recovery finishes them.
+        """
+        now = timestamp()
+        report = CycleReport(returned=len(returned))
+        settlements = [rolled_back(claim, begun) if begun else untouched(claim) for claim, begun in returned]
+        settled: list[tuple[Claim, Outcome, bool]] = []
+        for claim, outcome in decided:
+            settlement = self._rules.settlement(claim, outcome, id_of(claim), now)
+            if settlement is not None:
+                settlements.append(settlement)
+            if outcome.comes_again:
+                self._note_return(claim, outcome, report)
+            else:
+                settled.append((claim, outcome, settlement is not None and settlement.copy_to is None))
+        identities = [claim.message_id for claim, _, _ in settled]
+        self._connection.settle(settlements)
+        if self._stayed is not None and any(settlement.stay for settlement in settlements):
+            self._stayed()
+        report.settled = len(settled)
+        for (claim, outcome, discarded), identity in zip(settled, identities, strict=True):
+            self._tell(claim, outcome, identity, discarded=discarded)
+        return report
+
+    @staticmethod
+    def _note_return(claim: Claim, outcome: Outcome, report: CycleReport) -> None:
+        report.returned += 1
+        if outcome.kind == _ROLLED_BACK:
+            report.rolled_back += 1
+            fields = event_fields(claim.cycle, claim, claim.message_id, outcome)
+            _log.warning("an event is rolled back", extra=fields)
+        else:
+            report.fail(outcome.reason or "", provider_failed=outcome.provider_failed)
+
+    def _tell(self, claim: Claim, outcome: Outcome, identity: str, *, discarded: bool) -> None:
+        place = claim.cycle, claim.sequence
+        self._summary.settled(str(claim.destination), identity, outcome, discarded=discarded, taken=place)
+        if outcome.kind not in (_PUBLISHED, _DUPLICATE):
+            _log.warning(
+                "an event was not published", extra=event_fields(claim.cycle, claim, identity, outcome)
+            )
+        if self._trace.level >= EVENTS:
+            self._trace(EVENTS, "event settled", **event_fields(claim.cycle, claim, identity, outcome))
 
 
 def untouched(claim: Claim) -> Settlement:

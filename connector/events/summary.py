@@ -69,17 +69,37 @@ class Summary:
 
     def __init__(self, destinations: Sequence[str] = ()) -> None:
         self._destinations: dict[str, Counts] = {name: Counts() for name in destinations}
-        self._events: deque[tuple[Any, ...]] = deque(maxlen=MAX_EVENTS)
+        self._events: deque[tuple[tuple[int, int], tuple[Any, ...]]] = deque(maxlen=MAX_EVENTS)
+        self._last = (0, 0)
         self.reasons: dict[tuple[str, str], dict[str, int]] = {}
 
-    def settled(self, destination: str, message_id: str, outcome: Outcome, *, discarded: bool) -> None:
-        """One event has its outcome, for good; ``discarded`` where no copy of it was kept."""
+    def settled(
+        self,
+        destination: str,
+        message_id: str,
+        outcome: Outcome,
+        *,
+        discarded: bool,
+        taken: tuple[int, int] | None = None,
+    ) -> None:
+        """One event has its outcome, for good.
+
+        Args:
+            destination: its input.
+            message_id: JMSMessageID.
+            outcome: what became of it.
+            discarded: no copy of it was kept.
+            taken: its place among all events, by the time at which they were taken; None = after the one
+                before.
+        """
         kind, reason = outcome.kind, outcome.reason
         counts = self._destinations.get(destination)
         if counts is None:
             counts = self._destinations[destination] = Counts()
         counts.add(kind, discarded=discarded)
-        self._events.append((message_id, destination, outcome.object, outcome.verb, kind, reason))
+        self._last = self._last if taken is None else taken
+        event = message_id, destination, outcome.object, outcome.verb, kind, reason
+        self._events.append((self._last, event))
         if reason:
             by_reason = self.reasons.setdefault((destination, kind), {})
             if reason in by_reason or len(by_reason) < 20:
@@ -108,5 +128,8 @@ class Summary:
         return {
             **self.total.as_dict(),
             "destinations": {name: counts.as_dict() for name, counts in self._destinations.items()},
-            "events": [dict(zip(names, event, strict=True)) for event in self._events],
+            "events": [
+                dict(zip(names, event, strict=True))
+                for _, event in sorted(self._events, key=lambda one: one[0])  # batches end as they may
+            ],
         }

@@ -46,11 +46,9 @@ _ROLLED_BACK = OutcomeKind.ROLLED_BACK.value
 
 
 class Progress(Watch, Protocol):
-    """A watch that is also told which event is at work."""
+    """A watch that also says when to stop."""
 
     stopping: bool
-
-    def enter(self, sequence: int) -> None: ...
 
 
 class Task:
@@ -89,14 +87,11 @@ class Task:
         """
         journal = handle.open()
         outcomes: list[bytes] = []
-        ended = False
         try:
-            ended = self._run(lanes, journal, outcomes)
+            self._run(lanes, journal, outcomes)
         finally:
             try:
                 self._access.sync()  # however it ends: the events done before are settled all the same
-                if ended:
-                    journal.end()
             finally:
                 journal.close()
         return outcomes
@@ -105,18 +100,16 @@ class Task:
         """No more events: takes leave of those that business processes have asked. Repeatable."""
         self._requests.stop(_LEAVE_SECONDS)
 
-    def _run(self, lanes: list[list[WorkItem]], journal: TaskJournal, outcomes: list[bytes]) -> bool:
-        """Adds the outcomes; True where the journal has all of them."""
-        all_journalled = True
+    def _run(self, lanes: list[list[WorkItem]], journal: TaskJournal, outcomes: list[bytes]) -> None:
+        """Adds the outcomes."""
         is_noted = False  # whether the journal names the event that comes next
         for number, lane in enumerate(lanes):
             for place, item in enumerate(lane, 1):
                 if not is_noted:
                     if self._progress.stopping:
-                        return False
+                        return
                     journal.at(item[0])
                 is_noted = False
-                self._progress.enter(item[0])
                 outcome, begun = self._event(item, journal)
                 if self._plan.managed and outcome.kind == _FAILED:
                     outcome = self._rolled_back(item, outcome)
@@ -126,14 +119,11 @@ class Task:
                     is_noted = following is not None
                     journal.done(item[0], data, following)
                     faults.point("done")
-                else:
-                    all_journalled = False
                 outcomes.append(data)
                 if outcome.kind == _GIVEN_BACK:
-                    return False
+                    return
                 if outcome.kind == _ROLLED_BACK:
                     break
-        return all_journalled
 
     def _following(self, lanes: list[list[WorkItem]], number: int, place: int, kind: str) -> int | None:
         """The event that comes next, ``place`` events of the lane ``number`` being over; None = no more."""

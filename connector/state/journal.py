@@ -2,9 +2,9 @@
 
 The driver learns outcomes only when a job has ended, and a task may outlive the driver. So each
 task appends to a file of its own: ``A n`` before event *n* is converted, ``B n`` before its first
-external delivery, ``D n outcome`` after the last, ``E`` when all of its events have one. The file is
-created exclusively, so that no task ever runs twice, and locked for the life of the process that writes
-it, so that whoever takes over knows when there is nothing more to come. After any failure:
+external delivery, ``D n outcome`` after the last. The file is created exclusively, so that no task ever runs
+twice, and locked for the life of the process that writes it, so that whoever takes over knows when there is
+nothing more to come. After any failure:
 
 * *done* (a ``D`` line): it is settled with that outcome;
 * *begun* (a ``B`` line only): in doubt, at most one event of each task at a time;
@@ -43,7 +43,6 @@ from connector.state.locks import is_locked
 from connector.state.store import CycleJournal, JournalHandle, TaskNote
 
 _CLOSED: Final = ".closed"
-_END: Final = b"E\n"
 _NOTHING_AT_WORK: Final = b"A -\n"
 _RETRY: Final = 0.02
 
@@ -95,11 +94,6 @@ class Journal:
         else:
             self._append(b"D %d %b\nA %d\n" % (sequence, outcome, following))
 
-    def end(self) -> None:
-        """See :meth:`connector.state.store.TaskJournal.end`."""
-        self._at_work = False
-        self._append(_END)
-
     def _append(self, line: bytes) -> None:
         """One write; a disk that fills up in the middle of it leaves nothing of the line."""
         written = os.write(self._descriptor, line)
@@ -144,16 +138,9 @@ class JournalFile:
 
     path: str
 
-    def __fspath__(self) -> str:
-        return self.path
-
     def open(self) -> Journal:
         """See :meth:`connector.state.store.JournalHandle.open`."""
         return Journal(self.path)
-
-    def attempt(self, number: int) -> JournalFile:
-        """See :meth:`connector.state.store.JournalHandle.attempt`."""
-        return JournalFile(f"{self.path}.{number}") if number else self
 
     def read(self, into: CycleJournal) -> bool:
         """See :meth:`connector.state.store.JournalHandle.read`."""
@@ -188,20 +175,6 @@ def read_journal(path: str | os.PathLike[str], into: CycleJournal) -> None:
         into.at_work[at_work] = into.at_work.get(at_work, 0) + 1
 
 
-def has_ended(path: str | os.PathLike[str]) -> bool:
-    """Whether a task has come to its end with an outcome of every event in its journal."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        size = os.fstat(descriptor).st_size
-        last = len(_END) + 1  # with the line end before it: an outcome may end in these bytes
-        return size >= last and os.pread(descriptor, last, size - last) == b"\n" + _END
-    finally:
-        os.close(descriptor)
-
-
 class JournalDirectory:
     """See :class:`connector.state.store.ClientJournals`.
 
@@ -222,10 +195,6 @@ class JournalDirectory:
     def file(self, batch: int, task: int, number: int) -> JournalFile:
         """See :meth:`connector.state.store.ClientJournals.file`."""
         return JournalFile(os.path.join(self.path, f"{batch}.{task}.{number}"))
-
-    def gate(self, cycle: int) -> str:
-        """Path of the file that tells the tasks of a cycle to begin; goes with its journals."""
-        return os.path.join(self.path, f"{cycle}.gate")
 
     def read(self) -> dict[int, CycleJournal]:
         """See :meth:`connector.state.store.ClientJournals.read`."""
@@ -258,22 +227,13 @@ class JournalDirectory:
         if handles is None:
             self._close()
             return
-        for handle in handles:
-            assert isinstance(handle, JournalFile)
-            attempt = 0
-            while True:
-                try:
-                    descriptor = os.open(
-                        handle.attempt(attempt), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666
-                    )
-                except FileExistsError:
-                    attempt += 1
-                    continue
+        for path in _paths(handles):
+            with contextlib.suppress(FileExistsError):  # a task has opened it
+                descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
                 try:
                     os.write(descriptor, b"S\n")
                 finally:
                     os.close(descriptor)
-                break
 
     def _close(self) -> None:
         if not self.path.endswith(_CLOSED):
@@ -282,10 +242,10 @@ class JournalDirectory:
                 os.rename(self.path, closed)
             self.path = closed
 
-    def wait(self, timeout: float) -> bool:
+    def wait(self, timeout: float, handles: Iterable[JournalHandle] | None = None) -> bool:
         """See :meth:`connector.state.store.ClientJournals.wait`."""
         deadline = time.monotonic() + timeout
-        for path in self._files():
+        for path in self._files() if handles is None else _paths(handles):
             while not _is_free(path):
                 if time.monotonic() >= deadline:
                     return False
@@ -313,7 +273,7 @@ class JournalDirectory:
             shutil.rmtree(self.path + _CLOSED, ignore_errors=True)
             return
         for path in self._files():
-            if os.path.basename(path).partition(".")[0] == str(batch):  # its gate, too
+            if os.path.basename(path).partition(".")[0] == str(batch):
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(path)
 
@@ -324,6 +284,12 @@ class JournalDirectory:
             return
         for name in names:
             yield os.path.join(self.path, name)
+
+
+def _paths(handles: Iterable[JournalHandle]) -> Iterator[str]:
+    for handle in handles:
+        assert isinstance(handle, JournalFile)
+        yield handle.path
 
 
 def _is_free(path: str) -> bool:

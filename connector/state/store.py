@@ -97,9 +97,6 @@ class TaskJournal(Protocol):
             following: the event that is at work from now on, where there is one. Both are written at once.
         """
 
-    def end(self) -> None:
-        """After the last event, when every event of the task was done."""
-
     def close(self) -> None:
         """The task has ended, in order: no event is at work. Never raises. Repeatable."""
 
@@ -116,12 +113,6 @@ class JournalHandle(Protocol):
             FileExistsError: the task has run before, runs now, or was sealed.
             FileNotFoundError: all journals of the client are sealed.
             OSError: it cannot be made.
-        """
-
-    def attempt(self, number: int) -> JournalHandle:
-        """The journal of a further process that goes on with the same task; 0 = this handle's own.
-
-        :meth:`ClientJournals.read` adds them all up.
         """
 
     def read(self, into: CycleJournal) -> bool:
@@ -146,13 +137,13 @@ class ClientJournals(Protocol):
         """The handle of the journal of a task.
 
         Args:
-            batch: its number, unique for the client.
+            batch: the number of the poll or polls that its claims come from, unique for the client.
             task: its place in its job.
-            number: of the job; a batch may have several.
+            number: of the job, unique for the client; the claims of one number may run in several.
         """
 
     def seal(self, handles: Iterable[JournalHandle] | None = None) -> None:
-        """No task opens one of these journals any more, nor a further attempt of it.
+        """No task opens one of these journals any more.
 
         Args:
             handles: None = all journals of the client, which may be dead. Then no task that has one open
@@ -162,8 +153,13 @@ class ClientJournals(Protocol):
             OSError: that is not possible; then a task may still begin.
         """
 
-    def wait(self, timeout: float) -> bool:
-        """Waits until no task holds a journal; False when one still does after ``timeout`` seconds."""
+    def wait(self, timeout: float, handles: Iterable[JournalHandle] | None = None) -> bool:
+        """Waits until no task holds one of these journals; False when one still does after ``timeout``.
+
+        Args:
+            timeout: seconds.
+            handles: None = all journals of the client.
+        """
 
     def end_writers(self) -> None:
         """Ends the processes on this machine that hold a journal, without waiting for them."""

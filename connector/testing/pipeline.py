@@ -10,12 +10,15 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import threading
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from connector.errors import ConnectorError, PipelineError
+from connector.events.answer import pack_answer
 from connector.events.job import CHECK, FUNCTION
 from connector.events.plan import Assignment, EventPlan
 from connector.events.probe import versions
@@ -41,7 +44,8 @@ class InProcessAnswer(NamedTuple):
 class InProcessPipeline:
     """A :class:`connector.events.job.Pipeline` with its life, :class:`~connector.events.job.Workers`.
 
-    The tasks of a job run one after the other, in the deployment's directory.
+    The tasks of a job run one after the other, in the deployment's directory. Jobs run side by side where
+    they are isolated, each with a child process of its own.
 
     Args:
         deployment: directory of adapter.yaml.
@@ -59,17 +63,13 @@ class InProcessPipeline:
         self._parallelism = parallelism
         self._alive = True
         self._task: tuple[bytes, Task] | None = None
+        self._one_at_a_time = threading.Lock()
         self.jobs: list[str] = []
         """The descriptions of the jobs that were run: one a poll cycle that claimed something."""
 
     @property
     def parallelism(self) -> int:
         return self._parallelism
-
-    @property
-    def overlaps(self) -> bool:
-        """Never: everything runs in the thread that asks."""
-        return False
 
     @property
     def alive(self) -> bool:
@@ -102,7 +102,8 @@ class InProcessPipeline:
             PipelineError: a task failed.
         """
         self.jobs.append(description)
-        return [self._call(function, plan, payload) for payload in payloads]
+        with contextlib.nullcontext() if self._isolated else self._one_at_a_time:
+            return [self._call(function, plan, payload) for payload in payloads]
 
     def _call(self, function: str, plan: bytes, payload: bytes) -> bytes:
         if not self._alive:
@@ -128,7 +129,9 @@ class InProcessPipeline:
             return versions()
         assignment: Assignment = pickle.loads(payload)  # from our own driver
         assert assignment.journal is not None
-        return b"[" + b",".join(self._task[1].run(assignment.journal, assignment.lanes)) + b"]"
+        began = time.monotonic()
+        outcomes = self._task[1].run(assignment.journal, assignment.lanes)
+        return pack_answer(outcomes, time.monotonic() - began)
 
     def _close_task(self) -> None:
         if self._task is not None:
@@ -141,18 +144,28 @@ class _Unwatched:
 
     stopping = False
 
-    def enter(self, sequence: int) -> None: ...
-
     def arm(self, seconds: float, what: str) -> None: ...
 
     def disarm(self) -> None: ...
 
 
+_inside = threading.Lock()
+_entered: list[str] = []
+
+
 @contextlib.contextmanager
 def _working_directory(path: str) -> Iterator[None]:
-    before = os.getcwd()
-    os.chdir(path)
+    """The working directory of this process, until the last job that needs it has ended."""
+    with _inside:
+        before = os.getcwd()
+        if not _entered:
+            os.chdir(path)
+        _entered.append(before)
     try:
         yield
     finally:
-        os.chdir(before)
+        with _inside:
+            before = _entered[0]
+            _entered.pop()
+            if not _entered:
+                os.chdir(before)

@@ -186,9 +186,8 @@ class StateStoreSuite:
     def test_the_journals_of_a_batch_add_up(self, store: StateStore, start_task: StartTask) -> None:
         journals = store.journals("c1", "a")
         journals.make()
-        handle = journals.file(1, 0, 0)
-        for each in (handle, handle.attempt(1), journals.file(1, 1, 0), journals.file(11, 0, 0)):
-            task = start_task(each)
+        for batch, place, number in ((1, 0, 0), (1, 0, 1), (1, 1, 0), (11, 0, 2)):
+            task = start_task(journals.file(batch, place, number))
             assert task.tell("at 3") == "ok"
             assert task.tell("begin 3") == "ok"
             task.kill()
@@ -203,7 +202,7 @@ class StateStoreSuite:
         assert not handle.read(found)
         journal = handle.open()
         journal.begin(4)
-        assert handle.attempt(0).read(found)
+        assert handle.read(found)
         assert found.begun == {4: 1}
         journal.close()
 
@@ -218,7 +217,7 @@ class StateStoreSuite:
         task.kill()
         with pytest.raises(FileExistsError):
             handle.open()
-        handle.attempt(1).open().close()
+        journals.file(1, 0, 1).open().close()
 
     def test_a_journal_is_held_until_it_is_closed_or_its_process_has_died(
         self, store: StateStore, start_task: StartTask
@@ -235,6 +234,8 @@ class StateStoreSuite:
         }
         assert closed.tell("close") == "ok"
         assert not journals.wait(0.05)
+        assert journals.wait(0.0, [journals.file(1, 0, 0), journals.file(1, 2, 0)])
+        assert not journals.wait(0.0, [journals.file(1, 1, 0)])
         killed.kill()
         assert journals.wait(10.0)
         assert list(journals.running()) == []
@@ -250,13 +251,13 @@ class StateStoreSuite:
         assert task.wait(10) == -signal.SIGKILL
         assert journals.wait(10.0)
 
-    def test_a_sealed_journal_is_never_opened_nor_a_further_attempt_of_it(self, store: StateStore) -> None:
+    def test_a_sealed_journal_is_never_opened(self, store: StateStore) -> None:
         journals = store.journals("c1", "a")
         journals.make()
         new, running = journals.file(1, 0, 0), journals.file(1, 1, 0)
         journal = running.open()
         journals.seal([new, running])
-        for handle in (new, running, running.attempt(1)):
+        for handle in (new, running):
             with pytest.raises(FileExistsError):
                 handle.open()
         journal.begin(0)

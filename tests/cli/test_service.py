@@ -14,8 +14,8 @@ import pytest
 
 from connector.adapter import Adapter
 from connector.errors import ProviderError
-from connector.events.cycle import CycleReport
 from connector.events.outcome import Outcome
+from connector.events.report import CycleReport
 from connector.events.summary import Summary
 from connector.service import PollWindow, Service
 from connector.status import ReturnCode
@@ -24,8 +24,9 @@ VIENNA = ZoneInfo("Europe/Vienna")
 
 GOOD = CycleReport(ReturnCode.SUCCEED, claimed=3, settled=3)
 FULL = CycleReport(ReturnCode.SUCCEED, claimed=3, settled=3, more=True)
-GAVE_BACK = CycleReport(ReturnCode.SUCCEED, claimed=3, settled=2, more=True)
-NOT_ACTIVE = CycleReport(ReturnCode.APPRESPONSETIMEOUT, claimed=3, settled=0, more=True)
+GAVE_BACK = CycleReport(ReturnCode.SUCCEED, settled=2, returned=1, more=True)
+NOT_ACTIVE = CycleReport(ReturnCode.APPRESPONSETIMEOUT, returned=3, more=True)
+ROOM = CycleReport(ReturnCode.SUCCEED, settled=3, more=True)
 
 BURST = 0.001
 """Seconds from a message that comes to the poll."""
@@ -66,7 +67,8 @@ class SimulatedClock:
 class RecordingAdapter:
     """Stands for the adapter: notes when it is asked to work, and takes ``poll_seconds`` for a poll.
 
-    Each poll takes its report from ``reports``; one that finds none there has taken what waited.
+    Each poll takes its report from ``reports``; one that finds none there has taken what waited. A batch that
+    ends puts its report into ``ended``.
     """
 
     has_inputs = True
@@ -78,15 +80,19 @@ class RecordingAdapter:
         self._clock = clock
         self._poll_seconds = poll_seconds
         self.polls: list[float] = []
+        self.aheads: list[bool] = []
         self.recoveries: list[float] = []
         self.poll_failure: Exception | None = None
         self.recovery_failure: Exception | None = None
         self.reports: list[CycleReport] = []
         self.recovery_report = GOOD
+        self.ended: list[CycleReport] = []
+        self.has_finished = False
         self.stopping = False
         self._has_come = False
 
-    def serve_poll(self) -> CycleReport:
+    def serve_poll(self, *, ahead: bool) -> CycleReport:
+        self.aheads.append(ahead)
         self.polls.append(round(self._clock.seconds, 6))
         self._has_come = False
         self._clock.seconds += self._poll_seconds
@@ -100,12 +106,22 @@ class RecordingAdapter:
             raise self.recovery_failure
         return self.recovery_report
 
+    def serve_ended(self) -> CycleReport:
+        return self.ended.pop(0) if self.ended else CycleReport()
+
+    def batch_ends(self, report: CycleReport) -> None:
+        self.ended.append(report)
+
+    def finish(self) -> CycleReport:
+        self.has_finished = True
+        return CycleReport()
+
     def message_comes(self) -> None:
         self._has_come = True
 
-    def wait_for_message(self, seconds: float) -> bool:
-        self._clock.wait(lambda: self.stopping or self._has_come, seconds)
-        return self._has_come
+    def wait(self, seconds: float, *, listens: bool) -> bool:
+        self._clock.wait(lambda: bool(self.stopping or self.ended or (listens and self._has_come)), seconds)
+        return listens and self._has_come
 
     def wait_to_stop(self, seconds: float | None) -> None:
         self._clock.wait(lambda: self.stopping, seconds)
@@ -176,8 +192,8 @@ def test_a_message_that_comes_during_a_poll_begins_the_next() -> None:
     adapter = RecordingAdapter(clock, poll_frequency=60_000)
     first = adapter.serve_poll
 
-    def poll() -> CycleReport:
-        report = first()
+    def poll(*, ahead: bool) -> CycleReport:
+        report = first(ahead=ahead)
         if len(adapter.polls) == 1:
             adapter.message_comes()
         return report
@@ -203,6 +219,39 @@ def test_while_more_waits_than_a_poll_takes_the_next_follows_at_once() -> None:
     assert adapter.polls == [0, 1, 2, 63]
 
 
+def test_when_a_batch_ends_a_destination_that_was_full_is_polled_at_once() -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock, poll_frequency=60_000)
+    serve(clock, adapter, 50, (20, lambda: adapter.batch_ends(ROOM)), (30, lambda: adapter.batch_ends(GOOD)))
+    assert adapter.polls == [0, 20]
+
+
+def test_once_nothing_runs_the_frequency_counts_from_the_end_of_the_last_batch() -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock, poll_frequency=3_000, wake=False)
+    idle = CycleReport(ReturnCode.SUCCEED, settled=3, idle=True)
+    running = CycleReport(ReturnCode.SUCCEED, settled=3)
+    ends = [(1, lambda: adapter.batch_ends(running)), (2, lambda: adapter.batch_ends(idle))]
+    serve(clock, adapter, 9, *ends)
+    assert adapter.polls == [0, 5, 8]
+
+
+def test_only_a_message_or_a_full_poll_lets_a_poll_be_ahead() -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock, poll_frequency=3_000)
+    adapter.reports = [GOOD, GOOD, FULL, GOOD]
+    serve(clock, adapter, 8, (1, adapter.message_comes))
+    assert adapter.polls == [0, 1 + BURST, 4 + BURST, 4 + BURST, 7 + BURST]
+    assert adapter.aheads == [False, True, False, True, False]
+
+
+def test_a_service_that_is_stopped_finishes_what_runs() -> None:
+    clock = SimulatedClock()
+    adapter = RecordingAdapter(clock)
+    serve(clock, adapter, 5)
+    assert adapter.has_finished
+
+
 def test_without_wake_every_poll_waits() -> None:
     clock = SimulatedClock()
     adapter = RecordingAdapter(clock, poll_frequency=60_000, wake=False)
@@ -211,13 +260,18 @@ def test_without_wake_every_poll_waits() -> None:
     assert adapter.polls == [0, 60, 120]
 
 
+@pytest.mark.parametrize("ends_later", [False, True], ids=["the poll", "a batch"])
 @pytest.mark.parametrize("report", [GAVE_BACK, NOT_ACTIVE], ids=["gave back", "not active"])
-def test_after_a_poll_that_could_not_settle_all_the_next_one_waits(report: CycleReport) -> None:
+def test_after_something_went_back_the_next_poll_waits(report: CycleReport, ends_later: bool) -> None:
     clock = SimulatedClock()
     adapter = RecordingAdapter(clock, poll_frequency=3_000)
-    adapter.reports = [report, report, GOOD]
-    serve(clock, adapter, 8, *[(number / 2, adapter.message_comes) for number in range(1, 14)])
-    assert adapter.polls[:3] == [0, 3, 6]
+    if ends_later:
+        ends = [(0.25, lambda: adapter.batch_ends(report)), (3.3, lambda: adapter.batch_ends(report))]
+    else:
+        adapter.reports, ends = [report, report, GOOD], []
+    comes = [(number / 2, adapter.message_comes) for number in range(1, 14)]
+    serve(clock, adapter, 8, *comes, *ends)
+    assert adapter.polls[:3] == ([0, 3.25, 6.3] if ends_later else [0, 3, 6])
     assert adapter.polls[3:] == [6.5 + BURST], "after a good one a message begins a poll again"
 
 

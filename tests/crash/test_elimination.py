@@ -63,7 +63,7 @@ def test_a_second_copy_is_tried_when_the_first_fails(deploy: Deploy) -> None:
 
 def test_two_adapters_publish_no_copy_that_the_other_has_in_flight(deploy: Deploy) -> None:
     """The first copy is at work in one adapter while the other sees the second."""
-    deployment = deploy(connector={"DuplicateEventElimination": True})
+    deployment = deploy(connector={"DuplicateEventElimination": True, "order": "none"})
     one = deployment.start("--json")
     one.await_start()
     ids = _copies(deployment, [1], name="gate:1")

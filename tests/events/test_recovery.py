@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from connector.events.recovery import InDoubtAtStartup, InDoubtPolicy, Recovery
-from connector.events.settling import CopyDestinations, Settling
+from connector.events.settling import CopyDestinations, SettlementRules
 from connector.events.summary import Summary
 from connector.messaging.destination import parse_destination
 from connector.parts import make_provider
@@ -52,7 +52,7 @@ class Victim:
         return claims
 
     def journal(self, *lines: str, cycle: int = 1, task: int = 0) -> None:
-        Path(self.journals.file(cycle, task, 0)).write_text("P 1 nowhere\n" + "".join(lines))
+        Path(self.journals.file(cycle, task, 0).path).write_text("P 1 nowhere\n" + "".join(lines))
 
     def die(self) -> None:
         self.connection.abandon()
@@ -208,7 +208,13 @@ def recovery(deployment: Any, connection: Any, summary: Summary) -> Recovery:
     archive = CopyDestinations(parse_destination("archive"), None, None)
     state = deployment.provider.state("test")
     return Recovery(
-        connection, state, Settling(archive, remember=False), summary, None, None, InDoubtPolicy.REPROCESS
+        connection,
+        state,
+        SettlementRules(archive, remember=False),
+        summary,
+        None,
+        None,
+        InDoubtPolicy.REPROCESS,
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 import pytest
 
-from connector.errors import PipelineError
+from connector.events.answer import unpack_answer
 from connector.events.job import FUNCTION
 from connector.events.plan import Assignment
 from connector.parts import make_plan, make_provider
@@ -164,9 +164,12 @@ def test_an_assignment_runs_once_however_often_it_is_handed_out(bench: Bench) ->
     pipeline = InProcessPipeline(deployment.directory)
     try:
         (answer,) = pipeline.run(FUNCTION, plan, [payload], "first")
-        assert orjson.loads(answer)[0][1] == "published"
-        with pytest.raises(PipelineError):
-            pipeline.run(FUNCTION, plan, [payload], "second")
+        first = unpack_answer(answer)
+        assert ([outcome.kind for outcome in first.outcomes], first.ended) == (["published"], None)
+        (answer,) = pipeline.run(FUNCTION, plan, [payload], "second")
+        second = unpack_answer(answer)
+        assert second.outcomes == []
+        assert second.ended == "was given the task twice; the first run counts"
     finally:
         pipeline.stop()
         connection.close()

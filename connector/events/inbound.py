@@ -1,0 +1,453 @@
+"""Everything inbound over one connection, made anew when the connection is: poll, run, settle, recover.
+
+One thread does all of this, the driver's. Each job runs in a thread of its own, and tells when it has ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import queue
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from connector.errors import PipelineError, ProviderError
+from connector.events.answering import Refusals
+from connector.events.claiming import WaitingMessages, claim_round_robin
+from connector.events.job import EventJobs, Pipeline, Result
+from connector.events.outcome import Outcome
+from connector.events.plan import EventPlan
+from connector.events.recovery import Recovered, Recovery, adopt
+from connector.events.report import CycleReport
+from connector.events.schedule import Batch, Closing, Paces, Schedule, duplicate
+from connector.events.settings import EventSettings
+from connector.events.settling import SettlementRules, Settler
+from connector.events.summary import Summary
+from connector.messaging.destination import Destination
+from connector.messaging.provider import Claim, Connection, Poller, Waiter
+from connector.state.store import StateStore
+from connector.status import OutcomeKind, ReturnCode
+from connector.trace import EVENTS, step
+
+_log = logging.getLogger("connector.events")
+
+_NEIGHBOUR_SECONDS: Final = 30.0
+_NEIGHBOUR_PAUSE: Final = (0.01, 0.05)
+_MOST_THREADS: Final = 64
+_FAILED: Final = OutcomeKind.FAILED.value
+_GIVEN_BACK: Final = OutcomeKind.GIVEN_BACK.value
+_PUBLISHED: Final = OutcomeKind.PUBLISHED.value
+
+AfterBatch = Callable[[CycleReport], None]
+
+
+class Inbound:
+    """Polls, batches and recovery over one connection.
+
+    Args:
+        connection: of the provider, owned from now on.
+        state: of the application.
+        plan: with the access of that connection.
+        pipeline: runs the tasks.
+        settings: of the adapter.
+        summary: counts, over all connections.
+        numbers: of polls, over all connections.
+
+    Raises:
+        ProviderError: a destination or the state store cannot be used.
+        CapabilityError: the provider cannot poll an input.
+        SubscriptionError: a subscription of an input is in use otherwise.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        state: StateStore,
+        plan: EventPlan,
+        pipeline: Pipeline,
+        settings: EventSettings,
+        summary: Summary,
+        numbers: Iterator[int],
+    ) -> None:
+        self.connection = connection
+        self.trace = settings.trace
+        self.stopping = False
+        """Set from any thread: no more is claimed; what runs is finished."""
+        self._settings = settings
+        self._summary = summary
+        self._numbers = numbers
+        self._journals = state.journals(connection.client_id, settings.instance)
+        self._journals.make()
+        size = settings.duplicate_window
+        self._window = state.window(connection.client_id, size) if size else None
+        refusals = Refusals(plan, connection.access().open()) if plan.serves else None
+        rules = SettlementRules(settings.copies, remember=self._window is not None, refusals=refusals)
+        self.jobs = EventJobs(pipeline, plan, self._journals, settings.stop_timeout + 5.0)
+        waiting = None
+        if settings.in_progress is not None:
+            inputs = [one.destination for one in settings.inputs]
+            waiting = WaitingMessages(connection, settings.in_progress, inputs)
+        self._waiting = waiting
+        stayed = waiting.look if waiting is not None else None
+        self._settler = Settler(connection, rules, summary, settings.trace, stayed)
+        self._pollers = [one.poller(connection, settings.in_progress) for one in settings.inputs]
+        self._recovery = Recovery(
+            connection,
+            state,
+            rules,
+            summary,
+            self._window,
+            settings.in_progress,
+            settings.policy,
+            settings.trace,
+            waiting,
+        )
+        self._paces = Paces()
+        self._schedule = Schedule(settings.order, settings.quantity, self._paces)
+        self._threads = ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="batch")
+        self._ended: queue.SimpleQueue[tuple[Batch, Result | BaseException]] = queue.SimpleQueue()
+        self._signal = threading.Event()
+        self._cycle = 0
+        self._full: set[Destination] = set()
+        self._expired: dict[int, int] = {}
+        self._has_reserved = False
+
+    @property
+    def waiter(self) -> Waiter | None:
+        """What tells that a message has come; None with ``wake: false``, or where nothing can tell."""
+        return self.connection.waiter() if self._settings.wake else None
+
+    @property
+    def running_since(self) -> float | None:
+        """When the oldest batch that runs began, in monotonic seconds; None = none runs. For any thread."""
+        return min((batch.began for batch in list(self._schedule.running)), default=None)
+
+    # -- poll --------------------------------------------------------------------------------------
+
+    def poll(self, *, ahead: bool = True) -> CycleReport:
+        """Claims from the destinations that may be polled, and starts what can run. Waits for no batch.
+
+        Args:
+            ahead: whether that may be a destination of which events are not settled yet.
+
+        Raises:
+            ProviderError: something could not be settled; recovery finishes it.
+        """
+        report = CycleReport()
+        if self.stopping:
+            return report
+        may_poll = self._schedule.may_poll if ahead else self._schedule.is_settled
+        pollers = [one for one in self._pollers if may_poll(one.destination)]
+        claims = self._claim(pollers, report)
+        report.claimed = len(claims)
+        settled = self._take_in(claims)
+        report.settled, report.returned, report.busy = settled.settled, settled.returned, settled.busy
+        self._start()
+        report.more = self._has_more()
+        return report
+
+    @step("claim")
+    def _claim(self, pollers: Sequence[Poller], report: CycleReport) -> list[Claim]:
+        size = self._schedule.size(self._cycle)
+        if size is None:
+            self._cycle, size = next(self._numbers), 0
+        taken = claim_round_robin(pollers, self._settings.quantity, self._cycle, size, self._waiting)
+        self._full = taken.full | {one.destination for one in self._pollers if one not in pollers}
+        for number, poller in enumerate(self._pollers):
+            seen = self._expired.get(number, 0)
+            if poller.expired != seen:
+                self._summary.expired(str(poller.destination), poller.expired - seen)
+                self._expired[number] = poller.expired
+        if taken.failure is not None:
+            _log.error("claiming failed", extra={"cycle": self._cycle, "reason": str(taken.failure)})
+            report.fail(str(taken.failure), provider_failed=True)
+        elif not taken.claims:
+            self.connection.check()
+        if self.trace.level >= EVENTS:
+            for claim in taken.claims:
+                self.trace(
+                    EVENTS,
+                    "message detected",
+                    message_id=claim.message_id,
+                    destination=str(claim.destination),
+                    cycle=self._cycle,
+                )
+        return taken.claims
+
+    def _has_more(self) -> bool:
+        """Whether more may wait in a destination that may be polled now."""
+        return not self.stopping and any(self._schedule.may_poll(one) for one in self._full)
+
+    def _take_in(self, claims: Sequence[Claim]) -> CycleReport:
+        """Hands claims to the schedule. Those that need no task are settled at once.
+
+        That are duplicates, copies of what a neighbour has in flight, and events whose delivery was begun too
+        often.
+        """
+        if not claims:
+            return CycleReport()
+        closing = Closing()
+        ids: dict[int, str] = {}
+        known: set[str] | frozenset[str] = frozenset()
+        if self._window is not None:
+            ids = {claim.sequence: claim.duplicate_key for claim in claims}
+            self._has_reserved = True
+            known = self._window.reserve(list(ids.values()), self._schedule.ids)
+        wanted: list[Claim] = []
+        for claim in claims:
+            key = ids.get(claim.sequence)
+            count = claim.delivery_count
+            if key is not None and self._window is not None and key in self._window:
+                closing.decided.append((claim, duplicate(claim)))
+            elif key is not None and key in known:
+                closing.returned.append((claim, 0))
+            elif count >= self._settings.max_attempts:
+                reason = f"its delivery was begun {count} times and never came to an end (max_attempts)"
+                outcome = Outcome(claim.sequence, _FAILED, None, None, reason, count, unread=True)
+                closing.decided.append((claim, outcome))
+            else:
+                wanted.append(claim)
+        self._schedule.add(claims, ids, wanted)
+        report = self._close(closing)
+        report.busy = len(closing.returned)
+        return report
+
+    # -- batches -----------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        """Starts as many batches as may run side by side."""
+        if self.stopping:
+            return
+        cores = self.jobs.parallelism
+        most = min(self._settings.max_jobs or cores, _MOST_THREADS)
+        while len(self._schedule.running) < most:
+            batch = self._schedule.next_batch(cores)
+            if batch is None:
+                return
+            self._threads.submit(self._run, batch)
+
+    def _run(self, batch: Batch) -> None:
+        """Runs a batch, in a thread of its own."""
+        try:
+            self._ended.put((batch, self.jobs.run(batch)))
+        except BaseException as error:
+            self._ended.put((batch, error))
+        self.wake()
+
+    def settle_ended(self, timeout: float | None = 0.0, after_batch: AfterBatch | None = None) -> CycleReport:
+        """Settles each batch whose job has ended, and starts what can run then.
+
+        Args:
+            timeout: seconds to wait for the first one; None = as long as it takes.
+            after_batch: called with what each batch came to.
+
+        Raises:
+            ProviderError: one cannot be settled; recovery finishes it.
+        """
+        total = CycleReport()
+        closings: list[tuple[Closing, Result]] = []
+        with contextlib.suppress(queue.Empty):
+            while self._schedule.running:
+                batch, result = self._ended.get(timeout=0.0 if closings else timeout)
+                if isinstance(result, BaseException):
+                    raise result
+                closings.append((self._end(batch, result), result))
+        self._start()  # before the commits, which take a while
+        for closing, result in closings:
+            report = self._close(closing, result.error)
+            total.add(report)
+            if after_batch is not None:
+                after_batch(report)
+        if closings:
+            self._start()
+            total.idle = not self._schedule.running
+        total.more = self._has_more()
+        return total
+
+    def _end(self, batch: Batch, result: Result) -> Closing:
+        """What the end of a job means for its claims and for those that wait for them."""
+        if result.running:
+            raise ProviderError(f"{result.error}; a task has not ended, its events are settled when it has")
+        for items, seconds in result.paces:
+            self._paces.note(items, seconds)
+        if self._window is not None:
+            published = [one.sequence for one in result.outcomes.values() if one.kind == _PUBLISHED]
+            ids = self._schedule.ids_of(batch.cycle)
+            self._window.add(ids[number] for number in published)
+        gave_back = any(one.kind == _GIVEN_BACK for one in result.outcomes.values())
+        return self._schedule.ended(
+            batch,
+            result.outcomes,
+            result.attempts,
+            result.again,
+            is_barren=result.is_barren,
+            ends_poll=result.error is not None or gave_back or self.stopping,
+        )
+
+    @step("settle")
+    def _settle(self, closing: Closing) -> CycleReport:
+        return self._settler.settle(closing.decided, closing.returned, self._schedule.id_of)
+
+    def _close(self, closing: Closing, error: PipelineError | None = None) -> CycleReport:
+        """Settles what leaves the schedule.
+
+        Raises:
+            ProviderError: it could not be; the claims are still ours, recovery finishes them.
+        """
+        report = CycleReport()
+        if closing.decided or closing.returned:
+            report = self._settle(closing)
+        for cycle in self._schedule.closed(closing):
+            self._journals.forget(cycle)
+        if self._has_reserved and self._window is not None and not self._schedule.unsettled:
+            self._window.release()  # a neighbour may publish other copies
+            self._has_reserved = False
+        if error is not None:
+            report.fail(str(error), provider_failed=True)
+        if report.reason:
+            _log.error("the poll ends", extra={"cycle": self._cycle, "reason": report.reason})
+        return report
+
+    def finish(self, after_batch: AfterBatch | None = None) -> CycleReport:
+        """Runs all that is claimed to its end; once told to stop, what has not begun goes back.
+
+        Raises:
+            ProviderError: as :meth:`settle_ended`.
+        """
+        total = CycleReport()
+        while True:
+            if self.stopping:
+                total.add(self._close(self._schedule.call_off()))
+            if not self._schedule.running:
+                return total
+            total.add(self.settle_ended(None, after_batch))
+
+    # -- waiting -----------------------------------------------------------------------------------
+
+    def wait(self, seconds: float, *, listens: bool) -> bool:
+        """Waits until a batch has ended, :meth:`wake` is called, or a message has come; ``seconds`` at most.
+
+        Args:
+            seconds: to wait.
+            listens: whether a message that comes ends it.
+
+        Returns:
+            whether a message has come.
+        """
+        waiter = self.waiter if listens else None
+        if not self._ended.empty():
+            return False
+        if waiter is not None:
+            return waiter.wait(seconds)
+        self._signal.wait(seconds)
+        self._signal.clear()
+        return False
+
+    def wake(self) -> None:
+        """Ends a wait, or the next one. For any thread."""
+        self._signal.set()
+        self.connection.wake()
+
+    # -- drain -------------------------------------------------------------------------------------
+
+    def drain(self, after_batch: AfterBatch | None = None) -> CycleReport:
+        """Polls until the inputs are empty and all is settled.
+
+        Ends early when a poll does not SUCCEED, or claims something of which nothing is settled; copies of
+        what a neighbour is publishing are waited for, half a minute long.
+
+        Raises:
+            ProviderError: as :meth:`settle_ended`.
+        """
+        total = CycleReport()
+        claimed, progress, progress_at = 0, False, time.monotonic()
+        while not self.stopping and total.code is ReturnCode.SUCCEED:
+            report = self.poll()
+            total.add(report)
+            claimed += report.claimed
+            progress = progress or report.settled > 0
+            if self._schedule.running and total.code is ReturnCode.SUCCEED:
+                pause = random.uniform(*_NEIGHBOUR_PAUSE) if report.busy else None
+                ended = self.settle_ended(0.0 if report.more and not report.busy else pause, after_batch)
+                total.add(ended)
+                progress = progress or ended.settled + ended.rolled_back > 0
+            if progress:
+                progress_at = time.monotonic()
+            if self._schedule.running:
+                continue
+            if not claimed:  # nothing waits, and nothing was on its way meanwhile
+                return total
+            if not progress and total.code is ReturnCode.SUCCEED:
+                if not report.busy or time.monotonic() - progress_at > _NEIGHBOUR_SECONDS:
+                    total.code, total.reason = ReturnCode.FAIL, "a poll claimed messages and settled none"
+                else:
+                    time.sleep(random.uniform(*_NEIGHBOUR_PAUSE))
+            claimed, progress = 0, False
+        total.add(self.finish(after_batch))
+        return total
+
+    # -- recovery ----------------------------------------------------------------------------------
+
+    @step("recover", lambda self, *, at_start: {"at_start": at_start})
+    def recover(self, *, at_start: bool) -> CycleReport:
+        """Takes over from dead clients; at start also runs what is to be reprocessed before any new input.
+
+        Raises:
+            InDoubtAtStartup: InDoubtEvents is FailOnStartup and something is in doubt.
+            ProviderError: something cannot be settled now.
+        """
+        patience = self._settings.stop_timeout + 5.0
+        try:
+            recovered: Recovered = self._recovery.run(at_start=at_start, patience=patience)
+        except OSError as error:
+            raise ProviderError(f"recovery failed: {error.strerror}: {error.filename!r}") from error
+        report = CycleReport(claimed=recovered.settled, settled=recovered.settled)
+        # All of them get an owner at once: nobody else looks for those of a client that is forgotten.
+        if recovered.reprocess:
+            self._cycle = next(self._numbers)
+            claims = adopt(self.connection, recovered.reprocess, self._cycle)
+            report.claimed += len(claims)
+            report.add(self._take_in(claims))
+        if at_start or self.stopping:
+            self._start()
+            report.add(self.finish())
+        return report
+
+    def prune(self) -> bool:
+        """Removes what is kept no longer, for half a second at most; False where more is to be removed."""
+        pruned = self.connection.prune(self._settings.retentions)
+        for destination, number in pruned.copies.items():
+            _log.info("copies removed", extra={"destination": str(destination), "number": number})
+        return pruned.is_done
+
+    # -- end ---------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Ends it, when the batches that run have ended.
+
+        What cannot be settled or given back is left to the recovery of whoever comes next.
+
+        Raises:
+            ProviderError: something cannot be settled.
+        """
+        self.stopping = True
+        self.finish()
+        self._threads.shutdown(wait=True)
+        if self._schedule.unsettled:
+            self.abandon()
+            return
+        if self._window is not None:
+            self._window.release()
+        self._journals.forget()
+        for poller in self._pollers:
+            poller.close()
+        self.connection.close()
+
+    def abandon(self) -> None:
+        """Ends it as it is, once no batch runs; the next connection recovers what is left."""
+        self._threads.shutdown(wait=True)
+        self.connection.abandon()

@@ -1,0 +1,421 @@
+"""Which claims run now, which wait, and for what (design, section 5, "Batches side by side").
+
+A claim waits in the lane of its key of ``order`` while a batch runs that has this key. A second copy of an id
+waits until the first copy has its outcome. Whatever waits for nothing is collected into the next batch. A
+destination whose events are slow gets batches of its own, so that it delays nobody else.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from connector.events.lanes import lane_key
+from connector.events.outcome import Outcome
+from connector.events.plan import WorkItem
+from connector.messaging.destination import Destination
+from connector.messaging.provider import Claim
+from connector.status import OutcomeKind
+
+MOST_EVENTS: Final = 5000
+"""Events that one batch collects from several polls."""
+MOST_SECONDS: Final = 0.2
+"""Work of one task that a batch collects from several polls; a destination that needs more is slow."""
+_TASK_SECONDS: Final = 0.008
+"""What one more task of a job costs; below that an event is better off in another's."""
+_UNKNOWN_SECONDS: Final = 1.0
+_WEIGHT: Final = 0.3
+
+_PUBLISHED: Final = OutcomeKind.PUBLISHED.value
+_GIVEN_BACK: Final = OutcomeKind.GIVEN_BACK.value
+_ROLLED_BACK: Final = OutcomeKind.ROLLED_BACK.value
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """Claims that one job processes.
+
+    Args:
+        cycle: the number under which all of them were taken.
+        lanes: claims that are published one after the other.
+        tasks: into how many tasks the lanes are spread at most.
+        keys: of ``order``, which no other batch may have meanwhile.
+        attempts: by sequence, deliveries begun that the claims do not know of: those that ended a worker.
+        is_barren: whether it ran before, and touched nothing because its workers had ended.
+        began: when, in monotonic seconds.
+        claims: those of all lanes.
+    """
+
+    cycle: int
+    lanes: list[list[Claim]]
+    tasks: int
+    keys: set[Hashable]
+    attempts: Mapping[int, int]
+    is_barren: bool = False
+    began: float = field(default_factory=time.monotonic)
+    claims: list[Claim] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.claims = [claim for lane in self.lanes for claim in lane]
+
+
+@dataclass(slots=True)
+class Closing:
+    """Claims that leave the schedule, once they are settled.
+
+    Args:
+        decided: with their outcome, for good or until they come again.
+        returned: back to their queue, with the deliveries begun since they were claimed.
+    """
+
+    decided: list[tuple[Claim, Outcome]] = field(default_factory=list)
+    returned: list[tuple[Claim, int]] = field(default_factory=list)
+
+    @property
+    def claims(self) -> list[Claim]:
+        """All of them."""
+        return [claim for claim, _ in self.decided] + [claim for claim, _ in self.returned]
+
+
+@dataclass(slots=True)
+class _Cycle:
+    """What was taken under one number, by one poll or by several that were collected."""
+
+    ids: dict[int, str] = field(default_factory=dict)
+    attempts: dict[int, int] = field(default_factory=dict)
+    size: int = 0
+    unsettled: int = 0
+    has_begun: bool = False
+
+
+class Paces:
+    """How long the events of each destination take, by those that have come before."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}
+
+    def note(self, items: Sequence[WorkItem], seconds: float) -> None:
+        """A task has processed ``items`` in so many seconds."""
+        each = seconds / len(items)
+        for name in {item[1] for item in items}:
+            before = self._seconds.get(name, each)
+            self._seconds[name] = before + (each - before) * _WEIGHT
+
+    def seconds(self, destination: Destination) -> float:
+        """Of one event; long where that is not known."""
+        return self._seconds.get(str(destination), _UNKNOWN_SECONDS)
+
+    def collected(self, destination: Destination) -> int:
+        """Events that a batch may collect from several polls of a destination."""
+        return int(min(MOST_EVENTS, MOST_SECONDS / max(self.seconds(destination), 1e-6)))
+
+
+class Schedule:
+    """The claims of one connection, from the poll until they are settled. For one thread.
+
+    Args:
+        order: ``destination``, ``group`` or ``none``.
+        quantity: PollQuantity.
+        paces: of the destinations.
+    """
+
+    def __init__(self, order: str, quantity: int, paces: Paces) -> None:
+        self._order = order
+        self._quantity = quantity
+        self._paces = paces
+        self._lanes: dict[Hashable, deque[Claim]] = {}
+        self._busy: set[Hashable] = set()
+        self._copies: dict[str, list[Claim]] = {}  # by id: the claim that runs first, then those that wait
+        self._cycles: dict[int, _Cycle] = {}
+        self._barren: set[tuple[int, int]] = set()
+        self._unsettled: Counter[Destination] = Counter()
+        self._waiting: Counter[Destination] = Counter()
+        self.running: list[Batch] = []
+
+    @property
+    def unsettled(self) -> int:
+        """Claims that are in the schedule."""
+        return sum(cycle.unsettled for cycle in self._cycles.values())
+
+    @property
+    def ids(self) -> list[str]:
+        """The duplicate keys of all claims that run or wait."""
+        return list(self._copies)
+
+    def ids_of(self, cycle: int) -> Mapping[int, str]:
+        """The duplicate keys of what was taken under one number, by sequence."""
+        return self._cycles[cycle].ids
+
+    def id_of(self, claim: Claim) -> str | None:
+        """The duplicate key of a claim; None where duplicates are not eliminated."""
+        return self._cycles[claim.cycle].ids.get(claim.sequence)
+
+    def may_poll(self, destination: Destination) -> bool:
+        """Whether a destination may be polled again.
+
+        That is so until PollQuantity of its events are unsettled, so that one poll is always ahead. Polls of
+        a quick destination are collected beyond that, into the batch that is next.
+        """
+        return self._unsettled[destination] <= self._quantity or self._waiting[
+            destination
+        ] + self._quantity <= self._paces.collected(destination)
+
+    def is_settled(self, destination: Destination) -> bool:
+        """Whether no event of a destination is unsettled."""
+        return not self._unsettled[destination]
+
+    def size(self, cycle: int) -> int | None:
+        """The claims of a cycle that a further poll may continue; None where it needs another number."""
+        known = self._cycles.get(cycle)
+        if known is None or known.has_begun or known.size >= MOST_EVENTS:
+            return None
+        return known.size
+
+    def add(self, claims: Sequence[Claim], ids: Mapping[int, str], wanted: Sequence[Claim]) -> None:
+        """Takes claims in.
+
+        Args:
+            claims: taken under one number; at least one.
+            ids: their duplicate keys by sequence; empty where duplicates are not eliminated.
+            wanted: those of them that are to run, in the order in which they were taken.
+        """
+        known = self._cycles.setdefault(claims[0].cycle, _Cycle())
+        known.size = max(known.size, claims[-1].sequence + 1)
+        known.unsettled += len(claims)
+        known.ids.update(ids)
+        for claim in claims:
+            self._unsettled[claim.destination] += 1
+        for claim in wanted:
+            key = ids.get(claim.sequence)
+            if key is not None:
+                copies = self._copies.setdefault(key, [])
+                copies.append(claim)
+                if len(copies) > 1:
+                    continue
+            self._wait(claim)
+
+    def next_batch(self, cores: int) -> Batch | None:
+        """The batch to run next, which runs from now on; None where every claim waits for something.
+
+        Args:
+            cores: tasks that can run at the same time.
+        """
+        found: list[Hashable] = []
+        cycle, work, events, slow = 0, 0.0, 0, None
+        for key, lane in self._lanes.items():
+            if key in self._busy:
+                continue
+            first = lane[0]
+            if not found:
+                cycle = first.cycle
+                if first.sequence in self._cycles[cycle].attempts:
+                    return self._begin(cycle, [(key, [lane.popleft()])], 1)
+            elif first.cycle != cycle or first.sequence in self._cycles[cycle].attempts:
+                continue
+            seconds = len(lane) * self._paces.seconds(first.destination)
+            is_slow = self._waiting[first.destination] * self._paces.seconds(first.destination) > MOST_SECONDS
+            if not found:
+                slow = first.destination if is_slow else None
+            elif (first.destination != slow) if slow is not None else is_slow:
+                continue
+            if found and (events + len(lane) > MOST_EVENTS or (slow is None and work > MOST_SECONDS * cores)):
+                break
+            found.append(key)
+            work += seconds
+            events += len(lane)
+        if not found:
+            return None
+        taken = sum(batch.tasks for batch in self.running)
+        tasks = max(1, min(cores - taken, int(work / _TASK_SECONDS)))
+        return self._begin(cycle, [(key, self._take(key, cycle)) for key in found], tasks)
+
+    def _take(self, key: Hashable, cycle: int) -> list[Claim]:
+        """What waits in a lane and was taken under one number, up to the next that runs alone."""
+        lane, attempts = self._lanes[key], self._cycles[cycle].attempts
+        if len(lane) <= MOST_EVENTS and lane[-1].cycle == cycle and not attempts:
+            claims = list(lane)
+            lane.clear()
+            return claims
+        claims = []
+        while lane and len(claims) < MOST_EVENTS and lane[0].cycle == cycle:
+            if lane[0].sequence in attempts:
+                break
+            claims.append(lane.popleft())
+        return claims
+
+    def _begin(self, cycle: int, lanes: list[tuple[Hashable, list[Claim]]], tasks: int) -> Batch:
+        known = self._cycles[cycle]
+        known.has_begun = True
+        ordered: list[list[Claim]] = []
+        keys: set[Hashable] = set()
+        barren = False
+        for key, claims in lanes:
+            if not self._lanes[key]:
+                del self._lanes[key]
+            for destination, number in Counter(claim.destination for claim in claims).items():
+                self._waiting[destination] -= number
+            if _is_ordered(key):
+                ordered.append(claims)
+                keys.add(key)
+            else:
+                ordered.extend([claim] for claim in claims)
+            if self._barren:
+                barren = barren or any((cycle, claim.sequence) in self._barren for claim in claims)
+        attempts = {}
+        if known.attempts:
+            numbers = [claim.sequence for _, claims in lanes for claim in claims]
+            attempts = {number: known.attempts[number] for number in numbers if number in known.attempts}
+        batch = Batch(cycle, ordered, tasks, keys, attempts, barren)
+        self._busy |= keys
+        self.running.append(batch)
+        return batch
+
+    def ended(
+        self,
+        batch: Batch,
+        outcomes: Mapping[int, Outcome],
+        attempts: Mapping[int, int],
+        again: Iterable[int],
+        *,
+        is_barren: bool = False,
+        ends_poll: bool = False,
+    ) -> Closing:
+        """The job of a batch has ended; returns what has to be settled.
+
+        Args:
+            batch: one of those that run.
+            outcomes: of its events, by sequence.
+            attempts: deliveries begun, or conversions, that ended a worker; of events without an outcome.
+            again: sequences that run again.
+            is_barren: none of them was touched.
+            ends_poll: nothing runs again, and all that waits goes back.
+        """
+        self.running.remove(batch)
+        self._busy -= batch.keys
+        known = self._cycles[batch.cycle]
+        known.attempts.update(attempts)
+        closing = Closing()
+        repeated: list[Claim] = []
+        stopped: set[Hashable] = set()
+        wanted = set() if ends_poll else set(again)
+        for claim in batch.claims:
+            outcome = outcomes.get(claim.sequence)
+            if outcome is not None:
+                closing.decided.append((claim, outcome))
+                if outcome.kind == _ROLLED_BACK:
+                    stopped.add(self._key(claim))
+            elif claim.sequence in wanted:
+                repeated.append(claim)
+            else:
+                stopped.add(self._key(claim))
+                self._return(claim, closing)
+        self._repeat(repeated, stopped, closing, is_barren=is_barren)
+        if ends_poll:
+            self._call_off(closing)
+        for key in [key for key in stopped if _is_ordered(key)]:
+            self._call_off_lane(key, closing)
+        self._release_copies(closing, stopped)
+        return closing
+
+    def call_off(self) -> Closing:
+        """All that waits goes back, because nothing more is to begin."""
+        closing = Closing()
+        self._call_off(closing)
+        self._release_copies(closing, set())
+        return closing
+
+    def closed(self, closing: Closing) -> list[int]:
+        """Claims are settled; returns the cycles of which none is left."""
+        ended: list[int] = []
+        for claim in closing.claims:
+            known = self._cycles[claim.cycle]
+            known.unsettled -= 1
+            known.attempts.pop(claim.sequence, None)
+            self._barren.discard((claim.cycle, claim.sequence))
+            self._unsettled[claim.destination] -= 1
+            if not known.unsettled:
+                ended.append(claim.cycle)
+                del self._cycles[claim.cycle]
+        return ended
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _key(self, claim: Claim) -> Hashable:
+        """The lane of a claim; that of claims in any order begins with None."""
+        key = lane_key(self._order, claim)
+        return (None, claim.destination) if key is None else key
+
+    def _wait(self, claim: Claim) -> None:
+        key = self._key(claim)
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = deque()
+        lane.append(claim)
+        self._waiting[claim.destination] += 1
+
+    def _repeat(
+        self, claims: list[Claim], stopped: set[Hashable], closing: Closing, *, is_barren: bool
+    ) -> None:
+        """Puts claims in front of their lanes: first those that run alone."""
+        attempts = self._cycles[claims[0].cycle].attempts if claims else {}
+        claims.sort(key=lambda claim: (claim.sequence not in attempts, claim.sequence))
+        for claim in reversed(claims):
+            key = self._key(claim)
+            if _is_ordered(key) and key in stopped:
+                self._return(claim, closing)
+                continue
+            if is_barren:
+                self._barren.add((claim.cycle, claim.sequence))
+            self._lanes.setdefault(key, deque()).appendleft(claim)
+            self._waiting[claim.destination] += 1
+
+    def _return(self, claim: Claim, closing: Closing) -> None:
+        closing.returned.append((claim, self._cycles[claim.cycle].attempts.get(claim.sequence, 0)))
+
+    def _call_off(self, closing: Closing) -> None:
+        for key in list(self._lanes):
+            self._call_off_lane(key, closing)
+        for copies in self._copies.values():
+            for claim in copies[1:]:
+                self._return(claim, closing)
+            del copies[1:]
+
+    def _call_off_lane(self, key: Hashable, closing: Closing) -> None:
+        for claim in self._lanes.pop(key, ()):
+            self._waiting[claim.destination] -= 1
+            self._return(claim, closing)
+
+    def _release_copies(self, closing: Closing, stopped: set[Hashable]) -> None:
+        """The ids of claims that leave: what becomes of the copies that waited for them."""
+        if not self._copies:
+            return
+        published = {(c.cycle, c.sequence) for c, outcome in closing.decided if outcome.kind == _PUBLISHED}
+        comes_again = {(c.cycle, c.sequence) for c, outcome in closing.decided if outcome.comes_again}
+        comes_again.update((claim.cycle, claim.sequence) for claim, _ in closing.returned)
+        for claim in closing.claims:
+            key = self.id_of(claim)
+            if key is None or self._copies.get(key, (None,))[0] is not claim:
+                continue
+            copies = self._copies.pop(key)[1:]
+            place = claim.cycle, claim.sequence
+            if place in published:
+                closing.decided.extend((copy, duplicate(copy)) for copy in copies)
+            elif copies and (place in comes_again or self._key(copies[0]) in stopped):
+                for copy in copies:
+                    self._return(copy, closing)
+            elif copies:
+                self._copies[key] = copies
+                self._wait(copies[0])
+
+
+def duplicate(claim: Claim) -> Outcome:
+    """The outcome of an event whose message was published before."""
+    reason = "it was published before"
+    return Outcome(claim.sequence, OutcomeKind.DUPLICATE.value, reason=reason, unread=True)
+
+
+def _is_ordered(key: Hashable) -> bool:
+    return not (isinstance(key, tuple) and key[0] is None)

@@ -1,0 +1,83 @@
+"""The inbound side of an adapter, as configured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from connector.events.recovery import InDoubtPolicy
+from connector.events.settling import CopyDestinations
+from connector.messaging.destination import Destination
+from connector.messaging.provider import Connection, Poller, Retention, TopicSubscription
+from connector.messaging.selector import compile_selector
+from connector.trace import OFF, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One entry of InputDestination.
+
+    Args:
+        source: the queue, or the subscription of a topic.
+        selector: of messages of a queue, as text; empty = all. A subscription has its own.
+    """
+
+    source: Destination | TopicSubscription
+    selector: str = ""
+
+    @property
+    def destination(self) -> Destination:
+        """The queue or topic that its events come from, as rules and summary know it."""
+        return self.source.topic if isinstance(self.source, TopicSubscription) else self.source
+
+    def poller(self, connection: Connection, in_progress: Destination | None) -> Poller:
+        """Takes its messages.
+
+        Raises:
+            CapabilityError, SelectorError, SubscriptionError, ProviderError: as ``Connection.poller``.
+        """
+        selector = compile_selector(self.selector) if self.selector else None
+        return connection.poller(self.source, in_progress, selector=selector)
+
+
+@dataclass(frozen=True, slots=True)
+class EventSettings:
+    """The inbound side of an adapter.
+
+    Args:
+        application: ApplicationName.
+        instance: name of this instance.
+        inputs: in the order in which they are polled.
+        copies: where settled messages go.
+        in_progress, policy: InProgressDestination and InDoubtEvents.
+        duplicate_window: ids to remember; 0 = duplicates are not eliminated.
+        quantity: PollQuantity, messages of one destination and poll.
+        order: ``destination``, ``group`` or ``none``.
+        max_attempts: deliveries begun for one event; then it has failed.
+        max_jobs: batches that run side by side; None = as many as the pipeline has cores.
+        stop_timeout: seconds.
+        retentions: how long copies are kept; none for those that are kept for ever.
+        wake: whether a poll begins when a message has come.
+        trace: of AgentTraceLevel.
+    """
+
+    application: str
+    instance: str
+    inputs: tuple[Input, ...]
+    copies: CopyDestinations
+    in_progress: Destination | None
+    policy: InDoubtPolicy
+    duplicate_window: int
+    quantity: int
+    order: str
+    max_attempts: int
+    stop_timeout: float
+    max_jobs: int | None = None
+    retentions: tuple[Retention, ...] = ()
+    wake: bool = True
+    trace: Trace = OFF
+
+    @property
+    def client_id(self) -> str:
+        """That its subscriptions belong to; empty where it has none, so that it holds no client id."""
+        subscribes = any(isinstance(one.source, TopicSubscription) for one in self.inputs)
+        return self.application if subscribes else ""

@@ -1,0 +1,276 @@
+"""The schedule: which claims run side by side, in which order, and what goes back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connector.events.lanes import lane_key
+from connector.events.outcome import Outcome
+from connector.events.schedule import MOST_EVENTS, Batch, Closing, Paces, Schedule
+from connector.messaging.destination import Destination
+from connector.messaging.provider import Claim
+
+QUEUES = {name: Destination("queue", name) for name in "abc"}
+
+
+@dataclass(eq=False)
+class Taken:
+    """A claim, as far as a schedule is concerned."""
+
+    sequence: int
+    destination: Destination
+    group_id: str | None = None
+    cycle: int = 1
+    delivery_count: int = 0
+    message_id: str = ""
+    duplicate_key: str = ""
+    reference: object = field(default="")
+
+
+def taken(*queues: str, cycle: int = 1, first: int = 0, group: str | None = None) -> list[Claim]:
+    """Claims of the named queues, in this order."""
+    claims = [Taken(first + n, QUEUES[name], group, cycle) for n, name in enumerate(queues)]
+    return cast("list[Claim]", claims)
+
+
+def make(order: str = "destination", quantity: int = 10, **seconds: float) -> Schedule:
+    """A schedule that knows how long the events of some queues take."""
+    paces = Paces()
+    for name, each in seconds.items():
+        paces.note([(0, f"queue://{name}", "", 0)], each)
+    return Schedule(order, quantity, paces)
+
+
+def add(schedule: Schedule, claims: Sequence[Claim], ids: Mapping[int, str] | None = None) -> None:
+    schedule.add(claims, ids or {}, claims)
+
+
+def names(batch: Batch | None) -> list[str]:
+    assert batch is not None
+    return [f"{claim.destination.name}{claim.sequence}" for claim in batch.claims]
+
+
+def published(batch: Batch) -> dict[int, Outcome]:
+    return {claim.sequence: Outcome(claim.sequence, "published") for claim in batch.claims}
+
+
+def end(schedule: Schedule, batch: Batch | None, outcomes: Any = None, **more: Any) -> Closing:
+    """The job of a batch ends; what leaves is settled."""
+    assert batch is not None
+    found = published(batch) if outcomes is None else outcomes
+    closing = schedule.ended(batch, found, more.pop("attempts", {}), more.pop("again", ()), **more)
+    schedule.closed(closing)
+    return closing
+
+
+def test_what_is_not_known_to_be_quick_gets_a_batch_of_its_own() -> None:
+    schedule = make()
+    add(schedule, taken("a", "b", "a"))
+    assert names(schedule.next_batch(4)) == ["a0", "a2"]
+    assert names(schedule.next_batch(4)) == ["b1"]
+    assert schedule.next_batch(4) is None
+
+
+def test_what_is_quick_shares_a_batch_and_a_slow_destination_does_not() -> None:
+    schedule = make(a=0.001, b=5.0, c=0.001)
+    add(schedule, taken("a", "b", "c"))
+    assert names(schedule.next_batch(4)) == ["a0", "c2"]
+    assert names(schedule.next_batch(4)) == ["b1"]
+
+
+def test_a_key_of_order_is_in_one_batch_at_a_time() -> None:
+    schedule = make()
+    add(schedule, taken("a"))
+    first = schedule.next_batch(4)
+    add(schedule, taken("a", "b", cycle=2))
+    assert names(schedule.next_batch(4)) == ["b1"]
+    assert schedule.next_batch(4) is None
+    end(schedule, first)
+    assert names(schedule.next_batch(4)) == ["a0"]
+
+
+def test_without_order_nothing_waits() -> None:
+    schedule = make("none")
+    add(schedule, taken("a"))
+    schedule.next_batch(4)
+    add(schedule, taken("a", cycle=2))
+    assert names(schedule.next_batch(4)) == ["a0"]
+
+
+@pytest.mark.parametrize("kind", ["rolled_back", None])
+def test_what_was_claimed_behind_an_event_that_goes_back_goes_back_too(kind: str | None) -> None:
+    schedule = make()
+    add(schedule, taken("a"))
+    batch = schedule.next_batch(4)
+    add(schedule, taken("a", "b", "a", cycle=2))
+    outcomes = {} if kind is None else {0: Outcome(0, kind)}
+    closing = end(schedule, batch, outcomes)
+    assert sorted((c.cycle, c.sequence) for c, _ in closing.returned if c.cycle == 2) == [(2, 0), (2, 2)]
+    assert names(schedule.next_batch(4)) == ["b1"]
+
+
+def test_where_a_poll_ends_all_that_waits_goes_back_and_what_runs_goes_on() -> None:
+    schedule = make()
+    add(schedule, taken("a", "b"))
+    first, second = schedule.next_batch(4), schedule.next_batch(4)
+    add(schedule, taken("a", "b", "c", cycle=2))
+    closing = end(schedule, first, {0: Outcome(0, "given_back")}, ends_poll=True)
+    assert len(closing.returned) == 3
+    assert schedule.next_batch(4) is None
+    end(schedule, second)
+    assert schedule.unsettled == 0
+
+
+def test_whoever_ended_a_worker_runs_again_alone_and_first() -> None:
+    schedule = make()
+    add(schedule, taken("a", "a", "a"))
+    batch = schedule.next_batch(4)
+    outcomes = {0: Outcome(0, "published")}
+    end(schedule, batch, outcomes, attempts={1: 1}, again={1, 2})
+    alone = schedule.next_batch(4)
+    assert (names(alone), alone and alone.attempts) == (["a1"], {1: 1})
+    assert schedule.next_batch(4) is None
+    end(schedule, alone)
+    rest = schedule.next_batch(4)
+    assert (names(rest), rest and rest.attempts) == (["a2"], {})
+
+
+def test_without_order_the_others_do_not_wait_for_whoever_ended_a_worker() -> None:
+    schedule = make("none")
+    add(schedule, taken("a", "a", "a", "a"))
+    batch = schedule.next_batch(4)
+    end(schedule, batch, {}, attempts={1: 1, 3: 1}, again={0, 1, 2, 3})
+    assert [names(schedule.next_batch(4)) for _ in range(3)] == [["a1"], ["a3"], ["a0", "a2"]]
+
+
+def test_an_event_that_goes_back_after_it_ended_workers_says_how_often() -> None:
+    schedule = make()
+    add(schedule, taken("a", "a"))
+    end(schedule, schedule.next_batch(4), {}, attempts={0: 1}, again={0, 1})
+    closing = end(schedule, schedule.next_batch(4), {}, ends_poll=True)
+    assert [(claim.sequence, begun) for claim, begun in closing.returned] == [(0, 1), (1, 0)]
+
+
+def test_a_batch_that_touched_nothing_is_known_when_it_runs_again() -> None:
+    schedule = make()
+    add(schedule, taken("a"))
+    end(schedule, schedule.next_batch(4), {}, again={0}, is_barren=True)
+    again = schedule.next_batch(4)
+    assert again is not None
+    assert again.is_barren
+
+
+@pytest.mark.parametrize(
+    ("kind", "runs", "goes_back"), [("published", 0, 0), ("failed", 1, 0), ("given_back", 0, 2)]
+)
+def test_a_second_copy_waits_for_the_outcome_of_the_first(kind: str, runs: int, goes_back: int) -> None:
+    schedule = make("none")
+    add(schedule, taken("a", "a", "a"), {0: "x", 1: "x", 2: "x"})
+    first = schedule.next_batch(4)
+    assert names(first) == ["a0"]
+    assert schedule.next_batch(4) is None
+    closing = end(schedule, first, {0: Outcome(0, kind)})
+    duplicates = [outcome for _, outcome in closing.decided if outcome.kind == "duplicate"]
+    assert len(duplicates) == (2 if kind == "published" else 0)
+    assert len(closing.returned) == goes_back
+    second = schedule.next_batch(4)
+    assert (second is not None) == bool(runs)
+    if second is not None:
+        end(schedule, second)
+    assert (schedule.unsettled, schedule.ids) == (0, [])
+
+
+def test_a_slow_destination_is_one_poll_ahead_and_a_quick_one_is_collected() -> None:
+    schedule = make(quantity=2, a=10.0, b=0.0001)
+    a, b = QUEUES["a"], QUEUES["b"]
+    add(schedule, taken("a", "a", "b", "b"))
+    batches = [schedule.next_batch(4), schedule.next_batch(4)]
+    assert schedule.may_poll(a)
+    add(schedule, taken("a", "a", "b", "b", cycle=2))
+    assert not schedule.may_poll(a)
+    assert schedule.may_poll(b)
+    for batch in batches:
+        end(schedule, batch)
+    assert schedule.may_poll(a)
+    add(schedule, taken(*"b" * (MOST_EVENTS - 2), cycle=3))
+    assert not schedule.may_poll(b)
+
+
+def test_polls_are_collected_under_one_number_until_something_of_it_has_begun() -> None:
+    schedule = make(quantity=2)
+    assert schedule.size(1) is None
+    add(schedule, taken("a", "a"))
+    assert schedule.size(1) == 2
+    first = schedule.next_batch(4)
+    assert schedule.size(1) is None
+    add(schedule, taken("a", cycle=2))
+    assert schedule.size(2) == 1
+    add(schedule, taken("a", "a", cycle=2, first=1))
+    end(schedule, first)
+    assert names(schedule.next_batch(4)) == ["a0", "a1", "a2"]
+
+
+def test_calling_off_leaves_what_runs() -> None:
+    schedule = make()
+    add(schedule, taken("a", "b"), {0: "x", 1: "y"})
+    batch = schedule.next_batch(4)
+    add(schedule, taken("a", "a", cycle=2), {0: "x", 1: "z"})
+    closing = schedule.call_off()
+    assert len(closing.returned) == 3
+    schedule.closed(closing)
+    assert schedule.ids == ["x"]
+    end(schedule, batch)
+    assert (schedule.unsettled, schedule.ids) == (0, [])
+
+
+polls = st.lists(
+    st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([None, "g1", "g2"])), min_size=1, max_size=12),
+    max_size=6,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    order=st.sampled_from(["destination", "group", "none"]),
+    polls=polls,
+    seconds=st.dictionaries(st.sampled_from("abc"), st.sampled_from([0.00001, 0.05, 3.0])),
+    data=st.data(),
+)
+def test_every_claim_leaves_once_and_in_its_order(
+    order: str, polls: list[list[tuple[str, str | None]]], seconds: dict[str, float], data: st.DataObject
+) -> None:
+    """Polls, ends of jobs and ended workers in any order: one batch a key, in the order of the claims."""
+    schedule = make(order, **seconds)
+    left: list[tuple[int, int]] = []
+    done: dict[object, list[tuple[int, int]]] = {}
+    running: list[Batch] = []
+    waiting = list(enumerate(polls, 1))
+    while waiting or running:
+        if waiting and (not running or data.draw(st.booleans())):
+            cycle, entries = waiting.pop(0)
+            claims = [Taken(n, QUEUES[q], g, cycle) for n, (q, g) in enumerate(entries)]
+            add(schedule, cast("list[Claim]", claims))
+        else:
+            batch = running.pop(data.draw(st.integers(0, len(running) - 1)))
+            ended = data.draw(st.integers(0, 2)) == 0 and not batch.attempts
+            outcomes = {} if ended else published(batch)
+            first = batch.claims[0].sequence
+            again = {claim.sequence for claim in batch.claims} if ended else set()
+            closing = end(schedule, batch, outcomes, attempts={first: 1} if ended else {}, again=again)
+            for claim, _ in closing.decided:
+                left.append((claim.cycle, claim.sequence))
+                done.setdefault(lane_key(order, claim), []).append((claim.cycle, claim.sequence))
+        while len(running) < 3 and (found := schedule.next_batch(2)) is not None:
+            assert not any(found.keys & other.keys for other in running)
+            assert len({claim.cycle for claim in found.claims}) == 1
+            running.append(found)
+    assert sorted(left) == [(c, n) for c, entries in enumerate(polls, 1) for n in range(len(entries))]
+    assert schedule.unsettled == 0
+    for key, places in done.items():
+        assert key is None or places == sorted(places)
