@@ -14,7 +14,7 @@ from pathlib import Path
 from benchmarks.common import deployment, fill, json_body, machine, scratch, spread
 from connector.adapter import Adapter
 from connector.events.job import FUNCTION
-from connector.events.lanes import make_lanes
+from connector.events.lanes import work_items
 from connector.events.plan import Assignment
 from connector.events.worker import run_assignment, stop_runners
 from connector.messaging.destination import parse_destination
@@ -22,30 +22,32 @@ from connector.messaging.destination import parse_destination
 
 def measure(adapter: Adapter, root: Path, size: int, runs: int) -> tuple[list[float], list[float]]:
     """Milliseconds of the plain call and of the Spark job, in turn, over the same claimed messages."""
-    polling = adapter._polling
-    assert polling is not None
+    inbound, state = adapter._inbound, adapter._state
+    assert inbound is not None
+    assert state is not None
     pipeline = adapter._pipeline
-    plan = polling.job.plan_bytes
+    plan = inbound.jobs.plan_bytes
+    journals = state.journals(inbound.connection.client_id, "benchmark")
+    journals.make()
     deployment_directory = str(adapter.configuration.directory)
-    poller = polling.connection.poller(parse_destination("in"))
+    poller = inbound.connection.poller(parse_destination("in"))
     fill(root, "in", size, json_body)
     claims = [claim for number in range(size) if (claim := poller.take(1, number)) is not None]
-    lanes = make_lanes("destination", claims)
+    lanes = [work_items(claims, {})]
     plain, spark = [], []
     for number in range(runs + 5):
         for what in ("plain", "spark"):
             batch = 2 * number + (what == "spark")
-            payload = pickle.dumps(Assignment(polling.journals.file(batch, 0, size), lanes))
+            payload = pickle.dumps(Assignment(journals.file(batch, 0, size), lanes))
             started = time.perf_counter()
             if what == "plain":
                 run_assignment(plan, deployment_directory, payload)
             else:
                 pipeline.run(FUNCTION, plan, [payload], "benchmark")
             milliseconds = (time.perf_counter() - started) * 1000
-            polling.journals.forget(batch)
+            journals.forget(batch)
             if number >= 5:  # the first ones warm up
                 (plain if what == "plain" else spark).append(milliseconds)
-    polling.connection.settle([])
     for claim in claims:
         os.unlink(root / claim.reference)
     return plain, spark

@@ -2,11 +2,11 @@
 
 A poll claims and waits for no batch. Batches run side by side, and each is settled when it has ended.
 
-``PollFrequency`` counts from the end of a poll to the start of the next. While batches run, that is the end of
-the claims. Once all have ended, it is the end of the last batch. A poll that ``PollFrequency`` begins takes
-nothing from a destination of which events are not settled yet. All waiting is by the monotonic clock, so a
-change of the system's time neither delays polls nor hurries them. Only the daily window of PollStartTime and
-PollEndTime goes by local time.
+``PollFrequency`` counts from the end of a poll to the start of the next. While batches run, that is the end
+of the claims. Once all have ended, it is the end of the last batch. A poll that ``PollFrequency`` begins
+takes nothing from a destination of which events are not settled yet. All waiting is by the monotonic clock,
+so a change of the system's time neither delays polls nor hurries them. Only the daily window of PollStartTime
+and PollEndTime goes by local time.
 
 With ``wake``, ``PollFrequency`` is the longest wait: a message that comes begins a poll. After a poll that
 took all it may take of a destination, the next one follows as soon as that may be polled again. After a poll
