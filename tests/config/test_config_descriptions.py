@@ -90,6 +90,7 @@ metaobjects: [./metaobjects]
 datahandlers: ./handlers.py
 spark:
   master: local[2]
+  max_jobs: 2
   python: python3
   ship: [processes.py]
   conf: {spark.executor.memory: 2g}
