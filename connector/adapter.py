@@ -341,12 +341,15 @@ class Adapter:
             self._working_since = None
 
     def _restarted(self, report: CycleReport) -> CycleReport:
-        inbound = self._inbound
         if report.provider_failed and not self._stop.is_set():
             self.restart(report.reason)
-        elif report.settled or (inbound is not None and inbound.running_since is None):
+        elif report.settled or self._is_idle():
             self._no_good_poll_since_restart = False
         return report
+
+    def _is_idle(self) -> bool:
+        """Whether no batch runs."""
+        return self._inbound is not None and self._inbound.running_since is None
 
     def restart(self, reason: str) -> None:
         """Connects anew, up to ``RestartRetryCount`` times, ``RestartRetryInterval`` apart.
@@ -467,9 +470,10 @@ class Adapter:
         return self._noted(inbound.poll(ahead=ahead))
 
     def _noted(self, report: CycleReport) -> CycleReport:
-        """Lets others know of a good poll, once a second at most."""
+        """Lets others know of a good poll, once a second at most: all is settled, or nothing waits."""
         now = time.monotonic()
-        if report.code is ReturnCode.SUCCEED and now - self._noted_at >= _NOTE_INTERVAL:
+        is_over = report.settled or (self._is_idle() and not report.claimed)
+        if report.code is ReturnCode.SUCCEED and is_over and now - self._noted_at >= _NOTE_INTERVAL:
             self._noted_at = now
             if self._instance is not None:
                 self._instance.note({"last_good_poll": round(time.time(), 3)})

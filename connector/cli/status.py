@@ -44,11 +44,12 @@ def _look(configuration: Configuration, provider: AdapterProvider) -> dict[str, 
         for one in provider.batches(configuration.connector.in_progress_destination)
         if one.client_id in names
     ]
+    workers = list(_workers(clients, batches, state))
     return {
         **document,
         "instances": _instances(clients, state.instances()),
-        "batches": [_batch(one, names[one.client_id]) for one in batches],
-        "workers": list(_workers(clients, batches, state)),
+        "batches": [_batch(one, names[one.client_id]) for one in _running(batches, workers)],
+        "workers": workers,
         "inputs": _inputs(configuration, provider),
     }
 
@@ -87,6 +88,13 @@ def _instances(clients: Sequence[ClientNote], notes: Sequence[InstanceNote]) -> 
                 }
             )
     return rows
+
+
+def _running(batches: Sequence[BatchNote], workers: Sequence[Row]) -> list[BatchNote]:
+    """Without claims that wait behind others. Where no worker has events, a batch is about to begin."""
+    at_work = {(row["client"], row["batch"]) for row in workers}
+    busy = {client for client, _ in at_work}
+    return [one for one in batches if (one.client_id, one.number) in at_work or one.client_id not in busy]
 
 
 def _batch(batch: BatchNote, instance: str) -> Row:

@@ -112,7 +112,8 @@ class Inbound:
         self._ended: queue.SimpleQueue[tuple[Batch, Result | BaseException]] = queue.SimpleQueue()
         self._signal = threading.Event()
         self._cycle = 0
-        self._full: set[Destination] = set()
+        self._full: set[Destination] = set()  # those that gave all that the last poll could take of them
+        self._skipped: set[Destination] = set()
         self._expired: dict[int, int] = {}
         self._has_reserved = False
 
@@ -140,8 +141,9 @@ class Inbound:
         report = CycleReport()
         if self.stopping:
             return report
-        may_poll = self._schedule.may_poll if ahead else self._schedule.is_settled
+        may_poll = self._may_poll if ahead else self._schedule.is_settled
         pollers = [one for one in self._pollers if may_poll(one.destination)]
+        self._skipped = {one.destination for one in self._pollers if one not in pollers}
         claims = self._claim(pollers, report)
         report.claimed = len(claims)
         settled = self._take_in(claims)
@@ -156,7 +158,7 @@ class Inbound:
         if size is None:
             self._cycle, size = next(self._numbers), 0
         taken = claim_round_robin(pollers, self._settings.quantity, self._cycle, size, self._waiting)
-        self._full = taken.full | {one.destination for one in self._pollers if one not in pollers}
+        self._full = (self._full & self._skipped) | taken.full
         for number, poller in enumerate(self._pollers):
             seen = self._expired.get(number, 0)
             if poller.expired != seen:
@@ -180,7 +182,10 @@ class Inbound:
 
     def _has_more(self) -> bool:
         """Whether more may wait in a destination that may be polled now."""
-        return not self.stopping and any(self._schedule.may_poll(one) for one in self._full)
+        return not self.stopping and any(self._may_poll(one) for one in self._full | self._skipped)
+
+    def _may_poll(self, destination: Destination) -> bool:
+        return self._schedule.may_poll(destination, has_more=destination in self._full)
 
     def _take_in(self, claims: Sequence[Claim]) -> CycleReport:
         """Hands claims to the schedule. Those that need no task are settled at once.

@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from connector.events.lanes import lane_key
+from connector.events.lanes import NONE, lane_key
 from connector.events.outcome import Outcome
 from connector.events.plan import WorkItem
 from connector.messaging.destination import Destination
@@ -108,6 +108,10 @@ class Paces:
         """Of one event; long where that is not known."""
         return self._seconds.get(str(destination), _UNKNOWN_SECONDS)
 
+    def is_known(self, destination: Destination) -> bool:
+        """Whether events of a destination have been processed."""
+        return str(destination) in self._seconds
+
     def collected(self, destination: Destination) -> int:
         """Events that a batch may collect from several polls of a destination."""
         return int(min(MOST_EVENTS, MOST_SECONDS / max(self.seconds(destination), 1e-6)))
@@ -153,15 +157,23 @@ class Schedule:
         """The duplicate key of a claim; None where duplicates are not eliminated."""
         return self._cycles[claim.cycle].ids.get(claim.sequence)
 
-    def may_poll(self, destination: Destination) -> bool:
+    def may_poll(self, destination: Destination, *, has_more: bool) -> bool:
         """Whether a destination may be polled again.
 
-        That is so until PollQuantity of its events are unsettled, so that one poll is always ahead. Polls of
-        a quick destination are collected beyond that, into the batch that is next.
+        While events of it are not settled, a poll is ahead of them. What it takes is out of reach of other
+        instances. So there is one such poll, where it can be expected to be worth it: its events can begin at
+        once, or more of them waits. Polls of a quick destination are collected beyond that, into the batch
+        that is next.
+
+        Args:
+            destination: an input.
+            has_more: whether the last poll of it took all that it may take.
         """
-        return self._unsettled[destination] <= self._quantity or self._waiting[
-            destination
-        ] + self._quantity <= self._paces.collected(destination)
+        unsettled = self._unsettled[destination]
+        if not unsettled or self._waiting[destination] + self._quantity <= self._paces.collected(destination):
+            return True
+        is_worth_it = self._order == NONE or (has_more and self._paces.is_known(destination))
+        return unsettled <= self._quantity and is_worth_it
 
     def is_settled(self, destination: Destination) -> bool:
         """Whether no event of a destination is unsettled."""

@@ -191,15 +191,25 @@ def test_a_slow_destination_is_one_poll_ahead_and_a_quick_one_is_collected() -> 
     a, b = QUEUES["a"], QUEUES["b"]
     add(schedule, taken("a", "a", "b", "b"))
     batches = [schedule.next_batch(4), schedule.next_batch(4)]
-    assert schedule.may_poll(a)
+    assert schedule.may_poll(a, has_more=True)
+    assert not schedule.may_poll(a, has_more=False), "another instance may take it"
     add(schedule, taken("a", "a", "b", "b", cycle=2))
-    assert not schedule.may_poll(a)
-    assert schedule.may_poll(b)
+    assert not schedule.may_poll(a, has_more=True)
+    assert schedule.may_poll(b, has_more=False)
     for batch in batches:
         end(schedule, batch)
-    assert schedule.may_poll(a)
+    assert schedule.may_poll(a, has_more=True)
     add(schedule, taken(*"b" * (MOST_EVENTS - 2), cycle=3))
-    assert not schedule.may_poll(b)
+    assert not schedule.may_poll(b, has_more=True)
+
+
+@pytest.mark.parametrize(("order", "may"), [("destination", False), ("group", False), ("none", True)])
+def test_nothing_is_taken_ahead_of_a_destination_that_is_not_known(order: str, may: bool) -> None:
+    """Its first event may stand still, and another instance would process the others."""
+    schedule = make(order, quantity=2)
+    add(schedule, taken("a"))
+    schedule.next_batch(4)
+    assert schedule.may_poll(QUEUES["a"], has_more=True) == may
 
 
 def test_polls_are_collected_under_one_number_until_something_of_it_has_begun() -> None:
