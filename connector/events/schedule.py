@@ -170,7 +170,7 @@ class Schedule:
             has_more: whether the last poll of it took all that it may take.
         """
         unsettled = self._unsettled[destination]
-        if not unsettled or self._waiting[destination] + self._quantity <= self._paces.collected(destination):
+        if not unsettled or self._waiting[destination] < self._paces.collected(destination):
             return True
         is_worth_it = self._order == NONE or (has_more and self._paces.is_known(destination))
         return unsettled <= self._quantity and is_worth_it
@@ -404,23 +404,28 @@ class Schedule:
         """The ids of claims that leave: what becomes of the copies that waited for them."""
         if not self._copies:
             return
-        published = {(c.cycle, c.sequence) for c, outcome in closing.decided if outcome.kind == _PUBLISHED}
-        comes_again = {(c.cycle, c.sequence) for c, outcome in closing.decided if outcome.comes_again}
-        comes_again.update((claim.cycle, claim.sequence) for claim, _ in closing.returned)
-        for claim in closing.claims:
-            key = self.id_of(claim)
-            if key is None or self._copies.get(key, (None,))[0] is not claim:
+        for claim, outcome in list(closing.decided):
+            key, copies = self.id_of(claim), self._pop_copies(claim)
+            if key is None or not copies:
                 continue
-            copies = self._copies.pop(key)[1:]
-            place = claim.cycle, claim.sequence
-            if place in published:
+            if outcome.kind == _PUBLISHED:
                 closing.decided.extend((copy, duplicate(copy)) for copy in copies)
-            elif copies and (place in comes_again or self._key(copies[0]) in stopped):
+            elif outcome.comes_again or self._key(copies[0]) in stopped:
                 for copy in copies:
                     self._return(copy, closing)
-            elif copies:
+            else:
                 self._copies[key] = copies
                 self._wait(copies[0])
+        for claim, _ in list(closing.returned):
+            for copy in self._pop_copies(claim):
+                self._return(copy, closing)
+
+    def _pop_copies(self, claim: Claim) -> list[Claim]:
+        """Those that have waited for a claim, which leaves; none where it was itself one that waited."""
+        key = self.id_of(claim)
+        if key is None or self._copies.get(key, (None,))[0] is not claim:
+            return []
+        return self._copies.pop(key)[1:]
 
 
 def duplicate(claim: Claim) -> Outcome:
