@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import tenacity
 
@@ -40,6 +40,13 @@ _log = logging.getLogger("connector.adapter")
 RECOVERY_INTERVAL: Final = 10.0
 """Seconds between two looks for dead clients while running."""
 _NOTE_INTERVAL: Final = 1.0
+
+
+class LaunchedWorkers(Workers, Protocol):
+    """Workers that can begin to start."""
+
+    def launch(self) -> None:
+        """Begins what ``start`` goes on with, and returns at once. Raises nothing."""
 
 
 class Adapter:
@@ -148,6 +155,7 @@ class Adapter:
             return
         began = time.monotonic()
         try:
+            self._pipeline.launch()  # Java starts meanwhile
             self._state = self._provider.state(settings.application_name)
             self._instance = self._state.instance(settings.instance)
             self._log_start(self._instance.name)
@@ -543,7 +551,7 @@ class Adapter:
     def _make_provider(self) -> AdapterProvider:
         return make_provider(self.configuration)
 
-    def _make_pipeline(self, output: Callable[[str], None] | None) -> Workers:
+    def _make_pipeline(self, output: Callable[[str], None] | None) -> LaunchedWorkers:
         return SparkPipeline(
             self.configuration.spark,
             self.configuration.directory,

@@ -112,7 +112,9 @@ _FIELDS = {"event", "level", "timestamp", "logger"}
 
 
 def set_up_logging_when_needed(settings: LogSettings) -> None:
-    """As :func:`set_up_logging`, once there is something to log; for workers."""
+    """As :func:`set_up_logging`, once there is something to log: to load what it needs takes a while."""
+    global _json
+    _json = settings.format == "json"
     _use(_FirstRecord(settings), settings.level)
 
 
@@ -125,6 +127,9 @@ class _FirstRecord(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         set_up_logging(self._settings)
+        everything = logging.getLogger()
+        if self in everything.handlers:
+            divert_to_log()
         _root().handle(record)
 
 

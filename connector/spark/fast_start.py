@@ -304,9 +304,14 @@ class FastStart:
             self._process.kill()
 
     def stop(self) -> None:
-        """Ends Java and waits for its exit: end of input, after ``stop_seconds`` SIGTERM, then SIGKILL."""
+        """Ends Java and waits for its exit: end of input, after ``stop_seconds`` SIGTERM, then SIGKILL.
+
+        A Java that Spark was not started in is killed at once.
+        """
         process = self._process
         self._stopping = True
+        if self._context is None:
+            self.kill()  # it would see the end of its input only once it is up
         if process is not None:
             assert process.stdin is not None
             try:

@@ -159,6 +159,22 @@ class SparkPipeline:
 
     # ---- life ----
 
+    def launch(self) -> None:
+        """Starts a Java of our own for ``local``, and returns at once. :meth:`start` waits for it.
+
+        Does nothing where Spark is found elsewhere, or without the fast start. Raises nothing:
+        :meth:`start` tries again what has failed here, and raises it.
+        """
+        session = self._session or sessions.present_session()
+        if session is not None or sessions.is_submitted() or FastStart is None:
+            return
+        try:
+            master = self._master()
+            if master.local:
+                self._launch(master)
+        except PipelineError:
+            self.stop()
+
     def start(self) -> None:
         """Finds or starts Spark, and ships code. :meth:`probe` then runs the first job.
 
@@ -178,16 +194,26 @@ class SparkPipeline:
         self._parallelism = 0
         self._jobs = ThreadPoolExecutor(_MOST_JOBS, thread_name_prefix="spark-job")
         with self._bounded(), self._explained("Spark did not start"):
-            session = self._session or sessions.present_session()
-            if session is not None:
-                self._use(sessions.GivenSpark(sessions.context_of(session)), "the process has a session")
-            elif sessions.is_submitted():
-                self._use(sessions.submitted(self._application), "spark-submit has started the adapter")
-            else:
-                self._launch(parse_master(str(self._settings.master or "local[*]")))
+            if self._spark is None:
+                self._find()
+            if FastStart is not None and isinstance(self._spark, FastStart):
+                self._spark.connect()
             self._local = self._context.master.startswith("local")
             if not self._local:
                 self._send_files()
+
+    def _find(self) -> None:
+        """Takes the Spark that there is, or launches one."""
+        session = self._session or sessions.present_session()
+        if session is not None:
+            self._use(sessions.GivenSpark(sessions.context_of(session)), "the process has a session")
+        elif sessions.is_submitted():
+            self._use(sessions.submitted(self._application), "spark-submit has started the adapter")
+        else:
+            self._launch(self._master())
+
+    def _master(self) -> Master:
+        return parse_master(str(self._settings.master or "local[*]"))
 
     @contextmanager
     def _bounded(self) -> Iterator[None]:
@@ -232,7 +258,7 @@ class SparkPipeline:
             return
         java, jars = find_java(), spark_jars()
         more = archive_options(java, jars) if self._jvm_options is None else self._jvm_options
-        fast = self._spark = FastStart(
+        fast = FastStart(
             java,
             jars,
             properties,
@@ -244,8 +270,8 @@ class SparkPipeline:
             output=self._output,
             stop_seconds=self._stop_seconds,
         )
+        self._spark = fast
         fast.launch()
-        fast.connect()
 
     def _properties(self, master: Master) -> dict[str, str]:
         user = {name: str(value) for name, value in dict(self._settings.conf).items()}

@@ -75,6 +75,9 @@ class InProcessPipeline:
     def alive(self) -> bool:
         return self._alive
 
+    def launch(self) -> None:
+        """There is nothing to launch."""
+
     def start(self) -> None:
         """There is nothing to start; after :meth:`stop` it may be used again."""
         self._alive = True

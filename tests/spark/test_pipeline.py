@@ -131,6 +131,31 @@ def test_a_setting_that_the_event_job_owns_is_refused_with_the_reason(setting: s
         pipeline.start()
 
 
+def test_a_java_that_was_launched_and_is_stopped_before_the_start_is_gone(tmp_path: Path) -> None:
+    pipeline = SparkPipeline(Settings(), tmp_path, "test")
+    pipeline.launch()
+    java = pipeline._spark.pid
+    assert exists(java)
+    assert not pipeline.alive
+    pipeline.stop()
+    assert not exists(java)
+
+
+@pytest.mark.parametrize("setting", [{"spark.master": "local"}, {"spark.driver.memory": "much"}])
+def test_what_a_launch_cannot_do_is_an_error_at_the_start(setting: dict[str, str], tmp_path: Path) -> None:
+    pipeline = SparkPipeline(Settings(conf=setting), tmp_path, "test")
+    pipeline.launch()
+    with pytest.raises(PipelineError, match="spark"):
+        pipeline.start()
+
+
+def test_a_launch_where_spark_is_found_elsewhere_starts_no_java(tmp_path: Path) -> None:
+    pipeline = SparkPipeline(Settings(), tmp_path, "test", session="mine")
+    pipeline.launch()
+    with pytest.raises(PipelineError, match="is no SparkSession"):
+        pipeline.start()
+
+
 def test_every_setting_that_the_pipeline_fixes_is_listed_as_owned() -> None:
     assert set(_OWN_PROPERTIES) <= set(OWNED_SETTINGS)
 
@@ -205,6 +230,7 @@ except Exception as error:
     print(f"{type(error).__name__}: {error}", flush=True)
 print(pipeline.alive, flush=True)
 pipeline.stop()
+pipeline.launch()
 pipeline.start()
 print(pipeline.run("functions:upper", b"", [b"again"], "x"), flush=True)
 pipeline.stop()
