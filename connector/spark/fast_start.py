@@ -158,6 +158,8 @@ class FastStart:
         self._reader: threading.Thread | None = None
         self._scratch: Scratch | None = None
         self._context: SparkContext | None = None
+        self._is_known = False
+        """Whether PySpark has been told of this Java."""
         self._stop_seconds = stop_seconds
 
     @property
@@ -232,6 +234,7 @@ class FastStart:
             "PYSPARK_GATEWAY_SECRET": secret,
             "PYSPARK_PYTHON": self._python,
         }
+        self._is_known = True
         with variables(gateway), untouched_process():
             self._context = pyspark.SparkContext()
         self._context._accumulatorServer.handle_error = _say_nothing
@@ -327,7 +330,8 @@ class FastStart:
                     break
                 end()
         context, self._context = self._context, None
-        forget(context)
+        if self._is_known:
+            forget(context)
         if self._reader is not None:
             # The output ends with its last writer: the workers, which live on for a moment, are gone too.
             self._reader.join(3.0)
