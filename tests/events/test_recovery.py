@@ -94,6 +94,54 @@ def test_done_is_settled_begun_runs_again_untouched_runs(bench: Bench) -> None:
     assert deployment.names("customers", "processing") == []
 
 
+def test_an_event_whose_conversion_ended_everything_has_used_an_attempt(bench: Bench) -> None:
+    deployment = bench.deploy(max_attempts=2)
+    drop(deployment, "done", "harmful", "untouched")
+    for _ in range(2):
+        victim = Victim(deployment)
+        numbers = [claim.message_id for claim in victim.claim(len(deployment.names("customers")))]
+        at_work = numbers.index("ID:harmful")
+        victim.journal(*(done(n, *PUBLISHED) for n in range(at_work)), f"A {at_work}\n")
+        victim.die()
+        with deployment.running():
+            pass
+    with deployment.running() as adapter:
+        adapter.drain()
+        assert told(adapter) == {"ID:harmful": "failed", "ID:untouched": "published"}
+    assert "begun 2 times" in deployment.messages("error")[0].properties["connector_reason"]
+
+
+def test_what_the_version_before_has_left_is_taken_over(bench: Bench) -> None:
+    """Its driver sent jobs ahead behind gates, and its workers went on in journals of their own."""
+    deployment = bench.deploy()
+    drop(deployment, "first", "harmful", "next", "ahead", "open")
+    victim = Victim(deployment)
+    victim.claim(4)
+    victim._poller.take(2, 0)
+    directory = Path(victim.journals.file(1, 0, 0).path).parent
+    end = "E\n"
+    (directory / "1.0.0").write_text("P 1 nowhere\nA 0\n" + done(0, *PUBLISHED) + "A 1\nB 1\n")
+    (directory / "1.0.0.1").write_text("P 1 nowhere\nA 1\nB 1\nD 1 " + json.dumps([1, *FAILED]) + "\n" + end)
+    (directory / "1.0.0.2").write_text("P 1 nowhere\nA 2\nB 2\n")
+    (directory / "2.0.1").write_text("P 1 nowhere\n")
+    (directory / "1.gate").write_text("go\n")
+    (directory / "2.gate").write_text("no\n")
+    victim.die()
+    with deployment.running() as adapter:
+        adapter.drain()
+        assert told(adapter) == {
+            "ID:first": "published",
+            "ID:harmful": "failed",
+            "ID:next": "published",
+            "ID:ahead": "published",
+            "ID:open": "published",
+        }
+    counts = {call["id"]: call["count"] for call in bench.calls()}
+    assert counts == {"ID:next": 2, "ID:ahead": 1, "ID:open": 1}
+    assert not directory.exists()
+    assert deployment.names("customers", "processing") == []
+
+
 def test_what_was_begun_twice_has_two_deliveries_more(bench: Bench) -> None:
     deployment = bench.deploy()
     drop(deployment, "x")
