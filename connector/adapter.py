@@ -5,14 +5,11 @@ from __future__ import annotations
 import functools
 import itertools
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
-
-import tenacity
 
 from connector.broker.lazy_requests import LazyRequests
 from connector.broker.requesting import Requests
@@ -26,9 +23,11 @@ from connector.events.report import CycleReport
 from connector.events.summary import Summary
 from connector.parts import AdapterProvider, make_plan, make_provider, make_requests, make_settings
 from connector.requests.result import RequestResult
+from connector.restarts import Restarts
 from connector.spark.pipeline import SparkPipeline
 from connector.state.store import HeldInstance, StateStore
 from connector.status import VERSION, ReturnCode
+from connector.stopping import StopRequest
 from connector.trace import DETAILS
 
 if TYPE_CHECKING:
@@ -87,13 +86,13 @@ class Adapter:
         self._settings = make_settings(configuration, "")
         self._inbound: Inbound | None = None
         self._polls = itertools.count(1)
-        self._stop = threading.Event()
+        self._stop = StopRequest(settings.stop_timeout, self.abort)
+        self._restarts = Restarts(
+            settings.restart_retry_count, settings.restart_retry_interval * 60, self._wait_to_restart
+        )
         self._recovered_at = 0.0
         self._noted_at = float("-inf")
         self._working_since: float | None = None
-        self._no_good_poll_since_restart = False
-        self._deadline: threading.Timer | None = None
-        self._stop_by: float | None = None
         self._started = False
         self._ended = False
 
@@ -213,8 +212,7 @@ class Adapter:
                 inbound.close()
         finally:
             self._pipeline.stop()
-            if self._deadline is not None:
-                self._deadline.cancel()
+            self._stop.cancel_timer()
             if self._instance is not None:
                 self._instance.close()
 
@@ -223,16 +221,12 @@ class Adapter:
 
         For any thread, and for a signal handler.
         """
-        self._stop.set()
+        self._stop.make()
         inbound = self._inbound
         if inbound is not None:
             inbound.stopping = True
             inbound.wake()
-        if self._deadline is None:
-            self._stop_by = time.monotonic() + self.configuration.connector.stop_timeout
-            self._deadline = threading.Timer(self.configuration.connector.stop_timeout, self.abort)
-            self._deadline.daemon = True
-            self._deadline.start()
+        self._stop.start_timer()
 
     def abort(self) -> None:
         """Ends the tasks that still run; what they have journalled is settled, the rest given back."""
@@ -250,13 +244,11 @@ class Adapter:
     @property
     def time_to_stop(self) -> float:
         """Seconds that what is in flight may take to end: ``stop_timeout``, less what has passed of it."""
-        if self._stop_by is None:
-            return self.configuration.connector.stop_timeout
-        return max(0.0, self._stop_by - time.monotonic())
+        return self._stop.time_left
 
     @property
     def stopping(self) -> bool:
-        return self._stop.is_set()
+        return self._stop.is_made
 
     @property
     def working_for(self) -> float:
@@ -289,7 +281,7 @@ class Adapter:
             self._stop.wait(seconds)
             return False
         # Who says stop does so first and wakes then. So it is seen here, or ends the wait.
-        return not self._stop.is_set() and inbound.wait(seconds, listens=listens)
+        return not self._stop.is_made and inbound.wait(seconds, listens=listens)
 
     # -- work --------------------------------------------------------------------------------------
 
@@ -349,10 +341,10 @@ class Adapter:
             self._working_since = None
 
     def _restarted(self, report: CycleReport) -> CycleReport:
-        if report.provider_failed and not self._stop.is_set():
+        if report.provider_failed and not self._stop.is_made:
             self.restart(report.reason)
         elif report.settled or self._is_idle():
-            self._no_good_poll_since_restart = False
+            self._restarts.note_good_poll()
         return report
 
     def _is_idle(self) -> bool:
@@ -360,48 +352,15 @@ class Adapter:
         return self._inbound is not None and self._inbound.running_since is None
 
     def restart(self, reason: str) -> None:
-        """Connects anew, up to ``RestartRetryCount`` times, ``RestartRetryInterval`` apart.
-
-        The first attempt comes at once, unless no poll was good since the last restart.
+        """Connects anew (see :class:`connector.restarts.Restarts`).
 
         Args:
             reason: why, for the log and for the error.
 
         Raises:
-            ProviderError: no attempt was successful. Names the reason first, because that is what happened.
+            ProviderError: no attempt was successful.
         """
-        settings = self.configuration.connector
-        if not settings.restart_retry_count:
-            raise ProviderError(f"{reason} (RestartRetryCount is 0: the connection is not restarted)")
-        interval = settings.restart_retry_interval * 60
-        retrying = tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(settings.restart_retry_count),
-            wait=tenacity.wait_fixed(interval),
-            retry=tenacity.retry_if_exception_type((ProviderError, PipelineError)),
-            before_sleep=lambda state: _log.warning(
-                "restarting the connection failed",
-                extra={
-                    "attempts": state.attempt_number,
-                    "of": settings.restart_retry_count,
-                    "reason": str(state.outcome.exception() if state.outcome else ""),
-                },
-            ),
-            sleep=self._sleep,
-            reraise=True,
-        )
-        _log.warning("restarting the connection", extra={"reason": reason})
-        if self._no_good_poll_since_restart:
-            self._sleep(interval)
-        self._no_good_poll_since_restart = True
-        try:
-            retrying(self._reconnect)
-        except (ProviderError, PipelineError) as error:
-            times = settings.restart_retry_count
-            raise ProviderError(
-                f"{reason}; {times} restart{'s' * (times != 1)} of the connection failed "
-                f"(RestartRetryCount), the last one with: {error}"
-            ) from error
-        _log.info("connected again")
+        self._restarts.run(self._reconnect, reason)
 
     # -- inside ------------------------------------------------------------------------------------
 
@@ -500,7 +459,7 @@ class Adapter:
         return report
 
     def _reconnect(self) -> None:
-        if self._stop.is_set():
+        if self._stop.is_made:
             return
         self._let_go()
         if not self._pipeline.alive:
@@ -538,7 +497,7 @@ class Adapter:
         except BaseException:
             connection.close()
             raise
-        if self._stop.is_set():
+        if self._stop.is_made:
             self._inbound.stopping = True
 
     def _check_workers(self) -> None:
@@ -561,7 +520,7 @@ class Adapter:
             output=output,
         )
 
-    def _sleep(self, seconds: float) -> None:
+    def _wait_to_restart(self, seconds: float) -> None:
         self._working_since = None
         self._stop.wait(seconds)
         self._working_since = time.monotonic()

@@ -227,7 +227,7 @@ def _signals(on_signal: Callable[[str], None]) -> Iterator[threading.Event]:
 
 def _take_signal(number: int, stopped: threading.Event, on_signal: Callable[[str], None]) -> None:
     if number == signal.SIGHUP:  # a terminal has closed, or somebody expects that it reopens a log file
-        _log.warning("SIGHUP is ignored; SIGTERM stops the adapter")
+        _log.warning("SIGHUP is ignored, SIGTERM stops the adapter")
     if number not in _STOPPING:
         return
     if stopped.is_set():

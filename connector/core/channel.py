@@ -229,7 +229,7 @@ class Channel(ABC):
                 self._attempt(anew=False)
         except (ProviderError, SessionStateError) as error:  # what was sent is sent: this is not its sender's
             _log.warning(
-                "delivery failed; it is attempted again later",
+                "delivery failed, and is attempted again later",
                 extra={"destination": str(self.destination), "reason": str(error)},
             )
 

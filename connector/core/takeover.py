@@ -54,7 +54,7 @@ def try_take_over(connection: Connection, *, at_start: bool) -> None:
     try:
         take_over(connection, at_start=at_start)
     except ProviderError as error:
-        _log.warning("taking over from dead clients failed; it is tried again", extra={"reason": str(error)})
+        _log.warning("taking over from dead clients failed, and is tried again", extra={"reason": str(error)})
 
 
 class Schedule:

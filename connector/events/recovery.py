@@ -151,7 +151,7 @@ class Recovery:
         journals.seal()  # tasks that have not begun yet never will
         if not self._wait(journals, leftover, patience, at_start=at_start):
             _log.warning(
-                "a task of a dead client still runs; it is looked at again",
+                "a task of a dead client still runs, and is looked at again",
                 extra={"client": leftover.client_id},
             )
             result.busy = True

@@ -90,7 +90,7 @@ class LateReplies:
     def put_off(self, settlements: list[Settlement], error: SettlementError) -> None:
         """They could not be settled: they stay claimed, and are tried again from time to time."""
         _log.error(
-            "late replies cannot be settled; they are tried again",
+            "late replies cannot be settled now, and are tried again",
             extra={"number": len(settlements), "seconds": _AGAIN, "reason": str(error)},
         )
         self._put_off += settlements

@@ -151,7 +151,7 @@ class SparkPipeline:
         self._stop_lock = threading.Lock()
         self._tasks_lock = threading.Lock()
         self._tasks: OrderedDict[tuple[str, bytes], tuple[Task, Any]] = OrderedDict()
-        self._jobs = ThreadPoolExecutor(1)
+        self._jobs: ThreadPoolExecutor | None = None
         self._scratch: Scratch | None = None
         self._running: list[object] = []
         self._parallelism = 0
@@ -430,12 +430,17 @@ class SparkPipeline:
     def _cancel_waiting(self) -> None:
         with suppress(Exception):
             tracker = self._context.statusTracker()
-            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self._group)]
+            stages = [
+                tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds
+            ]
             if not any(stage is not None and stage.numActiveTasks for stage in stages):
                 self.cancel()
 
     def _run(self, call: Task, payloads: Sequence[bytes], description: str) -> list[bytes]:
         with self._explained(description):
+            if self._jobs is None:
+                raise PipelineError("Spark is not running")
             # A thread of ours: the caller's own jobs keep their group and their pool.
             return self._jobs.submit(self._job, call, payloads, description).result()
 

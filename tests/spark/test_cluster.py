@@ -20,7 +20,7 @@ from tests.spark.standalone import StandaloneCluster
 pytestmark = pytest.mark.cluster
 
 DRIVER = """
-import json, sys
+import json, sys, time
 from pathlib import Path
 from connector.errors import PipelineError
 from connector.events import probe
@@ -42,6 +42,21 @@ try:
 except PipelineError as error:
     facts["death"] = str(error)
 facts["after"] = pipeline.run("functions:upper", b"", [b"a", b"b", b"c"], "x") == [b"A", b"B", b"C"]
+pipeline.stop()
+dynamic = {
+    "spark.executor.memory": "512m",
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+    "spark.dynamicAllocation.executorIdleTimeout": "1s",
+}
+pipeline = SparkPipeline(Settings(url, conf=dynamic), place, "test")
+pipeline.start()
+facts["dynamic"] = [list(map(str, answer)) for answer in pipeline.probe("functions:upper", b"ok")]
+deadline = time.monotonic() + 60
+while pipeline._context._jsc.sc().getExecutorMemoryStatus().size() > 1 and time.monotonic() < deadline:
+    time.sleep(0.1)
+facts["left"] = pipeline._context._jsc.sc().getExecutorMemoryStatus().size() - 1
+facts["again"] = [answer.decode() for answer in pipeline.run("functions:upper", b"", [b"a", b"b", b"c"], "x")]
 pipeline.stop()
 print(json.dumps(facts))
 """
@@ -74,6 +89,13 @@ def facts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "deployment": str(place),
         "work": str(directory / "cluster"),
     }
+
+
+def test_executors_that_spark_gives_back_when_idle_come_again(facts: dict[str, Any]) -> None:
+    """Dynamic allocation: none is left after a while, and a job gets new ones."""
+    assert [answer for _, answer, _ in facts["dynamic"]] != []
+    assert facts["left"] == 0
+    assert facts["again"] == ["A", "B", "C"]
 
 
 def test_every_worker_gives_an_executor(facts: dict[str, Any]) -> None:

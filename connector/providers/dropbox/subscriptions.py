@@ -350,7 +350,7 @@ def _read(folders: QueueFolders) -> Subscription | None:
             return None
     except (OSError, ValueError) as error:
         _log.warning(
-            "the details of a subscription cannot be read; the name of its directory is believed",
+            "the details of a subscription cannot be read, so its directory's name counts",
             extra={"directory": folders.base, "reason": str(error)},
         )
     ends = name
@@ -373,7 +373,7 @@ def _read(folders: QueueFolders) -> Subscription | None:
             selector = compile_selector(details.selector)
         except SelectorError as error:
             _log.warning(
-                "the selector of a subscription is invalid; it gets all messages",
+                "the selector of a subscription is invalid, so it gets all messages",
                 extra={"directory": folders.base, "reason": str(error)},
             )
     return Subscription(folders, details, str(values.get("origin", "")), selector)

@@ -138,7 +138,7 @@ def test_a_selector_that_became_invalid_lets_every_message_pass(
     other = DropboxProvider(root, create=True, durable=False).connect()
     with caplog.at_level(logging.WARNING, "connector.dropbox"):
         other.send(PRICES, [Message(b"1")])
-    assert set(caplog.messages) == {"the selector of a subscription is invalid; it gets all messages"}
+    assert set(caplog.messages) == {"the selector of a subscription is invalid, so it gets all messages"}
     assert [info.waiting for info in other.subscriptions()] == [1]
     other.close()
 

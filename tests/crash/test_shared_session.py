@@ -1,0 +1,87 @@
+"""An adapter in a session of the program: jobs cancelled from outside, and jobs of the program's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+from tests.crash.conftest import Deploy
+from tests.crash.harness import REPOSITORY, Deployment, assert_settled_once, wait_for
+
+PROGRAM = """
+import json, pathlib, sys, threading, time
+from pyspark.sql import SparkSession
+from connector import Adapter
+
+session = SparkSession.builder.master("local[3]").config("spark.ui.enabled", "false").getOrCreate()
+context = session.sparkContext
+here = pathlib.Path.cwd()
+said = {}
+
+def slow(number):
+    time.sleep(0.2)
+    return number
+
+def own_job():
+    said["own"] = context.parallelize(range(20), 1).map(slow).sum()
+
+def cancel():
+    while not list(here.glob("reached.1.*")):
+        time.sleep(0.02)
+    context.cancelAllJobs()
+    said["cancelled"] = True
+
+def wait(name):
+    while not (here / name).exists():
+        time.sleep(0.02)
+
+with Adapter.from_file("adapter.yaml", spark=session) as adapter:
+    cancelling = threading.Thread(target=cancel, daemon=True)
+    cancelling.start()
+    said["code"] = adapter.drain().code.name
+    cancelling.join()
+    own = threading.Thread(target=own_job)
+    own.start()
+    pathlib.Path("half").touch()
+    wait("more")
+    said["beside"] = adapter.drain().code.name
+own.join()
+said["alive"] = context.parallelize([1, 2, 3]).sum()
+session.stop()
+print(json.dumps(said))
+"""
+
+
+def start(deployment: Deployment) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM],
+        cwd=deployment.directory,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "PYSPARK_PYTHON": sys.executable},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_job_cancelled_from_outside_and_the_jobs_of_the_program_lose_nothing(deploy: Deploy) -> None:
+    deployment = deploy(inputs=("a", "b"), connector={"stop_timeout": "2s"})
+    ids = deployment.send("a", ["", "gate:1", "", ""]) + deployment.send("b", ["sleep:0.05"] * 10)
+    process = start(deployment)
+    try:
+        wait_for(lambda: deployment.reached("1") or process.poll() is not None, 90, "at work")
+        wait_for(lambda: len(deployment.reached("1")) > 1 or process.poll() is not None, 60, "run again")
+        deployment.open("1")
+        wait_for(lambda: (deployment.directory / "half").exists() or process.poll() is not None, 60)
+        ids += deployment.send("a", [""] * 10)
+        (deployment.directory / "more").touch()
+        out, errors = process.communicate(timeout=90)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0, errors
+    said: dict[str, Any] = json.loads(out)
+    assert said == {"cancelled": True, "code": "SUCCEED", "own": 190, "beside": "SUCCEED", "alive": 6}
+    assert_settled_once(deployment, ids, kills=1)
