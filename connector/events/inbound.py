@@ -142,8 +142,12 @@ class Inbound:
         if self.stopping:
             return report
         may_poll = self._may_poll if ahead else self._schedule.is_settled
-        pollers = [one for one in self._pollers if may_poll(one.destination)]
-        self._skipped = {one.destination for one in self._pollers if one not in pollers}
+        pollers, self._skipped = [], set()
+        for poller in self._pollers:
+            if may_poll(poller.destination):
+                pollers.append(poller)
+            else:
+                self._skipped.add(poller.destination)
         claims = self._claim(pollers, report)
         report.claimed = len(claims)
         settled = self._take_in(claims)
@@ -190,25 +194,25 @@ class Inbound:
     def _take_in(self, claims: Sequence[Claim]) -> CycleReport:
         """Hands claims to the schedule. Those that need no task are settled at once.
 
-        That are duplicates, copies of what a neighbour has in flight, and events whose delivery was begun too
-        often.
+        These are duplicates, copies of what a neighbour has in flight, and events whose delivery was begun
+        too often.
         """
         if not claims:
             return CycleReport()
         closing = Closing()
         ids: dict[int, str] = {}
-        known: set[str] | frozenset[str] = frozenset()
+        busy: set[str] = set()
         if self._window is not None:
             ids = {claim.sequence: claim.duplicate_key for claim in claims}
             self._has_reserved = True
-            known = self._window.reserve(list(ids.values()), self._schedule.ids)
+            busy = self._window.reserve(list(ids.values()), self._schedule.ids)
         wanted: list[Claim] = []
         for claim in claims:
             key = ids.get(claim.sequence)
             count = claim.delivery_count
             if key is not None and self._window is not None and key in self._window:
                 closing.decided.append((claim, duplicate(claim)))
-            elif key is not None and key in known:
+            elif key is not None and key in busy:
                 closing.returned.append((claim, 0))
             elif count >= self._settings.max_attempts:
                 reason = f"its delivery was begun {count} times and never came to an end (max_attempts)"
@@ -274,7 +278,11 @@ class Inbound:
         return total
 
     def _end(self, batch: Batch, result: Result) -> Closing:
-        """What the end of a job means for its claims and for those that wait for them."""
+        """What the end of a job means for its claims and for those that wait behind them.
+
+        Raises:
+            ProviderError: a task has not ended.
+        """
         if result.running:
             raise ProviderError(f"{result.error}; a task has not ended, its events are settled when it has")
         for items, seconds in result.paces:
