@@ -160,7 +160,7 @@ class TransactionRolledBack(ProviderError):
 
 
 class PipelineError(ConnectorError):
-    """Spark could not run the job of a cycle. What it had done is settled from its journal."""
+    """Spark could not run the job of a batch. What it had done is settled from its journal."""
 
 
 class ProcessAnswer(ConnectorError):

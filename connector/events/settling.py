@@ -124,7 +124,7 @@ class SettlementRules:
         )
 
     def _copy_properties(self, claim: Claim, outcome: Outcome, now: str) -> dict[str, PropertyValue]:
-        """The properties of a copy. Those of a cycle are few, so equal ones are one dict."""
+        """The properties of a copy. Those of a batch are few, so equal ones are one dict."""
         attempts, delivered = outcome.attempts, outcome.delivered
         if outcome.unread:
             earlier, confirmed = history(claim.headers())

@@ -3,7 +3,7 @@
 A provider is where messages live. It hands them out by *claiming*: a claim belongs to this client,
 survives a crash of it, and names its owner, so that any other client can tell a dead owner's
 claims from a neighbour's. What is claimed is settled by :meth:`Connection.settle`, one commit
-record for a whole poll cycle, or given back.
+record for a whole batch, or given back.
 
 Two halves. The :class:`Connection` lives in the driver. :class:`MessageAccess` is what a Spark
 task needs: it is made from a picklable :class:`AccessSpec`, opens no connection that outlives the
@@ -120,7 +120,7 @@ class Claim(Protocol):
     """
 
     cycle: int
-    """The poll cycle it was taken in."""
+    """The number under which it was taken, by one poll or by several that were collected."""
     sequence: int
     """Position in its cycle, from 0: unique within the cycle, names the claim in the journal."""
     destination: Destination

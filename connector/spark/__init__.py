@@ -1,1 +1,1 @@
-"""The event pipeline on Spark: a JVM of its own, one SparkContext, one job a poll cycle."""
+"""The event pipeline on Spark: a JVM of its own, one SparkContext, one job a batch."""

@@ -1,6 +1,6 @@
 """An event pipeline without Spark: the same tasks, run in the process of a test.
 
-Everything of a poll cycle is real but the distribution: claims, conversion, processes, journals,
+Everything of a batch is real but the distribution: claims, conversion, processes, journals,
 settlement. A cycle takes milliseconds and needs no Java, so that a deployment can be tested in
 bulk; that its code reaches the workers of a cluster is the one thing this cannot show.
 """
@@ -54,7 +54,7 @@ class InProcessPipeline:
             False: they run in this very process, where a debugger stops and what they change can
             be looked at; then nobody ends one that takes too long, and one that ends its
             interpreter ends the test.
-        parallelism: into how many tasks a cycle is divided at most.
+        parallelism: into how many tasks a batch is divided at most, and how many batches run side by side.
     """
 
     def __init__(self, deployment: str | Path, *, isolated: bool = True, parallelism: int = 1) -> None:
@@ -65,7 +65,7 @@ class InProcessPipeline:
         self._task: tuple[bytes, Task] | None = None
         self._one_at_a_time = threading.Lock()
         self.jobs: list[str] = []
-        """The descriptions of the jobs that were run: one a poll cycle that claimed something."""
+        """The descriptions of the jobs that were run: one a batch."""
 
     @property
     def parallelism(self) -> int:

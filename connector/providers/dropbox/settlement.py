@@ -1,4 +1,4 @@
-"""Settlement: what becomes of the claims of a cycle, as one commit record.
+"""Settlement: what becomes of the claims of a batch, as one commit record.
 
 One move alone, of which nobody has to remember more, needs no record: a rename is atomic by itself. What is
 sent to a topic is one move for each of its subscriptions (:mod:`connector.providers.dropbox.distribution`).
@@ -230,7 +230,7 @@ class Settler:
         return copy
 
     def _suffix(self, properties: Mapping[str, PropertyValue]) -> str:
-        """The encoded pairs; those of a cycle are few and shared, so they are encoded once."""
+        """The encoded pairs; those of a batch are few and shared, so they are encoded once."""
         known = self._suffixes.get(id(properties))
         if known is not None and known[0] is properties:
             return known[1]
