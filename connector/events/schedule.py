@@ -24,6 +24,10 @@ MOST_EVENTS: Final = 5000
 """Events that one batch collects from several polls."""
 MOST_SECONDS: Final = 0.2
 """Work of one task that a batch collects from several polls; a destination that needs more is slow."""
+_SLICE_SECONDS: Final = 1.0
+"""Work of one task that a batch of a slow destination takes."""
+_FIRST_EVENTS: Final = 20
+"""Events of a destination that a batch takes while its pace is not known."""
 _TASK_SECONDS: Final = 0.008
 """What one more task of a job costs; below that an event is better off in another's."""
 _UNKNOWN_SECONDS: Final = 1.0
@@ -215,8 +219,10 @@ class Schedule:
         Args:
             cores: tasks that can run at the same time.
         """
+        free = max(1, cores - sum(batch.tasks for batch in self.running))
         found: list[Hashable] = []
         cycle, work, events, slow = 0, 0.0, 0, None
+        in_order = in_all = MOST_EVENTS
         for key, lane in self._lanes.items():
             if key in self._busy:
                 continue
@@ -227,32 +233,42 @@ class Schedule:
                     return self._begin(cycle, [(key, [lane.popleft()])], 1)
             elif first.cycle != cycle or first.sequence in self._cycles[cycle].attempts:
                 continue
-            seconds = len(lane) * self._paces.seconds(first.destination)
-            is_slow = self._waiting[first.destination] * self._paces.seconds(first.destination) > MOST_SECONDS
-            if not found:
-                slow = first.destination if is_slow else None
+            seconds = self._paces.seconds(first.destination)
+            is_slow = self._waiting[first.destination] * seconds > MOST_SECONDS
+            if not found and is_slow:
+                slow, in_order = first.destination, self._slice(first.destination)
+                in_all = min(MOST_EVENTS, in_order * free)
             elif (first.destination != slow) if slow is not None else is_slow:
                 continue
-            if found and (events + len(lane) > MOST_EVENTS or (slow is None and work > MOST_SECONDS * cores)):
+            number = min(len(lane), in_order if _is_ordered(key) else in_all)
+            if found and (events + number > in_all or (slow is None and work > MOST_SECONDS * cores)):
                 break
             found.append(key)
-            work += seconds
-            events += len(lane)
+            work += number * seconds
+            events += number
         if not found:
             return None
-        taken = sum(batch.tasks for batch in self.running)
-        tasks = max(1, min(cores - taken, int(work / _TASK_SECONDS)))
-        return self._begin(cycle, [(key, self._take(key, cycle)) for key in found], tasks)
+        lanes = [(key, self._take(key, cycle, in_order if _is_ordered(key) else in_all)) for key in found]
+        return self._begin(cycle, lanes, max(1, min(free, int(work / _TASK_SECONDS))))
 
-    def _take(self, key: Hashable, cycle: int) -> list[Claim]:
+    def _slice(self, destination: Destination) -> int:
+        """Events of a slow destination for one task of a batch, so that it ends within a second or so.
+
+        Then what has come meanwhile gets its turn. What is not known is tried with a few events.
+        """
+        if not self._paces.is_known(destination):
+            return _FIRST_EVENTS
+        return min(MOST_EVENTS, max(1, int(_SLICE_SECONDS / self._paces.seconds(destination))))
+
+    def _take(self, key: Hashable, cycle: int, limit: int) -> list[Claim]:
         """What waits in a lane and was taken under one number, up to the next that runs alone."""
         lane, attempts = self._lanes[key], self._cycles[cycle].attempts
-        if len(lane) <= MOST_EVENTS and lane[-1].cycle == cycle and not attempts:
+        if len(lane) <= limit and lane[-1].cycle == cycle and not attempts:
             claims = list(lane)
             lane.clear()
             return claims
         claims = []
-        while lane and len(claims) < MOST_EVENTS and lane[0].cycle == cycle:
+        while lane and len(claims) < limit and lane[0].cycle == cycle:
             if lane[0].sequence in attempts:
                 break
             claims.append(lane.popleft())
@@ -265,8 +281,9 @@ class Schedule:
         keys: set[Hashable] = set()
         barren = False
         for key, claims in lanes:
-            if not self._lanes[key]:
-                del self._lanes[key]
+            rest = self._lanes.pop(key)
+            if rest:
+                self._lanes[key] = rest  # behind the others
             for destination, number in Counter(claim.destination for claim in claims).items():
                 self._waiting[destination] -= number
             if _is_ordered(key):

@@ -84,6 +84,29 @@ def test_what_is_quick_shares_a_batch_and_a_slow_destination_does_not() -> None:
     assert names(schedule.next_batch(4)) == ["b1"]
 
 
+def test_a_slow_destination_is_settled_every_second_and_others_get_their_turn() -> None:
+    schedule = make(a=0.25, b=0.5)
+    add(schedule, taken(*"a" * 10, *"b" * 3))
+    first = schedule.next_batch(4)
+    assert names(first) == ["a0", "a1", "a2", "a3"]
+    assert names(schedule.next_batch(4)) == ["b10", "b11"]
+    end(schedule, first)
+    assert names(schedule.next_batch(4)) == ["a4", "a5", "a6", "a7"]
+
+
+def test_without_order_a_slow_destination_takes_a_second_of_each_free_core() -> None:
+    schedule = make("none", a=0.5)
+    add(schedule, taken(*"a" * 30))
+    first = schedule.next_batch(4)
+    assert (len(names(first)), first and first.tasks) == (8, 4)
+
+
+def test_what_is_not_known_is_tried_with_a_few_events() -> None:
+    schedule = make()
+    add(schedule, taken(*"a" * 100))
+    assert len(names(schedule.next_batch(4))) == 20
+
+
 def test_a_key_of_order_is_in_one_batch_at_a_time() -> None:
     schedule = make()
     add(schedule, taken("a"))
@@ -187,7 +210,7 @@ def test_a_second_copy_waits_for_the_outcome_of_the_first(kind: str, runs: int, 
 
 
 def test_a_slow_destination_is_one_poll_ahead_and_a_quick_one_is_collected() -> None:
-    schedule = make(quantity=2, a=10.0, b=0.0001)
+    schedule = make(quantity=2, a=0.4, b=0.0001)
     a, b = QUEUES["a"], QUEUES["b"]
     add(schedule, taken("a", "a", "b", "b"))
     batches = [schedule.next_batch(4), schedule.next_batch(4)]
