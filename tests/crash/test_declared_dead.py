@@ -12,6 +12,8 @@ import pytest
 from tests.crash.conftest import Deploy
 from tests.crash.harness import REPOSITORY, Deployment, Run, assert_settled_once, wait_for
 
+JAVA = False
+
 
 def takeover(deployment: Deployment, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(

@@ -8,8 +8,10 @@ import subprocess
 import sys
 from typing import Any
 
+from connector.spark.java import find_java
 from tests.crash.conftest import Deploy
 from tests.crash.harness import REPOSITORY, Deployment, assert_settled_once, wait_for
+from tests.spark.standalone import java_home_for_executors
 
 PROGRAM = """
 import json, pathlib, sys, threading, time
@@ -59,7 +61,12 @@ def start(deployment: Deployment) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", PROGRAM],
         cwd=deployment.directory,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "PYSPARK_PYTHON": sys.executable},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(REPOSITORY),
+            "PYSPARK_PYTHON": sys.executable,
+            "JAVA_HOME": str(java_home_for_executors(find_java(), deployment.directory / "java")),
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

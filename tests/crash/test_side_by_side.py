@@ -122,7 +122,7 @@ def test_a_stop_finishes_what_runs_and_gives_back_what_waits(deploy: Deploy) -> 
 
 
 def test_a_worker_that_is_stopped_for_a_while_delays_its_own_batch_alone(deploy: Deploy) -> None:
-    deployment = deploy(inputs=("a", "b"), connector={"PollFrequency": 200, "PollQuantity": 3})
+    deployment = deploy(inputs=("a", "b"), connector={"PollFrequency": 200, "PollQuantity": 3}, java=False)
     ids = deployment.send("a", ["gate:1", "", "", ""])
     run = deployment.start("--json")
     (runner,) = wait_for(lambda: deployment.reached("1"))

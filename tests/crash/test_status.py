@@ -15,6 +15,8 @@ from typing import Any
 from tests.crash.conftest import Deploy
 from tests.crash.harness import REPOSITORY, Deployment, assert_settled_once, wait_for
 
+JAVA = False
+
 
 def call(deployment: Deployment, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(

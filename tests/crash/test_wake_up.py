@@ -12,6 +12,8 @@ import pytest
 from tests.crash.conftest import Deploy
 from tests.crash.harness import Deployment, Run, wait_for
 
+JAVA = False
+
 NEVER = 600_000
 """Milliseconds."""
 
