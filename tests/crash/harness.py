@@ -362,7 +362,7 @@ class Deployment:
         self.spark = {**self.spark, "conf": {**given, **conf}}
         self.configure()
 
-    def drain(self, *, status: int = 0, timeout: float = 60.0) -> Run:
+    def drain(self, *, status: int = 0, timeout: float = 120.0) -> Run:
         """Runs `connector run --drain --json` to its end."""
         run = self.start("--drain", "--json")
         found = run.wait(timeout)
@@ -436,7 +436,7 @@ class Run:
         document: dict[str, Any] = json.loads(self.output)
         return document
 
-    def wait(self, timeout: float = 60.0) -> int:
+    def wait(self, timeout: float = 120.0) -> int:
         """The exit status; a signal as its negative number."""
         try:
             return self.process.wait(timeout)

@@ -42,7 +42,7 @@ def test_a_driver_and_a_whole_group_killed_on_a_cluster_lose_nothing_and_repeat_
         assert run.wait() == -signal.SIGKILL
         run.await_gone(30)
         ids += deployment.send("a", ["sleep:0.01"] * 20)
-    deployment.drain()
+    deployment.drain(timeout=180)
     assert_settled_once(deployment, ids, kills=2)
 
 
