@@ -274,8 +274,10 @@ class Poller(Protocol):
     def take(self, cycle: int, sequence: int) -> Claim | None:
         """Claims the next message for ``sequence`` of ``cycle``; None where nothing waits. Never blocks.
 
+        A connection uses a pair of ``cycle`` and ``sequence`` once.
+
         Raises:
-            ProviderError: the destination cannot be read.
+            ProviderError: the destination cannot be read, or the poller is closed.
         """
 
     def close(self) -> None:

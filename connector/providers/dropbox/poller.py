@@ -74,6 +74,8 @@ class QueuePoller:
 
     def take(self, cycle: int, sequence: int) -> DropboxClaim | None:
         """See :meth:`connector.messaging.provider.Poller.take`."""
+        if self._closed:
+            raise ProviderError(f"the consumer of {self.destination} is closed: make another")
         if self._pulse is not None:
             self._pulse.check()
         while not self._closed and (name := self._listing.next()) is not None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import threading
 import time
 
-from connector.errors import ConnectorError
-from connector.messaging.provider import Connection, Settlement
-from connector.testing.provider_suite.base import NOTES, ORDERS, Connect, SuiteBase
+import pytest
+
+from connector.errors import ConnectorError, ProviderError
+from connector.messaging.destination import Destination
+from connector.messaging.provider import Connection, Settlement, TopicSubscription
+from connector.testing.provider_suite.base import NOTES, ORDERS, PRICES, Connect, SuiteBase
 
 
 class Lasting(SuiteBase):
@@ -51,6 +54,17 @@ class Lasting(SuiteBase):
         assert self.rest(connection, again) == ["2", "3"]
         connection.settle([Settlement(claim, give_back=True, delivery_count=1)])
         assert self.take_soon(again, sequence=9).delivery_count == 1
+
+    @pytest.mark.parametrize("source", [ORDERS, TopicSubscription(PRICES)], ids=["queue", "subscription"])
+    def test_a_closed_poller_takes_no_more_and_says_so(
+        self, connection: Connection, source: Destination | TopicSubscription
+    ) -> None:
+        if isinstance(source, TopicSubscription) and not self.able.topics:
+            pytest.skip("the provider has no topics, and says so")
+        poller = connection.poller(source)
+        poller.close()
+        with pytest.raises(ProviderError, match="closed"):
+            poller.take(1, 0)
 
     def test_closing_from_another_thread_loses_nothing_and_takes_nothing_twice(
         self, connect: Connect
