@@ -318,6 +318,10 @@ class Connection(Protocol):
     that moment, for all of them or none, and for nobody where it has none. What was prepared is sent when it
     is settled: the subscriptions, their selectors and no-local count as they are then, not as they were when
     it was prepared.
+
+    A connection ends with :meth:`close` or :meth:`abandon`. Then these two and :meth:`wake` do nothing, a
+    wait returns at once, and :meth:`Waiter.begin` says False. Every other method raises ProviderError, and
+    :meth:`settle` SettlementError, because nothing has happened. So does :meth:`Poller.take`.
     """
 
     client_id: str
@@ -450,7 +454,7 @@ class Connection(Protocol):
         Raises:
             ClaimLost: a claim is not (``fenced``, or there is but one); nothing has happened.
             SettlementError: before the commit point, nothing has happened; the text says which
-                destination cannot be written and what to do.
+                destination cannot be written and what to do, or that the connection has ended.
             ProviderError: after the commit point; whoever recovers finishes it.
         """
 

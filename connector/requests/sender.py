@@ -179,12 +179,28 @@ class Sender:
         try:
             connection.settle((), handles)
         except SettlementError as error:
+            if self._has_ended(connection):  # then nothing was sent, and another connection does it
+                for outgoing in batch:
+                    outgoing.handle = None
+                    outgoing.attempted = False
+                self._abandon()
+                self._commit(self._prepare_all(batch))
+                return
             if len(batch) == 1:
                 batch[0].error = error
                 access.discard(handles[0])
                 return
             for outgoing in batch:
                 self._commit([outgoing])
+
+    @staticmethod
+    def _has_ended(connection: Connection) -> bool:
+        """Whether a connection is of no use any more."""
+        try:
+            connection.check()
+        except ProviderError:
+            return True
+        return False
 
     def _abandon(self) -> None:
         """The connection has failed: the next request makes another one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from connector.errors import ProviderError
+from connector.errors import ProviderError, SettlementError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
@@ -242,6 +242,11 @@ class DropboxConnection:
     def _is_alive(self, client_id: str) -> bool:
         return is_alive(self.layout.clients, client_id, self.client_id, self._provider.lease)
 
+    def _check_open(self, error: type[ProviderError] = ProviderError) -> None:
+        """Raises ``error`` where this connection has ended."""
+        if self._closed:
+            raise error(f"the connection {self.client_id} is closed, nothing was done: connect anew")
+
     @property
     def sent_ids(self) -> str:
         """See :meth:`connector.messaging.provider.Connection.sent_ids`; ids are ``TIME-CLIENT-NUMBER``."""
@@ -257,6 +262,7 @@ class DropboxConnection:
         selector: Selector | None = None,
     ) -> QueuePoller:
         """See :meth:`connector.messaging.provider.Connection.poller`."""
+        self._check_open()
         return self._pollers.make(source, in_progress, selector)
 
     def wait(self, seconds: float) -> None:
@@ -265,6 +271,7 @@ class DropboxConnection:
 
     def waiter(self) -> Waiter | None:
         """See :meth:`connector.messaging.provider.Connection.waiter`."""
+        self._check_open()
         waiter = self._pollers.waiter()
         if waiter is not None:
             self._settler.returns = waiter.returns
@@ -276,6 +283,7 @@ class DropboxConnection:
 
     def check(self) -> None:
         """See :meth:`connector.messaging.provider.Connection.check`: a root that is gone looks drained."""
+        self._check_open()
         if self._pulse is not None:
             self._pulse.assert_ours()
         if not os.path.exists(os.path.join(self.layout.clients, self.client_id)):
@@ -290,6 +298,7 @@ class DropboxConnection:
         Raises:
             ProviderError: it cannot be renamed.
         """
+        self._check_open()
         assert isinstance(claim, DropboxClaim)
         owner = Owner(self.client_id, cycle, sequence)
         name = self._deliver_once_more(claim, lambda counted: owned_name(counted, owner, claim.destination))
@@ -300,6 +309,7 @@ class DropboxConnection:
 
     def leave(self, claim: Claim) -> None:
         """See :meth:`connector.messaging.provider.Connection.leave`."""
+        self._check_open()
         assert isinstance(claim, DropboxClaim)
         self._deliver_once_more(claim, lambda counted: codec.without_properties(counted, (codec.OWNER,)))
 
@@ -335,6 +345,7 @@ class DropboxConnection:
         fenced: bool = False,
     ) -> None:
         """See :meth:`connector.messaging.provider.Connection.settle`."""
+        self._check_open(SettlementError)
         if self._pulse is not None:
             self._pulse.check()
         self._settler.settle(settlements, sends, discards, fenced=fenced)
@@ -344,6 +355,7 @@ class DropboxConnection:
                 break
 
     def access(self) -> DropboxAccessSpec:
+        self._check_open()
         return DropboxAccessSpec(
             self.layout.root,
             self.layout.incoming,
@@ -356,6 +368,7 @@ class DropboxConnection:
 
     def leftovers(self, in_progress: Destination | None, *, at_start: bool) -> Iterator[DropboxLeftover]:
         """See :meth:`connector.messaging.provider.Connection.leftovers`."""
+        self._check_open()
         return find_leftovers(
             self.layout,
             self._headers,
@@ -370,46 +383,56 @@ class DropboxConnection:
 
     def unowned(self, in_progress: Destination) -> list[DropboxClaim]:
         """See :meth:`connector.messaging.provider.Connection.unowned`."""
+        self._check_open()
         return unowned_claims(self.layout, self._headers, in_progress)
 
     def prune(self, retentions: Sequence[Retention] = (), *, seconds: float = 0.5) -> Pruned:
         """See :meth:`connector.messaging.provider.Connection.prune`."""
+        self._check_open()
         return self._pruner.step(retentions, seconds)
 
     # -- sending and looking -----------------------------------------------------------------------
 
     def send(self, destination: Destination, messages: Iterable[Message]) -> list[str]:
         """See :meth:`connector.messaging.provider.Connection.send`."""
+        self._check_open()
         return self._sender.send(destination, messages)
 
     def browse(
         self, destination: Destination, unreadable: Callable[[Message, str], object] | None = None
     ) -> Iterator[Message]:
         """See :meth:`connector.messaging.provider.Connection.browse`."""
+        self._check_open()
         return self._browser.browse(destination, unreadable)
 
     def names(self) -> list[Destination]:
         """See :meth:`connector.messaging.provider.Connection.names`."""
+        self._check_open()
         return self._browser.names()
 
     def destinations(self) -> list[DestinationInfo]:
         """See :meth:`connector.messaging.provider.Connection.destinations`."""
+        self._check_open()
         return self._browser.destinations()
 
     def subscriptions(self) -> list[SubscriptionInfo]:
         """See :meth:`connector.messaging.provider.Connection.subscriptions`."""
+        self._check_open()
         return self._browser.subscriptions()
 
     def unsubscribe(self, name: str, client_id: str = "") -> SubscriptionInfo:
         """See :meth:`connector.messaging.provider.Connection.unsubscribe`."""
+        self._check_open()
         return self._store.unsubscribe(name, client_id)
 
     def temporary(self, kind: str) -> Destination:
         """See :meth:`connector.messaging.provider.Connection.temporary`."""
+        self._check_open()
         return self._temporaries.make(kind)
 
     def delete_temporary(self, destination: Destination) -> None:
         """See :meth:`connector.messaging.provider.Connection.delete_temporary`."""
+        self._check_open()
         self._temporaries.end(destination)
 
     # -- ending ------------------------------------------------------------------------------------

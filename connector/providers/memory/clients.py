@@ -36,16 +36,10 @@ class Client:
         self.prepared: dict[str, Entry] = {}
         """By key; NOT_COMMITTED."""
 
-    def check_open(self) -> None:
-        """Whether the connection is open.
-
-        Raises:
-            ProviderError: it is not.
-        """
+    def check_open(self, error: type[ProviderError] = ProviderError) -> None:
+        """Raises ``error`` where the connection has ended."""
         if not self.alive:
-            raise ProviderError(
-                f"the connection {self.client_id} of the memory provider is closed: connect anew"
-            )
+            raise error(f"the connection {self.client_id} is closed, nothing was done: connect anew")
 
     def claimed_bytes(self) -> int:
         return sum(entry.weight + len(entry.body.data) for entry in self.claims.values())

@@ -8,7 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from connector.core.state import MessageState, Transition
-from connector.errors import CapabilityError, DestinationError, SubscriptionError, UnknownDestination
+from connector.errors import (
+    CapabilityError,
+    DestinationError,
+    SettlementError,
+    SubscriptionError,
+    UnknownDestination,
+)
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.messaging.provider import (
@@ -137,6 +143,7 @@ class MemoryConnection:
 
     def waiter(self) -> MemoryWaiter:
         """See :meth:`connector.messaging.provider.Connection.waiter`."""
+        self.check()
         return self._waiter
 
     def wake(self) -> None:
@@ -159,16 +166,19 @@ class MemoryConnection:
     def subscriptions(self) -> list[SubscriptionInfo]:
         """See :meth:`connector.messaging.provider.Connection.subscriptions`."""
         with self.memory:
+            self.client.check_open()
             return subscriptions.information(self.memory)
 
     def names(self) -> list[Destination]:
         """See :meth:`connector.messaging.provider.Connection.names`."""
         with self.memory:
+            self.client.check_open()
             return sorted([*self.memory.queues, *self.memory.topics])
 
     def destinations(self) -> list[DestinationInfo]:
         """See :meth:`connector.messaging.provider.Connection.destinations`."""
         with self.memory:
+            self.client.check_open()
             everything = subscriptions.information(self.memory)
             found = [
                 DestinationInfo(
@@ -208,6 +218,7 @@ class MemoryConnection:
     def delete_temporary(self, destination: Destination) -> None:
         """See :meth:`connector.messaging.provider.Connection.delete_temporary`."""
         with self.memory:
+            self.client.check_open()
             if self.memory.temporary.get(destination) is not self.client:
                 raise DestinationError(f"{destination} is no temporary destination of this connection")
             if consumers := self._consumers(destination):
@@ -243,11 +254,12 @@ class MemoryConnection:
     ) -> None:
         """See :meth:`connector.messaging.provider.Connection.settle`."""
         with self.memory:
-            self.client.check_open()
+            self.client.check_open(SettlementError)
             window = self.memory.state(self.client.application).published
             self._settler.settle(settlements, sends, discards, fenced=fenced, window=window)
 
     def access(self) -> MemoryAccessSpec:
+        self.check()
         return MemoryAccessSpec(self.memory.key, self.memory.pid, self.client_id)
 
     # -- recovery ----------------------------------------------------------------------------------
@@ -255,11 +267,13 @@ class MemoryConnection:
     def leftovers(self, in_progress: Destination | None, *, at_start: bool) -> Iterator[MemoryLeftover]:
         """See :meth:`connector.messaging.provider.Connection.leftovers`; the dead are connections that
         were abandoned, or closed with claims open."""
+        self.check()
         return find_leftovers(self.memory, self.client, in_progress)
 
     def unowned(self, in_progress: Destination) -> list[MemoryClaim]:
         """See :meth:`connector.messaging.provider.Connection.unowned`."""
         with self.memory:
+            self.client.check_open()
             return unowned_claims(self.memory, in_progress)
 
     def adopt(self, claim: Claim, cycle: int, sequence: int) -> MemoryClaim | None:
@@ -280,6 +294,7 @@ class MemoryConnection:
         """See :meth:`connector.messaging.provider.Connection.prune`. What is settled is not kept itself."""
         copies: dict[Destination, int] = {}
         with self.memory:
+            self.client.check_open()
             for retention in retentions:
                 queue = self.memory.queues.get(retention.destination)
                 old = [] if queue is None else [one for one in queue.waiting if _is_over(one, retention)]
@@ -323,6 +338,7 @@ class MemoryConnection:
         """See :meth:`connector.messaging.provider.Connection.browse`; of a topic there is nothing to see."""
         memory = self.memory
         with memory:
+            self.client.check_open()
             if destination in memory.topics:
                 return iter(())
             queue = memory.queues.get(destination.base)

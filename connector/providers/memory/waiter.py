@@ -33,7 +33,7 @@ class MemoryWaiter:
         """See :meth:`connector.messaging.provider.Waiter.begin`."""
         with self._memory:
             self._has_come = False
-            return True
+            return self._client.alive
 
     def wait(self, seconds: float) -> bool:
         """See :meth:`connector.messaging.provider.Waiter.wait`."""

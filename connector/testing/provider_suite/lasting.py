@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
-from connector.errors import ConnectorError, ProviderError
+from connector.errors import ConnectorError, ProviderError, SettlementError
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Connection, Settlement, TopicSubscription
 from connector.testing.provider_suite.base import NOTES, ORDERS, PRICES, Connect, SuiteBase
@@ -65,6 +66,53 @@ class Lasting(SuiteBase):
         poller.close()
         with pytest.raises(ProviderError, match="closed"):
             poller.take(1, 0)
+
+    @pytest.mark.parametrize("end", ["close", "abandon"])
+    def test_a_connection_that_has_ended_does_nothing_more_and_says_so(
+        self, connect: Connect, end: str
+    ) -> None:
+        connection, other = connect(), connect()
+        self.send(connection, ORDERS, "1", "2")
+        poller = connection.poller(ORDERS)
+        claim = self.take(poller)
+        waiter = connection.waiter()
+        if end == "close":
+            connection.settle([Settlement(claim, give_back=True)])
+        getattr(connection, end)()
+        calls: list[Callable[[], object]] = [
+            lambda: poller.take(1, 1),
+            lambda: connection.poller(ORDERS),
+            lambda: connection.unsubscribe("own"),
+            connection.subscriptions,
+            connection.names,
+            connection.destinations,
+            lambda: connection.temporary("queue"),
+            lambda: connection.delete_temporary(ORDERS),
+            connection.waiter,
+            connection.check,
+            lambda: connection.adopt(claim, 2, 0),
+            lambda: connection.leave(claim),
+            lambda: self.send(connection, ORDERS, "3"),
+            lambda: connection.send(ORDERS, []),
+            lambda: connection.browse(ORDERS),
+            connection.access,
+            lambda: connection.leftovers(None, at_start=True),
+            lambda: connection.unowned(ORDERS),
+            connection.prune,
+        ]
+        for call in calls:
+            with pytest.raises(ProviderError, match="closed"):
+                call()
+        for settlements in ([], [Settlement(claim)], [Settlement(claim, give_back=True)]):
+            with pytest.raises(SettlementError, match="closed"):
+                connection.settle(settlements)
+        assert waiter is None or not waiter.begin()
+        connection.wait(self.patience)
+        poller.close()
+        connection.wake()
+        connection.close()
+        connection.abandon()
+        assert self.bodies(other, ORDERS) == ["1", "2"]
 
     def test_closing_from_another_thread_loses_nothing_and_takes_nothing_twice(
         self, connect: Connect

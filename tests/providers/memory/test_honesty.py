@@ -189,24 +189,6 @@ def test_a_client_id_is_held_by_one_connection_but_shared_by_the_instances_of_an
     adapter.abandon()
 
 
-def test_a_closed_connection_does_nothing_more(connection: MemoryConnection, text: Text) -> None:
-    connection.send(ORDERS, [text("1")])
-    poller = connection.poller(ORDERS)
-    connection.close()
-    attempts: list[Callable[[], object]] = [
-        connection.check,
-        lambda: connection.send(ORDERS, [text("2")]),
-        lambda: connection.poller(ORDERS),
-        lambda: poller.take(1, 0),
-        lambda: connection.settle([]),
-        lambda: connection.temporary("queue"),
-    ]
-    for attempt in attempts:
-        with pytest.raises(ProviderError, match="closed"):
-            attempt()
-    assert bodies(connection) == [b"1"]
-
-
 def test_a_refused_destination_can_be_written_again(
     provider: MemoryProvider, connection: MemoryConnection, text: Text
 ) -> None:
