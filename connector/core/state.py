@@ -18,6 +18,9 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
+from connector.errors import CapabilityError
+from connector.messaging.destination import Destination
+
 
 class MessageState(Enum):
     """Where a message stands in its channel (seed 001, section 5)."""
@@ -59,3 +62,18 @@ TRANSITIONS: Final = {
 def order_key(priority: int, timestamp: int, identity: str) -> tuple[int, int, str]:
     """Sorts messages as they are taken: highest priority, then oldest, then by name (seed 001, 10)."""
     return (-priority, timestamp, identity)
+
+
+def check_in_progress(source: Destination, in_progress: Destination | None) -> None:
+    """Whether messages of one destination can be in progress in another.
+
+    Raises:
+        CapabilityError: they are not two whole queues.
+    """
+    if in_progress is None:
+        return
+    if not in_progress.is_queue or in_progress.view or source.view or in_progress == source:
+        raise CapabilityError(
+            f"{source} in progress in {in_progress}: only messages of a whole queue are moved to another, "
+            "and back"
+        )

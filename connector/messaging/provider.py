@@ -348,12 +348,13 @@ class Connection(Protocol):
 
         Args:
             source: a queue, a virtual destination that is not ``PROCESSING``, or a subscription.
-            in_progress: taking is the move there; for queues only.
+            in_progress: taking is the move there. It and ``source`` are two whole queues.
             selector: of messages of a queue; the others stay. It is asked before a message is taken,
                 without its body. A subscription has its own.
 
         Raises:
-            CapabilityError: the provider cannot poll it.
+            CapabilityError: the provider cannot poll it, or ``in_progress`` is a topic, a virtual destination
+                or ``source`` itself.
             SelectorError: the selector of the subscription is not valid.
             SubscriptionError: another subscription, or a consumer of it, is in the way.
             ProviderError: it cannot be made.

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
+from connector.core.state import check_in_progress
 from connector.core.subscriptions import check
 from connector.errors import CapabilityError
 from connector.messaging.destination import Destination
@@ -98,8 +99,7 @@ class Pollers:
             raise CapabilityError(f"{source} holds no messages itself: subscribe to it")
         if source.view == "PROCESSING":
             raise CapabilityError(f"{source} can only be browsed: its messages are somebody's claims")
-        if source.view and in_progress is not None:
-            raise CapabilityError(f"{source} is no input with an in-progress destination")
+        check_in_progress(source, in_progress)
         self._temporaries.check_consumer(source)
         self._layout.ensure(source.base)
         moved_to = self._layout.ensure(in_progress) if in_progress else None

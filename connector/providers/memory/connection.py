@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from connector.core.state import MessageState, Transition
+from connector.core.state import MessageState, Transition, check_in_progress
 from connector.errors import (
     CapabilityError,
     DestinationError,
@@ -109,11 +109,7 @@ class MemoryConnection:
             raise CapabilityError(f"{source}: a topic is polled through a subscription")
         if source.view == "PROCESSING":
             raise CapabilityError(f"{source}: what is claimed can be browsed, not taken")
-        if in_progress is not None and (not in_progress.is_queue or in_progress.view or source.view):
-            raise CapabilityError(
-                f"{source} in progress in {in_progress}: only messages of a whole queue are moved to "
-                "another, and back"
-            )
+        check_in_progress(source, in_progress)
         self._check_may_consume(source)
         queue = self.memory.queue(source.base)
         return self._make_poller(

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+from connector.errors import CapabilityError
+from connector.messaging.destination import parse_destination
 from connector.messaging.provider import Connection, Settlement
 from connector.testing.provider_suite.base import (
     ARCHIVE,
@@ -27,6 +31,25 @@ class InProgress(SuiteBase):
         assert seen.message_id == claim.message_id == identity
         got = self.load(connection, claim)
         assert (got.body, got.type, got.properties) == (b"body", "T1", {"p": "v"})
+
+    @pytest.mark.parametrize(
+        ("source", "in_progress"),
+        [
+            ("orders", "topic://prices"),
+            ("orders", "in-progress~EXPIRED"),
+            ("orders", "in-progress~PROCESSING"),
+            ("orders~EXPIRED", "in-progress"),
+            ("orders", "orders"),
+        ],
+    )
+    def test_messages_move_in_progress_from_one_whole_queue_to_another_only(
+        self, connection: Connection, source: str, in_progress: str
+    ) -> None:
+        connection.send(ORDERS, [self.text("body")])
+        with pytest.raises(CapabilityError, match=in_progress):
+            connection.poller(parse_destination(source), parse_destination(in_progress))
+        assert self.bodies(connection, ORDERS) == ["body"]
+        assert connection.names() == [ORDERS]
 
     def test_a_message_in_progress_settles_like_any_other(self, connection: Connection) -> None:
         connection.send(ORDERS, [self.text(str(n)) for n in range(3)])
