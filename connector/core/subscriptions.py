@@ -93,6 +93,17 @@ def same_details(one: TopicSubscription, other: TopicSubscription) -> bool:
     return (one.topic, one.selector, one.no_local) == (other.topic, other.selector, other.no_local)
 
 
+def is_local(subscription: TopicSubscription, own: str, sender: str) -> bool:
+    """Whether messages are local to a subscription with no-local (JMS 2.0, 8.3.2).
+
+    Args:
+        subscription: its details.
+        own: the origin of the subscription.
+        sender: the origin of the messages; empty where it is not known.
+    """
+    return sender in (own, subscription.client_id) if sender else False
+
+
 def _decide_durable(wanted: TopicSubscription, found: Existing | None) -> Attach:
     if found is None:
         return Attach.CREATE

@@ -59,7 +59,8 @@ class TopicSubscription:
         durable: it keeps messages while nobody consumes them.
         shared: several consumers share its messages.
         selector: text of a message selector; empty = all messages.
-        no_local: not the messages of its own connection.
+        no_local: not the local messages. Local is what comes from its client id or its own origin: that of
+            the connection that made it, or attached to it when it had no consumer.
     """
 
     topic: Destination

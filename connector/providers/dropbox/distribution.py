@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from connector import faults
+from connector.core.subscriptions import is_local
 from connector.errors import ProviderError, SettlementError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
@@ -214,7 +215,8 @@ class Distributor:
         if topic not in fan_out.subscriptions:
             fan_out.subscriptions[topic] = self._store.of(topic)
         for subscription in fan_out.subscriptions[topic]:
-            if subscription.details.no_local and subscription.is_local(origin):
+            details = subscription.details
+            if details.no_local and is_local(details, subscription.origin, origin):
                 continue
             if subscription.selector is not None:
                 if message is None:

@@ -18,7 +18,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from connector.core.subscriptions import Attach, Existing, check, decide
@@ -65,10 +65,6 @@ class Subscription:
     def consumers(self) -> str:
         """The directory of the marks of its consumers."""
         return os.path.join(self.folders.base, CONSUMERS)
-
-    def is_local(self, origin: str) -> bool:
-        """Whether messages from there are those of its own connection, or of its client (JMS 2.0, 8.3.2)."""
-        return origin in (self.origin, self.details.client_id) if origin else False
 
 
 def directory_name(details: TopicSubscription, unique: str = "") -> str:
@@ -159,7 +155,12 @@ class SubscriptionStore:
             if decision is Attach.REPLACE and found is not None:
                 _warn_of_loss(self._remove(found), "made anew with other details")
                 found = None
-            subscription = found if found is not None else self._create(wanted)
+            if found is None:
+                subscription = self._create(wanted)
+            elif existing is not None and not existing.consumers + existing.own:
+                subscription = self._make_ours(found)
+            else:
+                subscription = found
             try:
                 mark = Mark(subscription.consumers, self._client_id, next(self._numbers), self._info)
             except ProviderError:
@@ -243,19 +244,8 @@ class SubscriptionStore:
             for folder in FOLDERS:
                 os.mkdir(os.path.join(hidden, folder))
             os.mkdir(os.path.join(hidden, CONSUMERS))
-            values = {
-                "name": wanted.name,
-                "client_id": wanted.client_id,
-                "topic": str(wanted.topic),
-                "durable": wanted.durable,
-                "shared": wanted.shared,
-                "selector": wanted.selector,
-                "no_local": wanted.no_local,
-                "origin": self._info.origin,
-            }
             sync = self._durable and wanted.durable
-            data = json.dumps(values, indent=1).encode()
-            files.write_new(os.path.join(hidden, DETAILS), data, sync=sync)
+            files.write_new(os.path.join(hidden, DETAILS), _written(wanted, self._info.origin), sync=sync)
             os.rename(hidden, folders.base)
             if sync:
                 files.sync_directory(folders.base)
@@ -269,6 +259,26 @@ class SubscriptionStore:
         made = _read(folders)
         assert made is not None  # nobody removes it while we hold the lock
         return made
+
+    def _make_ours(self, found: Subscription) -> Subscription:
+        """A subscription without a consumer gets the origin of this client, where that decides anything."""
+        if not found.details.no_local or found.origin == self._info.origin:
+            return found
+        base = found.folders.base
+        hidden = os.path.join(base, f"{_NEW}{self._client_id}-{next(self._numbers)}")
+        try:
+            files.write_new(hidden, _written(found.details, self._info.origin), sync=self._durable)
+            os.replace(hidden, os.path.join(base, DETAILS))
+            os.utime(
+                os.path.dirname(base)
+            )  # whoever remembers the subscriptions of the topic reads them again
+        except OSError as error:
+            files.remove(hidden)
+            raise ProviderError(
+                f"{base} cannot be written: {error.strerror}; give this user the right to write "
+                "there, or make room on the disk"
+            ) from error
+        return replace(found, origin=self._info.origin)
 
     def _remove_unattended(self, subscription: Subscription) -> None:
         """Removes a subscription that nobody consumes and of which no message is claimed."""
@@ -326,6 +336,21 @@ def _info(details: TopicSubscription, base: str, consumers: int) -> Subscription
     """A subscription whose folders are below ``base``."""
     numbers = (files.count(f"{base}/{folder}") for folder in ("target", "processing", "expired", "error"))
     return SubscriptionInfo(details, consumers, *numbers)
+
+
+def _written(details: TopicSubscription, origin: str) -> bytes:
+    """What the directory of a subscription says about it."""
+    values = {
+        "name": details.name,
+        "client_id": details.client_id,
+        "topic": str(details.topic),
+        "durable": details.durable,
+        "shared": details.shared,
+        "selector": details.selector,
+        "no_local": details.no_local,
+        "origin": origin,
+    }
+    return json.dumps(values, indent=1).encode()
 
 
 def _warn_of_loss(ended: SubscriptionInfo, how: str) -> None:

@@ -10,6 +10,7 @@ import itertools
 from typing import Final, Protocol
 
 from connector.core.state import MessageState, Transition
+from connector.core.subscriptions import is_local
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.provider import TopicSubscription
@@ -135,6 +136,6 @@ class Subscription(Inbox):
 
     def wants(self, message: Message, origin: str) -> bool:
         """Whether a message sent to the topic is for it."""
-        if self.details.no_local and origin == self.origin:
+        if self.details.no_local and is_local(self.details, self.origin, origin):
             return False
         return self._selector is None or self._selector.matches(message)

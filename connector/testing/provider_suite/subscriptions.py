@@ -117,6 +117,28 @@ class Subscriptions(SuiteBase):
         self.send(client(), PRICES, "other")
         assert self.rest_soon(own, own.poller(wanted), 1) == ["other"]
 
+    def test_messages_of_the_client_id_of_a_subscription_are_local_whoever_made_it(
+        self, client: Client
+    ) -> None:
+        maker, own, other = client(origin="maker"), client(client_id="billing"), client()
+        poller = maker.poller(replace(SHARED, no_local=True))
+        self.send(own, PRICES, "own")
+        self.send(maker, PRICES, "made")
+        self.send(other, PRICES, "other")
+        assert self.rest_soon(maker, poller, 1) == ["other"]
+
+    def test_messages_of_the_connection_that_has_taken_a_subscription_up_are_local(
+        self, client: Client
+    ) -> None:
+        maker, own = client(origin="maker"), client(origin="own")
+        wanted = replace(SHARED, no_local=True)
+        maker.poller(wanted).close()
+        self.send(maker, PRICES, "before")
+        poller = own.poller(wanted)
+        self.send(own, PRICES, "own")
+        self.send(maker, PRICES, "after")
+        assert self.rest_soon(own, poller, 1) == ["after"]
+
     def test_messages_prepared_and_committed_are_local_too(self, client: Client) -> None:
         own = client()
         poller = own.poller(TopicSubscription(PRICES, no_local=True))
