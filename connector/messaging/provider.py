@@ -450,11 +450,12 @@ class Connection(Protocol):
         Args:
             settlements: of claims.
             sends, discards: prepared messages that belong to no claim. An access that still has to sync
-                what is discarded is told by :meth:`MessageAccess.discard`.
+                what is discarded is told by :meth:`MessageAccess.discard`. One that is gone is passed over.
             fenced: look first whether every claim is still this client's.
 
         Raises:
-            ClaimLost: a claim is not (``fenced``, or there is but one); nothing has happened.
+            ClaimLost: a claim is not (``fenced``, or there is but one), or a message that is to be sent was
+                sent or discarded before; nothing has happened.
             SettlementError: before the commit point, nothing has happened; the text says which
                 destination cannot be written and what to do, or that the connection has ended.
             ProviderError: after the commit point; whoever recovers finishes it.

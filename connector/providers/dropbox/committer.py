@@ -80,8 +80,7 @@ class Committer:
             raise
         except OSError as error:
             files.remove(record)
-            if self._pulse is not None:
-                self._pulse.assert_ours()
+            self.assert_ours()
             raise unwritable(error) from error
         faults.point("settle.committing")
         self._finish(committing, moves)
@@ -101,12 +100,16 @@ class Committer:
             raise ProviderError(f"cannot read the transaction record {path}: {error.strerror}") from error
         self._finish(path, parse_record(data))
 
-    def _check(self, fence: Sequence[str]) -> None:
+    def assert_ours(self) -> None:
+        """Raises ClaimLost, and says why, where somebody has taken over from this client."""
         if self._pulse is not None:
             self._pulse.assert_ours()
+
+    def _check(self, fence: Sequence[str]) -> None:
+        self.assert_ours()
         for path in fence:
             if not os.access(self._root + path, os.F_OK, follow_symlinks=False):  # half the price of lexists
-                raise _lost(path)
+                raise lost(path)
 
     def _move(self, move: Move, *, synced: bool) -> None:
         """Makes the only move of a commit. The file still has the name we know it by, or it is not ours."""
@@ -125,7 +128,7 @@ class Committer:
                 raise unwritable(error) from error
             if move.kind == "sent" and f"/{SUBSCRIPTIONS}/" in move.source:
                 return  # it went with its subscription
-            raise _lost(move.source) from error
+            raise lost(move.source) from error
         except OSError as error:
             raise unwritable(error) from error
         faults.point("settle.finished")
@@ -183,7 +186,8 @@ def unwritable(error: OSError) -> SettlementError:
     )
 
 
-def _lost(path: str) -> ClaimLost:
+def lost(path: str) -> ClaimLost:
+    """What to say of a claim, or of a prepared message, that is gone."""
     return ClaimLost(
         f"{path!r} is not this client's any more: somebody has taken it over, or removed it by hand; nothing "
         "was changed. A message that was taken over comes again, to us or another"

@@ -23,7 +23,7 @@ from connector.messaging.message import PropertyValue, natural_type
 from connector.messaging.provider import HISTORY, Claim, Prepared, Settlement
 from connector.providers.dropbox import codec, headers
 from connector.providers.dropbox.claims import ORIGIN, WAITS, DropboxClaim, owned_name
-from connector.providers.dropbox.committer import Committer, unwritable
+from connector.providers.dropbox.committer import Committer, lost, unwritable
 from connector.providers.dropbox.distribution import Distributor, FanOut
 from connector.providers.dropbox.layout import Layout
 from connector.providers.dropbox.log import Move
@@ -143,12 +143,19 @@ class Settler:
                 "a message goes with its temporary destination",
                 extra={"destination": str(prepared.destination)},
             )
+        elif not self._is_there(working):
+            self._committer.assert_ours()
+            raise lost(working)
         elif prepared.destination.is_queue:
             moves.append(Move("sent", working, target))
         else:
             moves += self._distributor.add(
                 fan_out, prepared.destination, self._layout.absolute(working), target.rpartition("/")[2]
             )
+
+    def _is_there(self, path: str) -> bool:
+        """Whether a file of the root is there."""
+        return os.access(self._layout.absolute(path), os.F_OK, follow_symlinks=False)
 
     def _add_moves(self, settlement: Settlement, moves: list[Move], fan_out: FanOut) -> None:
         if settlement.sends or settlement.discards:
@@ -199,6 +206,8 @@ class Settler:
     def _discard(self, prepared: Prepared) -> list[Move]:
         """Removes a prepared message, and the sidecar that its name would have spoken of."""
         working, target = prepared.handle
+        if not self._is_there(working):
+            return []
         return [Move("received", working, None), *self._sidecars_removed(target.rpartition("/")[2])]
 
     def _sidecars_removed(self, name: str, *, keep: str = "") -> list[Move]:

@@ -269,9 +269,7 @@ class SubscriptionStore:
         try:
             files.write_new(hidden, _written(found.details, self._info.origin), sync=self._durable)
             os.replace(hidden, os.path.join(base, DETAILS))
-            os.utime(
-                os.path.dirname(base)
-            )  # whoever remembers the subscriptions of the topic reads them again
+            os.utime(os.path.dirname(base))  # so that whoever remembers it reads it again
         except OSError as error:
             files.remove(hidden)
             raise ProviderError(

@@ -98,7 +98,7 @@ class Settler:
         owner = self._memory.clients.get(owner_id)
         entry = owner.prepared.get(key) if owner is not None else None
         if entry is None:
-            raise SettlementError(
+            raise ClaimLost(
                 f"the message prepared for {prepared.destination} as {key!r} is not there any more: it was "
                 "sent or discarded before, or its client has ended; nothing was settled"
             )

@@ -6,9 +6,7 @@ import pickle
 
 import pytest
 
-from connector.errors import (
-    MalformedData,
-)
+from connector.errors import ClaimLost, MalformedData
 from connector.messaging.provider import Connection, Settlement
 from connector.testing.provider_suite.base import (
     NO_LIMIT,
@@ -72,6 +70,27 @@ class Tasks(SuiteBase):
         access.sync()
         connection.settle([Settlement(claim, sends=[prepared])])
         assert self.bodies(connection, NOTES) == ["second"]
+
+    @pytest.mark.parametrize("how", ["sent", "discarded", "discarded by its access"])
+    def test_a_prepared_message_that_is_gone_lets_nothing_be_sent(
+        self, connection: Connection, how: str
+    ) -> None:
+        access = self.access(connection)
+        gone, kept = (access.prepare(NOTES, self.text(key), key) for key in ("gone", "kept"))
+        access.sync()
+        if how == "discarded by its access":
+            access.discard(gone)
+        else:
+            sends, discards = ([gone], []) if how == "sent" else ([], [gone])
+            connection.settle([], sends, discards)
+        before = self.visible(connection, NOTES)
+        for sends in ([gone], [kept, gone]):
+            with pytest.raises(ClaimLost):
+                connection.settle([], sends)
+        assert self.visible(connection, NOTES) == before
+        connection.settle([], [kept], [gone])
+        connection.settle([], discards=[gone])
+        assert self.visible(connection, NOTES) == [*before, "kept"]
 
     def test_a_discarded_message_is_never_sent(self, connection: Connection) -> None:
         access = self.access(connection)
