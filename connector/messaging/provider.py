@@ -391,8 +391,11 @@ class Connection(Protocol):
     def delete_temporary(self, destination: Destination) -> None:
         """Ends a temporary destination of this connection, with its messages.
 
+        A message of it that is claimed goes, too: it cannot be read or settled any more. A poller of another
+        connection raises ProviderError from then on. So it is when the connection ends.
+
         Raises:
-            DestinationError: it is none, or somebody else's.
+            DestinationError: it is none, somebody else's, or has ended.
             SubscriptionError: it has a consumer, of this connection or another of its origin.
         """
 

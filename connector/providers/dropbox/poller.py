@@ -95,6 +95,10 @@ class QueuePoller:
             claimed = self._claim(name, cycle, sequence)
             if claimed is not None:
                 return claimed
+        if self._folders.whole and not os.path.isdir(self._folders.base):
+            raise ProviderError(
+                f"{self.destination} has ended: it was temporary, or its subscription was removed"
+            )
         return None
 
     def close(self) -> None:

@@ -95,6 +95,8 @@ class Temporaries:
         if owner != self._client_id:
             raise DestinationError(f"{destination} is the temporary destination of another connection")
         with exclusive(self._layout.lock):
+            if not os.path.isdir(self._layout.directory(destination)):
+                raise DestinationError(f"{destination} is no temporary destination any more: it has ended")
             if consumers := self._consumers(destination):
                 raise SubscriptionError(
                     f"{destination} has a consumer (process {consumers[0].pid} on {consumers[0].host}); "

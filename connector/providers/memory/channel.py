@@ -94,6 +94,10 @@ class Inbox(Channel):
         self.error = Channel(store, destination, self.text)
         """Delivered too often."""
 
+    def parts(self) -> tuple[Channel, ...]:
+        """Itself, and what is kept beside it."""
+        return self, self.expired, self.error
+
     def end(self) -> None:
         for part in (self.expired, self.error):
             part.end()

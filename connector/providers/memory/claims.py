@@ -96,6 +96,15 @@ def let_go(held: MemoryClaim) -> None:
     entry.takes += 1
 
 
+def drop_claimed(entry: Entry) -> None:
+    """A claimed message goes with the channel that it was taken from."""
+    if entry.hold is not None and entry.hold.owner is not None:
+        entry.hold.owner.claims.pop(entry.number, None)
+    entry.hold = None
+    assert entry.channel is not None
+    entry.channel.drop(entry)
+
+
 def lie(held: MemoryClaim, *, waits: bool = False) -> None:
     """Ends a claim in an in-progress destination: its message lies there without an owner."""
     place = held.entry.channel

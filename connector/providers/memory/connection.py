@@ -30,8 +30,8 @@ from connector.messaging.provider import (
 from connector.messaging.selector import Selector
 from connector.providers.memory import subscriptions
 from connector.providers.memory.access import MemoryAccessSpec
-from connector.providers.memory.channel import Channel, Queue, Subscription
-from connector.providers.memory.claims import MemoryClaim
+from connector.providers.memory.channel import Inbox, Queue, Subscription
+from connector.providers.memory.claims import MemoryClaim, drop_claimed
 from connector.providers.memory.clients import Client
 from connector.providers.memory.entries import Entry, copy_message, weigh
 from connector.providers.memory.memory import Memory
@@ -228,15 +228,18 @@ class MemoryConnection:
         queue = self.memory.queues.get(destination)
         if queue is None:
             return sum(len(one.members) for one in self.memory.topics[destination])
-        return sum(len(part.consumers) for part in (queue, queue.expired, queue.error))
+        return sum(len(part.consumers) for part in queue.parts())
 
     def _end_temporary(self, destination: Destination) -> None:
         memory = self.memory
         del memory.temporary[destination]
         queue = memory.queues.pop(destination, None)
-        ended: list[Channel] = [queue] if queue is not None else list(memory.topics.pop(destination, ()))
+        ended: list[Inbox] = [queue] if queue is not None else list(memory.topics.pop(destination, ()))
         for channel in ended:
             channel.end()
+            for part in channel.parts():
+                for entry in list(part.delivered.values()):
+                    drop_claimed(entry)
 
     # -- settling ----------------------------------------------------------------------------------
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from connector.errors import CapabilityError, DestinationError, SubscriptionError, UnknownDestination
+from connector.errors import (
+    CapabilityError,
+    ClaimLost,
+    DestinationError,
+    ProviderError,
+    SubscriptionError,
+    UnknownDestination,
+)
 from connector.messaging.destination import parse_destination
 from connector.messaging.provider import Capabilities, Connection, Settlement, TopicSubscription
 from connector.testing.provider_suite.base import ARCHIVE, ORDERS, Connect, SuiteBase, needs
@@ -82,6 +89,46 @@ class Temporary(SuiteBase):
                 connection.delete_temporary(destination)
         self.send(other, queue, "1")
         assert self.rest_soon(own, own.poller(queue), 1) == ["1"]
+
+    def test_a_temporary_destination_is_ended_once(self, connection: Connection) -> None:
+        queue = connection.temporary("queue")
+        connection.delete_temporary(queue)
+        with pytest.raises(DestinationError, match=queue.name):
+            connection.delete_temporary(queue)
+
+    def test_the_claimed_messages_of_a_temporary_queue_end_with_it(self, connection: Connection) -> None:
+        queue = connection.temporary("queue")
+        self.send(connection, queue, "1", "2")
+        poller = connection.poller(queue)
+        claims = [self.take(poller, sequence=number) for number in range(2)]
+        poller.close()
+        connection.delete_temporary(queue)
+        with pytest.raises(LookupError):
+            self.load(connection, claims[0])
+        for settlement in (
+            Settlement(claims[0]),
+            Settlement(claims[0], give_back=True),
+            Settlement(claims[0], copy_to=ARCHIVE),
+        ):
+            with pytest.raises(ClaimLost):
+                connection.settle([settlement])
+        assert self.visible(connection, ARCHIVE) == []
+
+    @pytest.mark.parametrize("kind", ["queue", "topic"])
+    def test_a_poller_of_a_temporary_destination_that_has_ended_says_so(
+        self, connect: Connect, kind: str
+    ) -> None:
+        if kind == "topic" and not self.able.topics:
+            pytest.skip("the provider has no topics, and says so")
+        own, same = connect(origin="o"), connect(origin="o")
+        destination = own.temporary(kind)
+        poller = same.poller(destination if destination.is_queue else TopicSubscription(destination))
+        self.send(own, destination, "1")
+        own.close()
+        for _ in range(2):
+            with pytest.raises(ProviderError, match=destination.name):
+                poller.take(1, 0)
+        poller.close()
 
     @pytest.mark.parametrize("kind", ["queue", "topic"])
     def test_a_temporary_destination_with_a_consumer_is_not_ended(self, connect: Connect, kind: str) -> None:
