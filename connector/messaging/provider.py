@@ -481,7 +481,7 @@ class Connection(Protocol):
                 lost headers is also returned; one whose body cannot be read is not.
 
         Raises:
-            UnknownDestination: there is no such destination.
+            UnknownDestination: there is no such destination; at the call, not at the first message.
         """
 
     def access(self) -> AccessSpec:

@@ -50,6 +50,12 @@ class Browser:
                 f"there is no {destination} under {self._layout.root}"
                 + (f"; there are {known}" if known else "")
             )
+        return self._messages(destination, unreadable)
+
+    def _messages(
+        self, destination: Destination, unreadable: Callable[[Message, str], object] | None
+    ) -> Iterator[Message]:
+        """What is there, in the order of taking."""
         folders = self._layout.queue(destination)
         found = []
         for folder in (folders.target,) if destination.view else (folders.target, folders.processing):

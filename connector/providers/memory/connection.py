@@ -342,7 +342,8 @@ class MemoryConnection:
                 return iter(())
             queue = memory.queues.get(destination.base)
             if queue is None:
-                known = ", ".join(str(one) for one in sorted([*memory.queues, *memory.topics]))
+                lasting = {*memory.queues, *memory.topics} - {*memory.temporary}
+                known = ", ".join(str(one) for one in sorted(lasting))
                 raise UnknownDestination(
                     f"there is no {destination} in memory" + (f"; there are {known}" if known else "")
                 )

@@ -42,5 +42,6 @@ class Browsing(SuiteBase):
         assert self.drain(connection, ORDERS) == ["body"]
 
     def test_an_unknown_destination_cannot_be_browsed(self, connection: Connection) -> None:
-        with pytest.raises(UnknownDestination, match="no-such-queue"):
-            list(connection.browse(parse_destination("queue://no-such-queue")))
+        for name in ("queue://no-such-queue", "topic://no-such-topic"):
+            with pytest.raises(UnknownDestination, match=name):
+                connection.browse(parse_destination(name))
