@@ -373,7 +373,7 @@ class Connection(Protocol):
         """
 
     def subscriptions(self) -> Sequence[SubscriptionInfo]:
-        """All subscriptions, of every client, by topic and name."""
+        """All subscriptions, of every client, by topic, name and client id."""
 
     def names(self) -> Sequence[Destination]:
         """All queues and topics, by kind and name; no virtual ones. Temporary ones are among them."""

@@ -106,7 +106,13 @@ class Browser:
 
     def subscriptions(self) -> list[SubscriptionInfo]:
         """See :meth:`connector.messaging.provider.Connection.subscriptions`."""
-        return [self._store.describe(subscription) for subscription in self._store.all()]
+        return [info for topic in self._layout.topics() for info in self._subscriptions_of(topic)]
+
+    def _subscriptions_of(self, topic: Destination) -> list[SubscriptionInfo]:
+        """By name and client id."""
+        found = [self._store.describe(subscription) for subscription in self._store.of(topic)]
+        found.sort(key=lambda info: (info.subscription.name, info.subscription.client_id))
+        return found
 
     def names(self) -> list[Destination]:
         """See :meth:`connector.messaging.provider.Connection.names`."""
@@ -129,9 +135,7 @@ class Browser:
             files.count(folders.processed),
             files.count(folders.expired),
             files.count(folders.error),
-            ()
-            if destination.is_queue
-            else tuple(self._store.describe(subscription) for subscription in self._store.of(destination)),
+            () if destination.is_queue else tuple(self._subscriptions_of(destination)),
         )
 
 

@@ -279,6 +279,24 @@ class Topics(SuiteBase):
         assert (info.consumers, info.waiting, info.in_progress) == (1, 2, 1)
         assert info in topic.subscriptions
 
+    def test_subscriptions_are_listed_by_topic_name_and_client_id(self, connection: Connection) -> None:
+        keys = [
+            (RATES, "A", ""),
+            (PRICES, "é", ""),
+            (PRICES, "b", "c"),
+            (PRICES, "b", ""),
+            (PRICES, "a.b", ""),
+            (PRICES, "B", ""),
+            (PRICES, "a", "é"),
+            (PRICES, "a", "z"),
+        ]
+        for topic, name, client_id in keys:
+            connection.poller(TopicSubscription(topic, name, client_id, durable=True, shared=True))
+        listed = [info.subscription for info in connection.subscriptions()]
+        assert [(one.topic, one.name, one.client_id) for one in listed] == sorted(keys)
+        of_topics = [info.subscription for topic in connection.destinations() for info in topic.subscriptions]
+        assert of_topics == listed
+
     @staticmethod
     def counts(connection: Connection) -> dict[str, tuple[int, int]]:
         """Waiting and claimed messages of the subscriptions that have a name."""
