@@ -476,6 +476,9 @@ class Connection(Protocol):
     ) -> Iterator[Message]:
         """Messages that wait or are claimed, in the order in which they would be taken.
 
+        A message that was claimed from a virtual destination is in progress in its queue: it is seen, and
+        counted, there and in ``~PROCESSING``, but in no other virtual destination.
+
         Args:
             unreadable: called with each message that cannot be read, and with the reason. A message that has
                 lost headers is also returned; one whose body cannot be read is not.

@@ -94,6 +94,11 @@ class Inbox(Channel):
         self.error = Channel(store, destination, self.text)
         """Delivered too often."""
 
+    @property
+    def claimed(self) -> int:
+        """Messages that are claimed, from wherever in it they were taken."""
+        return sum(len(part.delivered) for part in self.parts())
+
     def parts(self) -> tuple[Channel, ...]:
         """Itself, and what is kept beside it."""
         return self, self.expired, self.error
@@ -107,8 +112,20 @@ class Inbox(Channel):
 class Queue(Inbox):
     """A queue."""
 
+    def shown(self, view: str) -> list[Entry]:
+        """What can be seen of it, or of one of its virtual destinations, in the order of taking."""
+        claimed = [entry for part in self.parts() for entry in part.delivered.values()]
+        if view == "PROCESSING":
+            found = claimed
+        elif view:
+            found = list(self.part(view).waiting)
+        else:
+            found = [*self.waiting, *claimed]
+        found.sort(key=lambda entry: entry.order)
+        return found
+
     def part(self, view: str) -> Channel:
-        """What a virtual destination shows; itself for the empty view and ``PROCESSING``."""
+        """Where what a virtual destination shows is taken from; itself for the empty view."""
         if view == "EXPIRED":
             return self.expired
         return self.error if view in ("RECOVER-ERROR", "REJECT-ERROR") else self

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from connector.core.state import MessageState, Transition, check_in_progress
+from connector.core.state import Transition, check_in_progress
 from connector.errors import (
     CapabilityError,
     DestinationError,
@@ -180,7 +180,7 @@ class MemoryConnection:
                 DestinationInfo(
                     destination,
                     waiting=queue.count,
-                    in_progress=len(queue.delivered),
+                    in_progress=queue.claimed,
                     expired=queue.expired.count,
                     error=queue.error.count,
                 )
@@ -347,11 +347,8 @@ class MemoryConnection:
                 raise UnknownDestination(
                     f"there is no {destination} in memory" + (f"; there are {known}" if known else "")
                 )
-            entries = queue.part(destination.view).in_order()
-            if destination.view == "PROCESSING":
-                entries = [entry for entry in entries if entry.state is MessageState.DELIVERED]
             found = []
-            for entry in entries:
+            for entry in queue.shown(destination.view):
                 message = copy_message(entry.headers, entry.body.data)
                 message.destination = str(destination)
                 if entry.hold is not None and entry.hold.home is not entry.channel:

@@ -60,6 +60,17 @@ class Virtual(SuiteBase):
         connection.settle([Settlement(claim)])
         assert self.bodies(connection, EXPIRED) == self.bodies(connection, ORDERS) == []
 
+    def test_what_is_claimed_from_a_virtual_destination_is_in_progress_in_its_queue(
+        self, connection: Connection
+    ) -> None:
+        connection.send(ORDERS, [self.text("1", expiration=1), self.text("2", expiration=1)])
+        assert self.drain(connection, ORDERS) == []
+        self.take(connection.poller(EXPIRED))
+        assert self.bodies(connection, EXPIRED) == ["2"]
+        assert self.bodies(connection, PROCESSING) == self.bodies(connection, ORDERS) == ["1"]
+        (info,) = connection.destinations()
+        assert (info.waiting, info.in_progress, info.expired) == (0, 1, 1)
+
     def test_what_is_given_back_to_a_virtual_destination_is_there_again(self, connection: Connection) -> None:
         connection.send(ORDERS, [self.text("old", expiration=1)])
         assert self.drain(connection, ORDERS) == []

@@ -43,6 +43,11 @@ class TestDropboxThatKeepsNothingAndHasNoIncomingLevel(DropboxSuite):
     def test_what_is_given_back_to_a_virtual_destination_is_there_again(self, connection: Connection) -> None:
         self.no_expired_message_is_kept(connection)
 
+    def test_what_is_claimed_from_a_virtual_destination_is_in_progress_in_its_queue(
+        self, connection: Connection
+    ) -> None:
+        self.no_expired_message_is_kept(connection)
+
     def test_an_expired_message_may_be_copied_elsewhere(self, connection: Connection) -> None:
         self.no_expired_message_is_kept(connection)
 
