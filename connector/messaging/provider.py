@@ -432,7 +432,8 @@ class Connection(Protocol):
     def leave(self, claim: Claim) -> None:
         """Lets a dead client's message in an in-progress destination lie there, without an owner.
 
-        It counts as delivered once more, because it may have been: whoever moves it back is told so.
+        It counts as delivered once more, because it may have been: whoever moves it back is told so. One that
+        waits, or was left before, does not. One that is gone is passed over.
 
         Raises:
             ProviderError: it cannot be renamed.

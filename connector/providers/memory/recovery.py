@@ -90,9 +90,7 @@ def leave(memory: Memory, held: MemoryClaim) -> None:
     """Lets a message of an in-progress destination lie there without an owner, delivered once more."""
     if held.is_held:
         lie(held)
-        headers = held.headers()
-        headers.delivery_count += 1
-        memory.set_headers(held.entry, headers)
+        _deliver_once_more(memory, held)
 
 
 def adopt(memory: Memory, held: MemoryClaim, own: Client, cycle: int, sequence: int) -> MemoryClaim | None:
@@ -103,12 +101,17 @@ def adopt(memory: Memory, held: MemoryClaim, own: Client, cycle: int, sequence: 
     place = entry.channel
     assert place is not None
     let_go(held)
-    headers = held.headers()
+    _deliver_once_more(memory, held)
+    return claim(entry, Hold(own, cycle, sequence, held.hold.home, held.destination), place)
+
+
+def _deliver_once_more(memory: Memory, held: MemoryClaim) -> None:
+    """Counts a delivery, but of a message that was left and so counted before, or that waits."""
     is_counted = held.hold.owner is None and held.delivery_count > 0
     if not (is_counted or held.waits):
+        headers = held.headers()
         headers.delivery_count += 1
-        memory.set_headers(entry, headers)
-    return claim(entry, Hold(own, cycle, sequence, held.hold.home, held.destination), place)
+        memory.set_headers(held.entry, headers)
 
 
 def end_client(memory: Memory, client: Client) -> None:

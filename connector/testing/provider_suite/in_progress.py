@@ -157,6 +157,20 @@ class InProgress(SuiteBase):
         assert adopted is not None
         assert self.load(second, adopted).delivery_count == 2
 
+    def test_a_message_that_is_left_again_counts_once(self, connect: Connect) -> None:
+        first, second = connect(), connect()
+        first.send(ORDERS, [self.text("body")])
+        claim = self.take(first.poller(ORDERS, IN_PROGRESS))
+        for _ in range(2):
+            second.leave(claim)
+            (claim,) = second.unowned(IN_PROGRESS)
+            assert (claim.waits, claim.delivery_count) == (False, 1)
+        adopted = second.adopt(claim, 2, 0)
+        assert adopted is not None
+        second.settle([Settlement(adopted)])
+        second.leave(claim)
+        assert self.bodies(second, IN_PROGRESS) == []
+
     def test_a_message_in_progress_that_nobody_took_has_no_owner(self, connect: Connect) -> None:
         first, second = connect(), connect()
         first.send(ORDERS, [self.text("owned")])
