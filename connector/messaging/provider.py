@@ -499,7 +499,10 @@ class Connection(Protocol):
         """
 
     def unowned(self, in_progress: Destination) -> Sequence[Claim]:
-        """Messages in an in-progress destination that no known client owns, those that wait among them."""
+        """Messages in an in-progress destination that no known client owns, those that wait among them.
+
+        One that does not say which queue it came from is of the in-progress destination itself.
+        """
 
     def prune(self, retentions: Sequence[Retention] = (), *, seconds: float = 0.5) -> Pruned:
         """Removes what is kept no longer. A copy that somebody has claimed stays.

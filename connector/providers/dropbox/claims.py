@@ -201,13 +201,14 @@ def counted_anew(name: str) -> str:
 
 
 def in_progress_origin(name: str) -> tuple[Owner | None, Destination | None]:
-    """Owner and origin in the name of a message in an in-progress destination."""
+    """Owner and origin in the name of a message in an in-progress destination; only a queue is an origin."""
     message, own = codec.decode(name, readable_only=True)
     owner = parse_owner(own.get("owner", ""))
     origin = message.properties.get(ORIGIN)
     if not isinstance(origin, str):
         return owner, None
     try:
-        return owner, parse_destination(origin)
+        destination = parse_destination(origin)
     except DestinationError:
         return owner, None
+    return owner, destination if destination.is_queue and not destination.view else None

@@ -42,7 +42,7 @@ class MemoryClaim:
 
     @property
     def in_progress(self) -> bool:
-        return self.hold.owner is None or self.entry.channel is not self.hold.home
+        return self.hold.owner is None or self.hold.adopted or self.entry.channel is not self.hold.home
 
     @property
     def waits(self) -> bool:

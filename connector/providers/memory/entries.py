@@ -71,6 +71,7 @@ class Hold:
         destination: where it was taken from.
         requeue: settled without a copy, it waits there again, as new.
         waits: a settlement has left it in its in-progress destination.
+        adopted: it was found in an in-progress destination.
     """
 
     owner: Holder | None
@@ -80,6 +81,7 @@ class Hold:
     destination: Destination
     requeue: Place | None = None
     waits: bool = False
+    adopted: bool = False
 
 
 class Entry:

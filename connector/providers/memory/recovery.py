@@ -100,9 +100,11 @@ def adopt(memory: Memory, held: MemoryClaim, own: Client, cycle: int, sequence: 
     entry = held.entry
     place = entry.channel
     assert place is not None
+    is_in_progress = held.in_progress
     let_go(held)
     _deliver_once_more(memory, held)
-    return claim(entry, Hold(own, cycle, sequence, held.hold.home, held.destination), place)
+    hold = Hold(own, cycle, sequence, held.hold.home, held.destination, adopted=is_in_progress)
+    return claim(entry, hold, place)
 
 
 def _deliver_once_more(memory: Memory, held: MemoryClaim) -> None:

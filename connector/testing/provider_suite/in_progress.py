@@ -180,6 +180,23 @@ class InProgress(SuiteBase):
         assert claim.in_progress
         assert self.load(second, claim).body == b"from before"
 
+    @pytest.mark.parametrize("origin", [None, "topic://prices", "orders~EXPIRED", "no/destination"])
+    def test_a_message_that_came_from_no_queue_is_of_the_in_progress_destination(
+        self, connection: Connection, origin: str | None
+    ) -> None:
+        message = self.text("from before")
+        if origin is not None:
+            message.set_property("connector_origin_destination", origin)
+        connection.send(IN_PROGRESS, [message])
+        (claim,) = connection.unowned(IN_PROGRESS)
+        assert claim.destination == IN_PROGRESS
+        adopted = connection.adopt(claim, 2, 0)
+        assert adopted is not None
+        assert (adopted.in_progress, adopted.waits, adopted.destination) == (True, False, IN_PROGRESS)
+        connection.settle([Settlement(adopted, give_back=True, delivery_count=1)])
+        assert self.bodies(connection, IN_PROGRESS) == ["from before"]
+        assert connection.names() == [IN_PROGRESS]
+
     def test_a_claim_that_stays_with_its_queue_is_not_in_progress_whoever_asks(
         self, connect: Connect
     ) -> None:
