@@ -494,6 +494,9 @@ class Connection(Protocol):
     def leftovers(self, in_progress: Destination | None, *, at_start: bool) -> Iterator[Leftover]:
         """The dead clients that this one takes over from; their committed records are finished first.
 
+        They are those that are no adapter, and those of its own application. Each is this client's until it
+        is forgotten or released, or until this connection ends.
+
         Raises:
             ProviderError: a committed record cannot be finished.
         """

@@ -152,6 +152,11 @@ class DeadClient:
         self._path = path
         self._descriptor = descriptor
 
+    @property
+    def is_held(self) -> bool:
+        """Whether its lock is held here."""
+        return self._descriptor >= 0
+
     def forget(self) -> None:
         """Nothing of it is left. One that was declared dead stays known while its process may go on."""
         late = _late(self._path)

@@ -229,6 +229,7 @@ class DropboxConnection:
             keep=keep,
             pulse=self._pulse,
         )
+        self._leftovers: list[DropboxLeftover] = []
         self._closed = False
 
     def hold(self, client_id: str) -> None:
@@ -369,7 +370,13 @@ class DropboxConnection:
     def leftovers(self, in_progress: Destination | None, *, at_start: bool) -> Iterator[DropboxLeftover]:
         """See :meth:`connector.messaging.provider.Connection.leftovers`."""
         self._check_open()
-        return find_leftovers(
+        return self._find_leftovers(in_progress, at_start=at_start)
+
+    def _find_leftovers(
+        self, in_progress: Destination | None, *, at_start: bool
+    ) -> Iterator[DropboxLeftover]:
+        """As :meth:`leftovers`, and remembers them."""
+        for leftover in find_leftovers(
             self.layout,
             self._headers,
             self._committer,
@@ -379,7 +386,9 @@ class DropboxConnection:
             in_progress=in_progress,
             at_start=at_start,
             lease=self._provider.lease,
-        )
+        ):
+            self._leftovers = [*(one for one in self._leftovers if one.is_held), leftover]
+            yield leftover
 
     def unowned(self, in_progress: Destination) -> list[DropboxClaim]:
         """See :meth:`connector.messaging.provider.Connection.unowned`."""
@@ -443,6 +452,7 @@ class DropboxConnection:
             return
         self._closed = True
         try:
+            self._release_leftovers()
             self._pollers.close()
             if self._lock is not None and os.path.isdir(self.layout.clients):
                 self._temporaries.end_all()
@@ -454,9 +464,15 @@ class DropboxConnection:
             if self._lock is not None:
                 self._lock.close()
 
+    def _release_leftovers(self) -> None:
+        """Leaves to the next client what this one has taken over and not dealt with."""
+        for leftover in self._leftovers:
+            leftover.release()
+
     def abandon(self) -> None:
         """Ends the connection with claims still open: whoever recovers next deals with them."""
         self._closed = True
+        self._release_leftovers()
         self._pollers.abandon()
         if self._held is not None:
             self._held.abandon()

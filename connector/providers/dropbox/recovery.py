@@ -45,6 +45,11 @@ class DropboxLeftover:
         self.declared_dead = info.declared_dead
         self.claims = claims
 
+    @property
+    def is_held(self) -> bool:
+        """Whether it is neither forgotten nor released."""
+        return self._dead is not None and self._dead.is_held
+
     def forget(self) -> None:
         """All of it is dealt with: removes its unsent messages, what ends with it and, last, its mark."""
         for folders in self._layout.everywhere():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from connector.messaging.provider import Settlement
 from connector.testing.provider_suite.base import (
     NOTES,
@@ -60,6 +62,22 @@ class Recovery(SuiteBase):
         (later,) = third.leftovers(None, at_start=False)
         assert (later.client_id, len(later.claims)) == (first.client_id, 1)
         later.release()
+
+    @pytest.mark.parametrize("end", ["close", "abandon"])
+    def test_what_a_client_has_not_dealt_with_when_it_ends_is_left_to_the_next(
+        self, connect: Connect, end: str
+    ) -> None:
+        first, second, third = connect(), connect(), connect()
+        first.send(ORDERS, [self.text("body")])
+        self.take(first.poller(ORDERS))
+        first.abandon()
+        held = list(second.leftovers(None, at_start=False))
+        assert [leftover.client_id for leftover in held] == [first.client_id]
+        getattr(second, end)()
+        later = {leftover.client_id: leftover for leftover in third.leftovers(None, at_start=False)}
+        assert [claim.destination for claim in later[first.client_id].claims] == [ORDERS]
+        for leftover in later.values():
+            leftover.release()
 
     def test_an_adapter_is_left_to_the_instances_of_its_own_application(self, connect: Connect) -> None:
         first, stranger = connect("suite"), connect("another")
