@@ -270,7 +270,10 @@ class Poller(Protocol):
 
     destination: Destination
     expired: int
-    """Messages found expired since the poller was made."""
+    """Messages found expired since the poller was made.
+
+    A message that has expired, or was delivered too often, is put aside before a selector is asked.
+    """
 
     def take(self, cycle: int, sequence: int) -> Claim | None:
         """Claims the next message for ``sequence`` of ``cycle``; None where nothing waits. Never blocks.

@@ -13,6 +13,8 @@ written::
             provider.refuse("blocked")
             return parse_destination("queue://blocked")
 
+One with a redelivery limit also has a fixture ``limited``: an empty provider with a limit of two.
+
 Every test stands for one sentence of :mod:`connector.messaging.provider` and begins with a provider that
 holds nothing. What a provider is not able to do is read from its ``capabilities``: then the suite
 expects the refusal instead. Needs the ``dev`` extra (pytest).
@@ -26,6 +28,7 @@ from connector.testing.provider_suite.fencing import Fencing
 from connector.testing.provider_suite.in_progress import InProgress
 from connector.testing.provider_suite.keeping import Keeping
 from connector.testing.provider_suite.lasting import Lasting
+from connector.testing.provider_suite.limits import Limits
 from connector.testing.provider_suite.recovery import Recovery
 from connector.testing.provider_suite.replies import SentIds, Waking
 from connector.testing.provider_suite.returning import Returning
@@ -63,6 +66,7 @@ class ProviderSuite(
     Recovery,
     InProgress,
     Lasting,
+    Limits,
     SelectorsRefused,
     Selectors,
     TopicsRefused,
@@ -75,4 +79,4 @@ class ProviderSuite(
     VirtualRefused,
     Virtual,
 ):
-    """Override the fixtures ``provider`` and ``unwritable``; see the module."""
+    """Override the fixtures ``provider`` and ``unwritable``, and ``limited``; see the module."""

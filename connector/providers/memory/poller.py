@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable
 
-from connector.core.state import Transition
+from connector.core.state import MessageState, Transition
 from connector.errors import ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.selector import Selector
@@ -56,6 +57,8 @@ class MemoryPoller:
         self._forget = forget
         self._selector = selector
         self._waiting = channel.waiting
+        self._rejected: list[tuple[int, int, int, Entry]] = []
+        """Messages that the selector rejects and that expire, the first to expire first."""
         self._in_progress = in_progress
         self._requeue = requeue
         self._is_view = is_view
@@ -66,9 +69,11 @@ class MemoryPoller:
         channel.consumers[self] = None
 
     def offer(self, entry: Entry, returned_by: Holder | None = None) -> None:
-        """One that the selector rejects is not looked at again."""
+        """One that the selector rejects is looked at again only where it expires."""
         if self._selector is not None:
-            if not self._selector.matches(entry.headers):
+            if not (self._selector.matches(entry.headers) or self._was_delivered_too_often(entry)):
+                if entry.headers.expiration:
+                    self._reject(entry)
                 return
             self._waiting.push(entry, self.channel.count)
         self.pending = True
@@ -78,6 +83,7 @@ class MemoryPoller:
         """See :meth:`connector.messaging.provider.Poller.take`."""
         with self._memory:
             self._check_open()
+            self._expire_rejected()
             while (entry := self._waiting.pop()) is not None:
                 if not self._is_view and self._is_not_for_delivery(entry):
                     continue
@@ -102,13 +108,31 @@ class MemoryPoller:
             self.expired += 1
             self._put_away(entry, expired=True)
             return True
-        limit = self._memory.redelivery_limit
-        if limit is not None and entry.deliveries >= limit:
+        if self._was_delivered_too_often(entry):
             self.channel.leave(entry, Transition.CLAIM)
             entry.move(Transition.ACKNOWLEDGE)
             self._put_away(entry, expired=False)
             return True
         return False
+
+    def _was_delivered_too_often(self, entry: Entry) -> bool:
+        limit = self._memory.redelivery_limit
+        return limit is not None and not self._is_view and entry.deliveries >= limit
+
+    def _reject(self, entry: Entry) -> None:
+        """Looks at a message again when it expires; what has left the channel is forgotten now and then."""
+        rejected = self._rejected
+        if len(rejected) > 64 and len(rejected) > 2 * self.channel.count:
+            rejected[:] = [item for item in rejected if _still_waits(item)]
+            heapq.heapify(rejected)
+        heapq.heappush(rejected, (entry.headers.expiration, entry.number, entry.ticket, entry))
+
+    def _expire_rejected(self) -> None:
+        """Puts away what has expired among the messages that the selector has rejected."""
+        while self._rejected and self._rejected[0][3].headers.has_expired():
+            item = heapq.heappop(self._rejected)
+            if not self._is_view and _still_waits(item):
+                self._is_not_for_delivery(item[3])
 
     def _put_away(self, entry: Entry, *, expired: bool) -> None:
         memory = self._memory
@@ -128,3 +152,8 @@ class MemoryPoller:
             raise ProviderError(
                 f"{self.destination} has ended: it was temporary, or its subscription was removed"
             )
+
+
+def _still_waits(item: tuple[int, int, int, Entry]) -> bool:
+    _, _, ticket, entry = item
+    return entry.ticket == ticket and entry.state is MessageState.NEW

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any, cast
 
 import pytest
@@ -45,6 +46,22 @@ class SelectorsRefused(SuiteBase):
 @needs("selectors")
 class Selectors(SuiteBase):
     """See the module."""
+
+    def test_a_message_that_has_expired_is_put_aside_whatever_the_selector(
+        self, connection: Connection
+    ) -> None:
+        soon = time.time_ns() // 1_000_000 + 200
+        for expiration in (1, soon):
+            connection.send(ORDERS, [self.text("rejected", expiration=expiration)])
+        connection.send(ORDERS, [self.text("waits")])
+        poller = connection.poller(ORDERS, selector=compile_selector("region = 'EU'"))
+        assert (poller.take(1, 0), poller.expired) == (None, 1)
+        deadline = time.monotonic() + self.patience
+        while poller.expired < 2 and time.monotonic() < deadline:
+            assert poller.take(1, 0) is None
+            time.sleep(0.01)
+        assert poller.expired == 2
+        assert self.bodies(connection, ORDERS) == ["waits"]
 
     def test_rejected_messages_stay_for_others_as_they_were(self, connection: Connection) -> None:
         self._send_numbered(connection, 6)

@@ -19,6 +19,10 @@ class DropboxSuite(ProviderSuite):
         (root / "blocked").write_text("a file where the queue should be")
         return parse_destination("queue://blocked")
 
+    @pytest.fixture
+    def limited(self, root: Path) -> Provider:
+        return DropboxProvider(root, create=True, durable=False, redelivery_limit=2)
+
 
 class TestDropbox(DropboxSuite):
     @pytest.fixture

@@ -16,6 +16,10 @@ class MemorySuite(ProviderSuite):
         provider.refuse(destination)
         return destination
 
+    @pytest.fixture
+    def limited(self) -> MemoryProvider:
+        return MemoryProvider(accept_persistent=True, redelivery_limit=2)
+
 
 class TestMemory(MemorySuite):
     @pytest.fixture

@@ -1,0 +1,93 @@
+"""A redelivery limit: what is delivered that often and given back is put aside, counted anew."""
+
+from __future__ import annotations
+
+import pytest
+
+from connector.messaging.destination import parse_destination
+from connector.messaging.provider import Connection, Poller, Provider, Settlement
+from connector.messaging.selector import compile_selector
+from connector.testing.provider_suite.base import ARCHIVE, IN_PROGRESS, ORDERS, SuiteBase
+
+REPAIRED = parse_destination("queue://orders~RECOVER-ERROR")
+
+
+class Limits(SuiteBase):
+    """See the module. For a provider that has the limit; that is up to its fixture ``limited``."""
+
+    @pytest.fixture
+    def limited(self, provider: Provider) -> Provider:
+        """The provider under test, empty, that delivers a message twice at most."""
+        pytest.skip("the provider has no redelivery limit")
+
+    @pytest.fixture
+    def strict(self, limited: Provider) -> Connection:
+        """A connection of the limited provider."""
+        return limited.connect("suite", "strict")
+
+    def give_back(self, connection: Connection, poller: Poller, *counts: int) -> None:
+        """Takes a message and gives it back, once for each count."""
+        for count in counts:
+            claim = self.take_soon(poller, cycle=count)
+            connection.settle([Settlement(claim, give_back=True, delivery_count=count)])
+
+    def test_a_message_is_put_aside_when_it_was_delivered_as_often_as_the_limit_says(
+        self, strict: Connection
+    ) -> None:
+        self.send(strict, ORDERS, "1")
+        poller = strict.poller(ORDERS)
+        self.give_back(strict, poller, 1, 2)
+        assert (poller.take(3, 0), poller.expired) == (None, 0)
+        (info,) = strict.destinations()
+        assert (info.waiting, info.in_progress, info.expired, info.error) == (0, 0, 0, 1)
+        strict.close()
+
+    def test_what_is_given_back_uncounted_is_delivered_without_end(self, strict: Connection) -> None:
+        self.send(strict, ORDERS, "1")
+        poller = strict.poller(ORDERS)
+        for cycle in range(5):
+            strict.settle([Settlement(self.take_soon(poller, cycle), give_back=True)])
+        assert self.take_soon(poller, 5).delivery_count == 0
+        strict.abandon()
+
+    def test_a_message_delivered_too_often_is_put_aside_whatever_the_selector(
+        self, strict: Connection
+    ) -> None:
+        if not self.able.selectors:
+            pytest.skip("the provider has no selectors, and says so")
+        self.send(strict, ORDERS, "1")
+        poller = strict.poller(ORDERS)
+        self.give_back(strict, poller, 1, 2)
+        poller.close()
+        assert strict.poller(ORDERS, selector=compile_selector("region = 'EU'")).take(3, 0) is None
+        assert [info.error for info in strict.destinations()] == [1]
+        strict.close()
+
+    def test_what_is_adopted_was_delivered_and_is_not_put_aside(self, strict: Connection) -> None:
+        self.send(strict, ORDERS, "1")
+        poller = strict.poller(ORDERS, IN_PROGRESS)
+        self.give_back(strict, poller, 1)
+        strict.leave(self.take_soon(poller, cycle=2))
+        (left,) = strict.unowned(IN_PROGRESS)
+        adopted = strict.adopt(left, 3, 0)
+        assert adopted is not None
+        assert adopted.delivery_count == 2
+        strict.settle([Settlement(adopted, copy_to=ARCHIVE)])
+        assert self.bodies(strict, ARCHIVE) == ["1"]
+        strict.close()
+
+    def test_what_was_put_aside_says_how_often_it_was_delivered_and_begins_anew(
+        self, strict: Connection
+    ) -> None:
+        if not self.able.virtual_destinations:
+            pytest.skip("the provider has no virtual destinations, and says so")
+        self.send(strict, ORDERS, "1")
+        poller = strict.poller(ORDERS)
+        for attempts in (2, 4):
+            self.give_back(strict, poller, 1, 2)
+            assert poller.take(3, 0) is None
+            (seen,) = strict.browse(REPAIRED)
+            assert (seen.delivery_count, seen.properties) == (1, {"connector_attempts": attempts})
+            strict.settle([Settlement(self.take_soon(strict.poller(REPAIRED)))])
+            assert self.bodies(strict, ORDERS) == ["1"]
+        strict.close()
