@@ -471,6 +471,9 @@ class Connection(Protocol):
     def send(self, destination: Destination, messages: Iterable[Message]) -> list[str]:
         """Sends messages, all visible or none, durable first. Returns their ids.
 
+        Each message gets its id, which is set in it, and a delivery count of 1, whatever it has. A property
+        ``JMSXDeliveryCount`` of the sender is dropped (JMS 2.0, 3.5.9). :meth:`MessageAccess.prepare` too.
+
         Raises:
             ProviderError: nothing was sent.
         """

@@ -107,7 +107,7 @@ class DropboxAccess:
             check_alive(self._layout, destination)
         working = f"{identity}{self._tag}"
         try:
-            name = self._headers.fit(codec.encode(message))
+            name = self._headers.fit(codec.encode_new(message))
             self._layout.write(folders, f"{folders.working}/{working}", message.body, replace=True)
         except OSError as error:
             raise ProviderError(

@@ -64,7 +64,7 @@ class Sender:
                 for message in messages:
                     identity = self._new_id()
                     message.message_id = f"ID:{identity}"
-                    name = codec.encode(message)
+                    name = codec.encode_new(message)
                     if is_wanted:
                         names.append(self._headers.fit(name))
                         working = f"{folders.working}/{identity}{self._tag}"

@@ -191,6 +191,8 @@ class Memory:
         headers = copy_message(message)
         headers.timestamp = micros // 1000
         headers.delivery_count = 1
+        headers.properties.pop("JMSXDeliveryCount", None)
+        headers.property_types.pop("JMSXDeliveryCount", None)
         order = order_key(headers.priority, micros, message.message_id)
         return Entry(number, headers, Body(bytes(message.body)), order, client.origin)
 

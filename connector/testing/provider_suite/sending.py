@@ -56,6 +56,26 @@ class Sending(SuiteBase):
             assert getattr(got, name) == getattr(sent, name), name
         assert (got.delivery_count, got.redelivered) == (1, False)
 
+    @pytest.mark.parametrize("prepared", [False, True], ids=["sent", "prepared"])
+    def test_what_is_sent_was_never_delivered_whatever_its_sender_says(
+        self, connection: Connection, prepared: bool
+    ) -> None:
+        message = self.text("body", delivery_count=5)
+        message.set_property("JMSXDeliveryCount", 7)
+        message.set_property("kept", 1)
+        if prepared:
+            access = self.access(connection)
+            one = access.prepare(ORDERS, message, "key")
+            access.sync()
+            connection.settle([], [one])
+        else:
+            connection.send(ORDERS, [message])
+        claim = self.take(connection.poller(ORDERS))
+        got = self.load(connection, claim)
+        assert (claim.delivery_count, got.delivery_count, got.redelivered) == (0, 1, False)
+        assert got.properties == {"kept": 1}
+        assert got.message_id == message.message_id
+
     def test_headers_that_are_not_set_stay_so(self, connection: Connection) -> None:
         connection.send(ORDERS, [self.message()])
         got = self.load(connection, self.take(connection.poller(ORDERS)))
