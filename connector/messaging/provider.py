@@ -191,7 +191,7 @@ class Settlement:
     """What is to become of one claim.
 
     Exactly one of three: a copy (``copy_to``), no copy (``copy_to`` None), or back to where it came
-    from (``give_back``).
+    from (``give_back``, which wins).
 
     Args:
         claim: the claim.
@@ -200,8 +200,8 @@ class Settlement:
             strings, but ``int`` for numbers.
         give_back: return it to its queue.
         stay: with ``give_back``, a claim in an in-progress destination waits there, without an owner, until
-            somebody adopts it.
-        delivery_count: with ``give_back``, the deliveries begun so far.
+            somebody adopts it. Means nothing elsewhere.
+        delivery_count: with ``give_back``, the deliveries begun so far; less than 0 is 0.
         sends: prepared messages that are sent in the same commit.
         discards: prepared messages that must not be sent.
         published: duplicate key to remember, where the event counts as published.

@@ -130,7 +130,7 @@ class Settler:
         assert isinstance(claim, MemoryClaim)
         if not claim.is_held:
             return  # taken over meanwhile: the other settles it
-        if settlement.stay and claim.in_progress:
+        if settlement.give_back and settlement.stay and claim.in_progress:
             lie(claim, waits=True)
             _set_headers(self._memory, claim.entry, settlement)
             return
@@ -169,9 +169,10 @@ def give_back(
 
 def _set_headers(memory: Memory, entry: Entry, settlement: Settlement) -> None:
     """The deliveries and properties that a message is given back with."""
-    if settlement.properties or settlement.delivery_count != entry.deliveries:
+    deliveries = max(0, settlement.delivery_count)
+    if settlement.properties or deliveries != entry.deliveries:
         headers = with_properties(
-            entry.headers, settlement.properties, deliveries=settlement.delivery_count, inherit_own=True
+            entry.headers, settlement.properties, deliveries=deliveries, inherit_own=True
         )
         memory.set_headers(entry, headers)
 

@@ -138,6 +138,14 @@ class InProgress(SuiteBase):
         assert self.bodies(second, ORDERS) == ["body"]
         assert self.bodies(second, IN_PROGRESS) == []
 
+    def test_only_what_is_given_back_stays_in_progress(self, connection: Connection) -> None:
+        self.send(connection, ORDERS, "1", "2")
+        poller = connection.poller(ORDERS, IN_PROGRESS)
+        claims = [self.take(poller, sequence=number) for number in range(2)]
+        connection.settle([Settlement(claims[0], stay=True), Settlement(claims[1], ARCHIVE, stay=True)])
+        assert self.bodies(connection, IN_PROGRESS) == self.bodies(connection, ORDERS) == []
+        assert self.bodies(connection, ARCHIVE) == ["2"]
+
     def test_a_message_that_is_left_in_progress_is_counted_and_does_not_wait(self, connect: Connect) -> None:
         first, second = connect(), connect()
         first.send(ORDERS, [self.text("body")])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from connector.messaging.message import PropertyValue
 from connector.messaging.provider import Connection, Settlement
 from connector.testing.provider_suite.base import (
+    NOTES,
     ORDERS,
     Connect,
     SuiteBase,
@@ -36,6 +37,16 @@ class Returning(SuiteBase):
                 count > 0,
             )
             connection.settle([Settlement(claim, give_back=True, delivery_count=count + 1)])
+
+    def test_a_count_begins_anew_and_is_never_less_than_nothing(self, connection: Connection) -> None:
+        connection.send(ORDERS, [self.text("body")])
+        poller = connection.poller(ORDERS)
+        for sequence, (given, expected) in enumerate(((3, 3), (-1, 0), (2, 2), (0, 0))):
+            claim = self.take_soon(poller, sequence=sequence)
+            connection.settle([Settlement(claim, copy_to=NOTES, give_back=True, delivery_count=given)])
+            (seen,) = connection.browse(ORDERS)
+            assert (seen.delivery_count, seen.redelivered) == (expected + 1, expected > 0)
+        assert self.visible(connection, NOTES) == []
 
     def test_a_returned_message_is_again_before_the_younger_ones(self, connection: Connection) -> None:
         connection.send(ORDERS, [self.text(str(n)) for n in range(3)])
