@@ -614,7 +614,7 @@ class MessageAccess(Protocol):
         """
 
     def prepare(self, destination: Destination, message: Message, key: str) -> Prepared:
-        """Makes a message without sending it; the same ``key`` again replaces it.
+        """Makes a message without sending it; the same ``key`` again, for that destination, replaces it.
 
         Raises:
             ProviderError: it cannot be written.

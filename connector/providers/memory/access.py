@@ -62,7 +62,8 @@ class MemoryAccess:
             DestinationError, UnknownDestination: nothing can be sent there.
             ProviderError: there was no room in time, or nothing can be written there now.
         """
-        prepared = Prepared((self._client_id, key), destination)
+        name = f"{destination} {key}"
+        prepared = Prepared((self._client_id, name), destination)
         memory = self._memory
         with memory:
             client = memory.client(self._client_id)
@@ -73,7 +74,7 @@ class MemoryAccess:
             entry = memory.new_entry(message, client)
             entry.move(Transition.PREPARE)
             memory.store.add(entry)
-            client.prepared[key] = entry
+            client.prepared[name] = entry
         return prepared
 
     def discard(self, prepared: Prepared) -> None:

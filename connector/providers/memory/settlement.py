@@ -99,7 +99,7 @@ class Settler:
         entry = owner.prepared.get(key) if owner is not None else None
         if entry is None:
             raise ClaimLost(
-                f"the message prepared for {prepared.destination} as {key!r} is not there any more: it was "
+                f"the message prepared as {key!r} is not there any more: it was "
                 "sent or discarded before, or its client has ended; nothing was settled"
             )
         return entry

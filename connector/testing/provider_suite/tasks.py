@@ -71,6 +71,16 @@ class Tasks(SuiteBase):
         connection.settle([Settlement(claim, sends=[prepared])])
         assert self.bodies(connection, NOTES) == ["second"]
 
+    def test_one_key_names_a_message_for_each_destination(self, connection: Connection) -> None:
+        access = self.access(connection)
+        prepared = [access.prepare(target, self.text(str(target)), "key") for target in (NOTES, ORDERS)]
+        access.sync()
+        connection.settle([], prepared)
+        assert (self.bodies(connection, NOTES), self.bodies(connection, ORDERS)) == (
+            [str(NOTES)],
+            [str(ORDERS)],
+        )
+
     @pytest.mark.parametrize("how", ["sent", "discarded", "discarded by its access"])
     def test_a_prepared_message_that_is_gone_lets_nothing_be_sent(
         self, connection: Connection, how: str
