@@ -156,7 +156,7 @@ class Claim(Protocol):
         """Equal for two copies of one message from one destination, never for two messages."""
 
     def headers(self) -> Message:
-        """All headers and properties that can be read, without the body."""
+        """All headers and properties that can be read, without the body and the destination."""
 
 
 @dataclass(slots=True)
@@ -605,7 +605,7 @@ class MessageAccess(Protocol):
         """
 
     def load(self, reference: Any, max_body: int) -> Message:
-        """Reads a claimed message.
+        """Reads a claimed message. Its ``destination`` is None: the claim has it.
 
         Raises:
             MalformedData: it is larger than ``max_body`` bytes, or not a message after all.

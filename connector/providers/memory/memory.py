@@ -191,6 +191,7 @@ class Memory:
         headers = copy_message(message)
         headers.timestamp = micros // 1000
         headers.delivery_count = 1
+        headers.destination = None  # the channel knows
         headers.properties.pop("JMSXDeliveryCount", None)
         headers.property_types.pop("JMSXDeliveryCount", None)
         order = order_key(headers.priority, micros, message.message_id)
@@ -207,7 +208,6 @@ class Memory:
 
         All at once, for whoever looks holds the lock.
         """
-        entry.headers.destination = str(destination)
         if destination.is_queue:
             queue = self.queue(destination)
             entry.move(transition)

@@ -78,7 +78,9 @@ class Taking(SuiteBase):
         claim = self.take(connection.poller(ORDERS), cycle=3, sequence=5)
         assert (claim.cycle, claim.sequence, claim.destination) == (3, 5, ORDERS)
         assert (claim.message_id, claim.group_id, claim.delivery_count) == (identity, "g.1", 0)
-        assert claim.headers().type == "T1"
+        headers = claim.headers()
+        assert (headers.type, headers.body, headers.destination) == ("T1", b"", None)
+        assert self.load(connection, claim).destination is None
 
     def test_a_message_is_taken_once_however_many_consumers_compete(self, connect: Connect) -> None:
         sender = connect()
