@@ -290,7 +290,7 @@ def _retentions(settings: Connector) -> tuple[Retention, ...]:
         (settings.error_destination, settings.keep_error),
         (settings.unsubscribed_destination, settings.keep_unsubscribed),
     ):
-        if destination is not None:
+        if destination is not None and destination.is_queue:  # a topic keeps no copies
             longest = math.inf if seconds is None else seconds
             kept[destination] = max(kept.get(destination, 0.0), longest)
     return tuple(Retention(one, seconds) for one, seconds in kept.items() if seconds != math.inf)

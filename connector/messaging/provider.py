@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from connector.errors import DestinationError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message, PropertyValue
 from connector.messaging.selector import Selector
@@ -204,7 +205,8 @@ class Settlement:
         delivery_count: with ``give_back``, the deliveries begun so far; less than 0 is 0.
         sends: prepared messages that are sent in the same commit.
         discards: prepared messages that must not be sent.
-        published: duplicate key to remember, where the event counts as published.
+        published: duplicate key to remember, where the event counts as published. Only an adapter has a
+            window that remembers it.
     """
 
     claim: Claim
@@ -225,10 +227,17 @@ class Retention:
     Args:
         destination: the queue.
         seconds: older copies are removed.
+
+    Raises:
+        DestinationError: it is a topic or a virtual destination.
     """
 
     destination: Destination
     seconds: float
+
+    def __post_init__(self) -> None:
+        if not self.destination.is_queue or self.destination.view:
+            raise DestinationError(f"{self.destination} keeps no copies: only whole queues do")
 
     def is_over(self, message: Message, arrived: float, now: float) -> bool:
         """Whether a message is a copy that was kept long enough. No other message ever is.
@@ -519,7 +528,7 @@ class Connection(Protocol):
         How often it really looks is the provider's affair.
 
         Args:
-            retentions: of queues that have copies of an adapter.
+            retentions: of queues that have copies of an adapter. A client that is no adapter removes none.
             seconds: that it may take, about.
         """
 

@@ -294,7 +294,7 @@ class MemoryConnection:
         copies: dict[Destination, int] = {}
         with self.memory:
             self.client.check_open()
-            for retention in retentions:
+            for retention in retentions if self.client.application else ():
                 queue = self.memory.queues.get(retention.destination)
                 old = [] if queue is None else [one for one in queue.waiting if _is_over(one, retention)]
                 for entry in old:

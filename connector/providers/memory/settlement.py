@@ -53,7 +53,7 @@ class Settler:
             self._check_target(destination)
         prepared = [(self._find(one), one.destination) for one in all_sends]
         published = [s.published for s in settlements if s.published is not None]
-        if published:
+        if published and self._client.application:
             self._remember(published, window)
 
         for entry, destination in prepared:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from connector.messaging.provider import Connection, Provider, Settlement
 from connector.testing.provider_suite.base import (
     ARCHIVE,
@@ -32,6 +34,17 @@ class Duplicates(SuiteBase):
             for n in range(3)
         }
         assert len(keys) == 6
+
+    def test_a_client_that_is_no_adapter_has_no_window(self, provider: Provider, connect: Connect) -> None:
+        if not provider.capabilities.keeps_state:
+            pytest.skip("the provider keeps no state, and says so")
+        client = connect("")
+        client.send(ORDERS, [self.text("1")])
+        claim = self.take(client.poller(ORDERS))
+        key = claim.duplicate_key
+        client.settle([Settlement(claim, published=key)])
+        for application in ("", "suite"):
+            assert key not in provider.state(application).window(connect().client_id, 100)
 
     def test_published_keys_are_in_the_window_of_every_instance(
         self, provider: Provider, connect: Connect

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
 from typing import Final
 
-from connector.messaging.destination import Destination
+import pytest
+
+from connector.errors import DestinationError
+from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import PropertyValue
 from connector.messaging.provider import Connection, Retention, Settlement
 from connector.testing.provider_suite.base import (
@@ -27,6 +31,18 @@ class Keeping(SuiteBase):
         self.copy(connection, "young", hours=1)
         assert self.prune(connection, Retention(ARCHIVE, 2 * _HOUR)) == {ARCHIVE: 2}
         assert self.bodies(connection, ARCHIVE) == ["young"]
+
+    def test_a_client_that_is_no_adapter_removes_no_copy(
+        self, connection: Connection, client: Callable[..., Connection]
+    ) -> None:
+        self.copy(connection, "old", hours=3)
+        assert self.prune(client(), Retention(ARCHIVE, _HOUR)) == {}
+        assert self.bodies(connection, ARCHIVE) == ["old"]
+
+    @pytest.mark.parametrize("name", ["topic://prices", "archive~EXPIRED"])
+    def test_only_whole_queues_keep_copies(self, name: str) -> None:
+        with pytest.raises(DestinationError, match=name):
+            Retention(parse_destination(name), _HOUR)
 
     def test_every_queue_has_a_time_of_its_own(self, connection: Connection) -> None:
         for target in (ARCHIVE, NOTES):
