@@ -585,7 +585,11 @@ class Leftover(Protocol):
         """Its open claims, in the order in which they were taken."""
 
     def forget(self) -> None:
-        """All is dealt with; nothing of it is kept."""
+        """All is dealt with; nothing of it is kept.
+
+        A claim that is not settled all the same comes again, as one more delivery. One in an in-progress
+        destination stays there without an owner.
+        """
 
     def release(self) -> None:
         """Leaves it to whoever looks next."""

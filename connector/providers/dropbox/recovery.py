@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
+from connector.errors import ProviderError
 from connector.messaging.destination import Destination
 from connector.providers.dropbox import codec
 from connector.providers.dropbox.claims import DropboxClaim, in_progress_origin, split_tag
@@ -52,6 +53,8 @@ class DropboxLeftover:
 
     def forget(self) -> None:
         """All of it is dealt with: removes its unsent messages, what ends with it and, last, its mark."""
+        for claim in self.claims:
+            self._give_back(claim)
         for folders in self._layout.everywhere():
             for name in names_in(folders.working):
                 owner = split_tag(name)[1]
@@ -61,6 +64,22 @@ class DropboxLeftover:
         if self._dead is not None:
             self._dead.forget()
         self._store.sweep()
+
+    def _give_back(self, claim: DropboxClaim) -> None:
+        """Returns a claim that nobody has settled; mostly there is none."""
+        path = self._layout.absolute(claim.path)
+        if claim.in_progress or not os.path.lexists(path):
+            return
+        counted = codec.with_delivery_count(claim.full_name, claim.delivery_count + 2)
+        returned = self._headers.fit(counted)
+        try:
+            rename_to_free_name(path, f"{claim.home.target}/{returned}", self._headers.fit)
+        except OSError as error:
+            self._headers.remove(returned, keep=claim.name)
+            if not isinstance(error, FileNotFoundError):
+                raise ProviderError(f"cannot give back {claim.path}: {error.strerror}") from error
+        else:
+            self._headers.remove(claim.name, keep=returned)
 
     def release(self) -> None:
         """Leaves it to whoever looks next."""

@@ -63,6 +63,27 @@ class Recovery(SuiteBase):
         assert (later.client_id, len(later.claims)) == (first.client_id, 1)
         later.release()
 
+    def test_a_claim_that_nobody_has_settled_comes_again_when_its_client_is_forgotten(
+        self, connect: Connect
+    ) -> None:
+        first, second = connect(), connect()
+        first.send(ORDERS, [self.text(str(number), type="t" * 300 * number) for number in range(2)])
+        poller = first.poller(ORDERS)
+        for number in range(2):
+            self.take(poller, sequence=number)
+        first.abandon()
+        self.end_all(second.leftovers(None, at_start=False), expected=1)
+        assert list(second.leftovers(None, at_start=True)) == []
+        again = second.poller(ORDERS)
+        for number in range(2):
+            claim = self.take_soon(again, sequence=number)
+            got = self.load(second, claim)
+            assert (claim.delivery_count, got.body, got.type or "") == (
+                1,
+                str(number).encode(),
+                "t" * 300 * number,
+            )
+
     @pytest.mark.parametrize("end", ["close", "abandon"])
     def test_what_a_client_has_not_dealt_with_when_it_ends_is_left_to_the_next(
         self, connect: Connect, end: str
