@@ -396,6 +396,9 @@ class Connection(Protocol):
     def temporary(self, kind: str) -> Destination:
         """A new ``queue`` or ``topic`` that anybody may send to, and that ends with this connection.
 
+        Where that dies, nobody sends to it or consumes from it any more. What can be seen of it goes when
+        somebody takes over.
+
         Raises:
             CapabilityError: the provider has none.
         """

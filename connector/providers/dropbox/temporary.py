@@ -67,6 +67,7 @@ class Temporaries:
             return
         if not os.path.isdir(self._layout.queue(destination).base):
             raise UnknownDestination(f"the temporary destination {destination} has ended")
+        check_alive(self._layout, destination.base)
         if owner != self._client_id and origin_of(self._layout.clients, owner) != self._info.origin:
             raise DestinationError(
                 f"{destination} is the temporary destination of another connection: anybody may send to it, "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from connector.errors import (
@@ -163,6 +165,21 @@ class Temporary(SuiteBase):
             own.delete_temporary(queue)
         poller.close()
         own.delete_temporary(queue)
+
+    def test_nobody_uses_a_temporary_destination_of_the_dead(self, connect: Connect) -> None:
+        own, same, other = connect(origin="o"), connect(origin="o"), connect()
+        queue = own.temporary("queue")
+        own.abandon()
+        access = self.access(other)
+        calls: list[Callable[[], object]] = [
+            lambda: self.send(other, queue, "late"),
+            lambda: access.prepare(queue, self.text("late"), "late"),
+            lambda: same.poller(queue),
+            lambda: other.poller(queue),
+        ]
+        for call in calls:
+            with pytest.raises(UnknownDestination, match=queue.name):
+                call()
 
     def test_the_temporary_destinations_of_the_dead_end(self, connect: Connect) -> None:
         own, other = connect(""), connect("")
