@@ -154,7 +154,10 @@ class Claim(Protocol):
 
     @property
     def duplicate_key(self) -> str:
-        """Equal for two copies of one message from one destination, never for two messages."""
+        """Equal for two copies of one message from one destination, never for two messages.
+
+        A virtual destination is another one than its queue.
+        """
 
     def headers(self) -> Message:
         """All headers and properties that can be read, without the body and the destination."""

@@ -59,7 +59,8 @@ class MemoryClaim:
 
     @property
     def duplicate_key(self) -> str:
-        return f"{self.hold.home.text}|{self.message_id}"
+        source = str(self.destination) if self.destination.view else self.hold.home.text
+        return f"{source}|{self.message_id}"
 
     def headers(self) -> Message:
         return copy_message(self._headers)

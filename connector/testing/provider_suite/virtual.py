@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from connector.errors import CapabilityError, ConnectorError
@@ -79,6 +81,23 @@ class Virtual(SuiteBase):
         connection.settle([Settlement(claim, give_back=True, delivery_count=1)])
         assert self.take_soon(poller, sequence=1).delivery_count == 1
         assert self.drain(connection, ORDERS) == []
+
+    def test_a_message_from_a_virtual_destination_is_no_duplicate_of_one_from_its_queue(
+        self, connection: Connection
+    ) -> None:
+        soon = time.time_ns() // 1_000_000 + 1000
+        connection.send(ORDERS, [self.text("old", expiration=soon)])
+        poller = connection.poller(ORDERS)
+        claim = self.take(poller)
+        key = claim.duplicate_key
+        connection.settle([Settlement(claim, give_back=True)])
+        deadline = time.monotonic() + self.patience
+        while not poller.expired and time.monotonic() < deadline:
+            again = poller.take(2, round(time.monotonic() * 1000))
+            if again is not None:
+                connection.settle([Settlement(again, give_back=True)])
+            time.sleep(0.01)
+        assert self.take(connection.poller(EXPIRED), cycle=3).duplicate_key != key
 
     def test_an_expired_message_may_be_copied_elsewhere(self, connection: Connection) -> None:
         connection.send(ORDERS, [self.text("old", expiration=1)])

@@ -52,6 +52,11 @@ class TestDropboxThatKeepsNothingAndHasNoIncomingLevel(DropboxSuite):
     ) -> None:
         self.no_expired_message_is_kept(connection)
 
+    def test_a_message_from_a_virtual_destination_is_no_duplicate_of_one_from_its_queue(
+        self, connection: Connection
+    ) -> None:
+        self.no_expired_message_is_kept(connection)
+
     def test_an_expired_message_may_be_copied_elsewhere(self, connection: Connection) -> None:
         self.no_expired_message_is_kept(connection)
 
