@@ -62,7 +62,7 @@ class DropboxProvider:
             and empty (ValueError) only where ``incoming`` is too; None = as ``incoming``.
         durable: sync what is sent before it is visible, and commit records.
         keep_processed: seconds that ``processed/`` and ``expired/`` keep a file; None = for ever.
-        redelivery_limit: deliveries of one message by anybody, then its queue's ``error/``; None = no limit.
+        redelivery_limit: deliveries of one message by anybody, then its queue's ``error/``; None or 0 = any.
         lease: seconds after which a client that holds its lock but does not run counts as dead, for file
             systems whose locks cannot be trusted; None = the locks say it all. Adapters are excepted.
     """

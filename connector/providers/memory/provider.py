@@ -35,7 +35,7 @@ class MemoryProvider:
             settlement makes do not wait.
         send_timeout: seconds that a sender waits; then ProviderError.
         accept_persistent: take persistent messages too, though they are lost with the process.
-        redelivery_limit: deliveries of one message by anybody, then it is put aside; None = no limit.
+        redelivery_limit: deliveries of one message by anybody, then it is put aside; None or 0 = no limit.
     """
 
     capabilities = Capabilities(
@@ -59,7 +59,7 @@ class MemoryProvider:
             max_bytes=max_bytes,
             send_timeout=send_timeout,
             accept_persistent=accept_persistent,
-            redelivery_limit=redelivery_limit,
+            redelivery_limit=redelivery_limit or None,
         )
         self._connections: weakref.WeakSet[MemoryConnection] = weakref.WeakSet()
         self.closed = False

@@ -226,6 +226,12 @@ def test_a_message_delivered_too_often_is_put_aside(source: object, text: Text) 
         assert connection.unsubscribe("audit").kept() == "1 in error"
 
 
+def test_a_redelivery_limit_of_nothing_is_no_limit(text: Text) -> None:
+    connection = MemoryProvider(redelivery_limit=0).connect()
+    connection.send(ORDERS, [text("1")])
+    assert take(connection.poller(ORDERS)).delivery_count == 0
+
+
 def test_a_message_recovered_from_error_is_new_and_one_rejected_is_gone(text: Text) -> None:
     connection = MemoryProvider(redelivery_limit=1).connect()
     connection.send(ORDERS, [text("1"), text("2")])
