@@ -299,6 +299,9 @@ class Poller(Protocol):
     def close(self) -> None:
         """Takes no more. A consumer leaves its subscription; one that is not durable ends with its last.
 
+        Whoever asks for that subscription afterwards gets nothing that waited in it before. What was claimed
+        then may come again.
+
         Repeatable. Claims taken before stay claims, to be settled or given back first where they are of a
         subscription that ends.
         """

@@ -159,6 +159,8 @@ class SubscriptionStore:
                 subscription = self._create(wanted)
             elif existing is not None and not existing.consumers + existing.own:
                 subscription = self._make_ours(found)
+                if not wanted.durable:  # it has ended, only it could not be removed yet
+                    self._empty(subscription.folders)
             else:
                 subscription = found
             try:
@@ -310,6 +312,12 @@ class SubscriptionStore:
         removed = _info(subscription.details, hidden, 0)  # now nothing comes in any more
         self._clear(hidden)
         return removed
+
+    def _empty(self, folders: QueueFolders) -> None:
+        """Removes what waits."""
+        for name in files.names_in(folders.target):
+            files.remove(f"{folders.target}/{name}")
+            self._headers.remove(name)
 
     def _clear(self, hidden: str) -> None:
         for folder in FOLDERS:

@@ -60,6 +60,26 @@ class Subscriptions(SuiteBase):
         self.send(first, PRICES, "2")
         assert first.poller(PASSING).take(1, 0) is None
 
+    @pytest.mark.parametrize("how", ["closed with a claim", "dead"])
+    def test_a_non_durable_subscription_that_has_ended_keeps_nothing_for_the_next_of_its_name(
+        self, client: Client, how: str
+    ) -> None:
+        first, second = client(), client()
+        poller = first.poller(PASSING)
+        self.send(second, PRICES, "1", "2")
+        claim = self.take_soon(poller)
+        if how == "dead":
+            first.abandon()
+        else:
+            poller.close()
+        again = second.poller(PASSING)
+        assert again.take(1, 0) is None
+        self.send(second, PRICES, "3")
+        assert self.rest_soon(second, again, 1) == ["3"]
+        if how != "dead":
+            assert self.load(first, claim).body == b"1"
+            first.settle([Settlement(claim)])
+
     @pytest.mark.parametrize("wanted", [SHARED, PASSING], ids=["durable", "non-durable"])
     def test_consumers_of_a_shared_subscription_share_its_messages(
         self, client: Client, wanted: TopicSubscription
