@@ -163,6 +163,22 @@ class Message:
         self.properties[name] = check_property(kind, value)
         self.property_types[name] = kind
 
+    def check(self) -> None:
+        """Whether a provider can send it.
+
+        Raises:
+            ValueError: its class or priority is none, or a property does not fit its type.
+        """
+        if self.message_class not in MESSAGE_CLASSES:
+            raise ValueError(f"{self.message_class!r} is no message class")
+        if not -(1 << 31) <= self.priority < 1 << 31:
+            raise ValueError(f"the priority {self.priority} does not fit 32 bits")
+        for name, value in self.properties.items():
+            kind = self.property_types.get(name)
+            if kind is None:
+                raise ValueError(f"the property {name!r} has no type: set it with set_property")
+            check_property(kind, value)
+
     def headers(self) -> Mapping[str, object]:
         """The headers by their JMS names, in the order of the specification."""
         return {

@@ -493,6 +493,7 @@ class Connection(Protocol):
         ``JMSXDeliveryCount`` of the sender is dropped (JMS 2.0, 3.5.9). :meth:`MessageAccess.prepare` too.
 
         Raises:
+            ValueError: a message is not valid (:meth:`Message.check`); nothing was sent.
             ProviderError: nothing was sent.
         """
 
@@ -639,6 +640,7 @@ class MessageAccess(Protocol):
         """Makes a message without sending it; the same ``key`` again, for that destination, replaces it.
 
         Raises:
+            ValueError: the message is not valid (:meth:`Message.check`).
             ProviderError: it cannot be written.
         """
 

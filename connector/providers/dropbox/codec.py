@@ -290,6 +290,7 @@ def encode(message: Message, *, extra: Iterable[str] = ()) -> str:
 
 def encode_new(message: Message) -> str:
     """As :func:`encode`, for a message that is sent, and so was never delivered."""
+    message.check()
     if message.delivery_count > 1 or DELIVERY_COUNT in message.properties:
         kept = {name: value for name, value in message.properties.items() if name != DELIVERY_COUNT}
         message = replace(message, delivery_count=1, properties=kept)

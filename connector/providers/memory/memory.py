@@ -185,6 +185,7 @@ class Memory:
 
     def new_entry(self, message: Message, client: Client) -> Entry:
         """A message of a sender, with its id and time; not in the store yet. Sorts behind all before."""
+        message.check()
         self._micros = micros = max(self._micros + 1, time.time_ns() // 1000)
         number = next(self._numbers)
         message.message_id = f"ID:{micros:016d}-{client.client_id}-{number}"

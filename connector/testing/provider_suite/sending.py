@@ -76,6 +76,24 @@ class Sending(SuiteBase):
         assert got.properties == {"kept": 1}
         assert got.message_id == message.message_id
 
+    @pytest.mark.parametrize("wrong", ["class", "priority", "untyped property", "value of a property"])
+    def test_a_message_that_is_not_valid_is_not_sent(self, connection: Connection, wrong: str) -> None:
+        message = self.text("body")
+        if wrong == "class":
+            message.message_class = "Z"
+        elif wrong == "priority":
+            message.priority = 1 << 31
+        else:
+            message.properties["p"] = 1 << 31
+            if wrong != "untyped property":
+                message.property_types["p"] = "int"
+        access = self.access(connection)
+        with pytest.raises(ValueError, match=r"Z|2147483648|type"):
+            connection.send(ORDERS, [self.text("good"), message])
+        with pytest.raises(ValueError, match=r"Z|2147483648|type"):
+            access.prepare(ORDERS, message, "key")
+        assert self.visible(connection, ORDERS) == []
+
     def test_headers_that_are_not_set_stay_so(self, connection: Connection) -> None:
         connection.send(ORDERS, [self.message()])
         got = self.load(connection, self.take(connection.poller(ORDERS)))
