@@ -313,7 +313,7 @@ class Spark(Section):
     )
     max_jobs: Annotated[int, integer(1, "jobs")] | None = Field(
         default=None,
-        description="Batches of events that run side by side; default: the cores of the application.",
+        description="Batches of events that run side by side. None: the cores of the application.",
     )
     python: Text | None = Field(
         default=None, description="The workers' Python; default: the one that runs the adapter."

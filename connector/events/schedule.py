@@ -23,13 +23,13 @@ from connector.status import OutcomeKind
 MOST_EVENTS: Final = 5000
 """Events that one batch collects from several polls."""
 MOST_SECONDS: Final = 0.2
-"""Work of one task that a batch collects from several polls; a destination that needs more is slow."""
+"""Work of one task that a batch collects from several polls. A destination that needs more is slow."""
 _SLICE_SECONDS: Final = 1.0
 """Work of one task that a batch of a slow destination takes."""
 _FIRST_EVENTS: Final = 20
 """Events of a destination that a batch takes while its pace is not known."""
 _TASK_SECONDS: Final = 0.008
-"""What one more task of a job costs; below that an event is better off in another's."""
+"""What one more task of a job costs. An event that takes less is better off in the task of another."""
 _UNKNOWN_SECONDS: Final = 1.0
 _WEIGHT: Final = 0.3
 
@@ -109,7 +109,7 @@ class Paces:
             self._seconds[name] = before + (each - before) * _WEIGHT
 
     def seconds(self, destination: Destination) -> float:
-        """Of one event; long where that is not known."""
+        """Seconds that one event takes. Long where that is not known."""
         return self._seconds.get(str(destination), _UNKNOWN_SECONDS)
 
     def is_known(self, destination: Destination) -> bool:
@@ -238,8 +238,8 @@ class Schedule:
             if not found and is_slow:
                 slow, in_order = first.destination, self._slice(first.destination)
                 in_all = min(MOST_EVENTS, in_order * free)
-            elif (first.destination != slow) if slow is not None else is_slow:
-                continue
+            elif found and first.destination != slow and (is_slow or slow is not None):
+                continue  # what is slow shares its batch with no other destination
             number = min(len(lane), in_order if _is_ordered(key) else in_all)
             if found and (events + number > in_all or (slow is None and work > MOST_SECONDS * cores)):
                 break
@@ -312,7 +312,7 @@ class Schedule:
         is_barren: bool = False,
         ends_poll: bool = False,
     ) -> Closing:
-        """The job of a batch has ended; returns what has to be settled.
+        """Notes that the job of a batch has ended, and returns what has to be settled.
 
         Args:
             batch: one of those that run.
@@ -357,7 +357,7 @@ class Schedule:
         return closing
 
     def closed(self, closing: Closing) -> list[int]:
-        """Claims are settled; returns the cycles of which none is left."""
+        """Forgets claims that are settled, and returns the cycles of which none is left."""
         ended: list[int] = []
         for claim in closing.claims:
             known = self._cycles[claim.cycle]
