@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from connector.errors import ProviderError, SettlementError
@@ -231,6 +232,7 @@ class DropboxConnection:
         )
         self._leftovers: list[DropboxLeftover] = []
         self._closed = False
+        self._ending = threading.RLock()
 
     def hold(self, client_id: str) -> None:
         """Takes a client id of JMS for the life of this connection.
@@ -448,21 +450,22 @@ class DropboxConnection:
 
     def close(self) -> None:
         """Ends the connection; everything must be settled or given back. Repeatable."""
-        if self._closed:
-            return
-        self._closed = True
-        try:
-            self._release_leftovers()
-            self._pollers.close()
-            if self._lock is not None and os.path.isdir(self.layout.clients):
-                self._temporaries.end_all()
-        finally:
-            if self._held is not None:
-                self._held.close()
-            if self._pulse is not None:
-                self._pulse.stop()
-            if self._lock is not None:
-                self._lock.close()
+        with self._ending:
+            if self._closed:
+                return
+            self._closed = True
+            try:
+                self._release_leftovers()
+                self._pollers.close()
+                if self._lock is not None and os.path.isdir(self.layout.clients):
+                    self._temporaries.end_all()
+            finally:
+                if self._held is not None:
+                    self._held.close()
+                if self._pulse is not None:
+                    self._pulse.stop()
+                if self._lock is not None:
+                    self._lock.close()
 
     def _release_leftovers(self) -> None:
         """Leaves to the next client what this one has taken over and not dealt with."""
@@ -471,15 +474,16 @@ class DropboxConnection:
 
     def abandon(self) -> None:
         """Ends the connection with claims still open: whoever recovers next deals with them."""
-        self._closed = True
-        self._release_leftovers()
-        self._pollers.abandon()
-        if self._held is not None:
-            self._held.abandon()
-        if self._pulse is not None:
-            self._pulse.stop()
-        if self._lock is not None:
-            self._lock.abandon()
+        with self._ending:
+            self._closed = True
+            self._release_leftovers()
+            self._pollers.abandon()
+            if self._held is not None:
+                self._held.abandon()
+            if self._pulse is not None:
+                self._pulse.stop()
+            if self._lock is not None:
+                self._lock.abandon()
 
 
 def _instance_folder(instance: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 import time
 from collections.abc import Callable
 
@@ -69,6 +70,7 @@ class QueuePoller:
         self._tag = f"{TAG}{client_id}-"
         self._end_of_tag = f"-{folders.view}" if folders.view else ""
         self._closed = False
+        self._ending = threading.RLock()  # its connection may close it at the same time, from another thread
         self.on_close: Callable[[], None] = _nothing
         self.expired = 0
 
@@ -103,17 +105,23 @@ class QueuePoller:
 
     def close(self) -> None:
         """See :meth:`connector.messaging.provider.Poller.close`."""
-        if not self._closed:
+        with self._ending:
+            if self._closed:
+                return
             self._closed = True
-            if self._mark is not None:
-                self._mark.close()
+            self._leave()
             self.on_close()
+
+    def _leave(self) -> None:
+        if self._mark is not None:
+            self._mark.close()
 
     def abandon(self) -> None:
         """Ends it as the death of its process would."""
-        self._closed = True
-        if self._mark is not None:
-            self._mark.abandon()
+        with self._ending:
+            self._closed = True
+            if self._mark is not None:
+                self._mark.abandon()
 
     @property
     def directories(self) -> tuple[str, ...]:

@@ -74,11 +74,8 @@ class SubscriptionPoller(QueuePoller):
         """As for a queue, and whether something foreign may wait for distribution."""
         return super().has_news() or self._distributor.has_news(self.destination)
 
-    def close(self) -> None:
-        """See :meth:`connector.messaging.provider.Poller.close`."""
-        if not self._closed:
-            super().close()
-            self._store.detach(self._subscription, self._subscribed)
+    def _leave(self) -> None:
+        self._store.detach(self._subscription, self._subscribed)
 
     def abandon(self) -> None:
         """Ends it as the death of its process would."""

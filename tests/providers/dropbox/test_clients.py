@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,9 @@ from typing import Any
 import pytest
 
 from connector.errors import ProviderError
-from connector.messaging.destination import parse_destination
+from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Settlement
+from connector.messaging.provider import Settlement, TopicSubscription
 from connector.providers.dropbox.clients import ClientInfo, ClientLock, dead_clients, new_client_id
 from connector.providers.dropbox.connection import DropboxConnection, DropboxProvider
 
@@ -281,3 +282,31 @@ def test_a_root_that_went_away_is_not_made_anew(root: Path) -> None:
     os.rename(root / "elsewhere", root / "data")
     connection.check()
     connection.close()
+
+
+@pytest.mark.parametrize("source", ["queue", "subscription"])
+def test_two_threads_that_end_a_connection_close_each_descriptor_once(
+    provider: DropboxProvider, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second close of one descriptor would close somebody else's file."""
+    connection = provider.connect()
+    poller = connection.poller(
+        connection.temporary("queue")
+        if source == "queue"
+        else TopicSubscription(Destination("topic", "prices"))
+    )
+    close = os.close
+    is_closing = threading.Event()
+
+    def close_slowly(descriptor: int) -> None:
+        close(descriptor)
+        is_closing.set()
+        time.sleep(0.05)
+
+    monkeypatch.setattr(os, "close", close_slowly)
+    thread = threading.Thread(target=connection.close)
+    thread.start()
+    is_closing.wait()
+    connection.abandon()
+    poller.close()
+    thread.join()
