@@ -147,6 +147,25 @@ class Message:
         """
         return decode_body(self.message_class, self.body)
 
+    def copy(self, body: bytes = b"") -> Message:
+        """A message with the same headers and properties, which may be changed alone, and another body."""
+        return Message(
+            body,
+            self.message_class,
+            self.message_id,
+            self.timestamp,
+            self.correlation_id,
+            self.reply_to,
+            self.type,
+            self.delivery_mode,
+            self.priority,
+            self.expiration,
+            self.delivery_count,
+            self.destination,
+            dict(self.properties),
+            dict(self.property_types),
+        )
+
     def has_expired(self) -> bool:
         """Whether it is past its expiration, by the clock of this machine."""
         return 0 < self.expiration <= time.time_ns() // 1_000_000

@@ -281,11 +281,13 @@ class Poller(Protocol):
     """Takes messages of one destination, highest priority first, then oldest."""
 
     destination: Destination
-    expired: int
-    """Messages found expired since the poller was made.
 
-    A message that has expired, or was delivered too often, is put aside before a selector is asked.
-    """
+    @property
+    def expired(self) -> int:
+        """Messages found expired since the poller was made.
+
+        A message that has expired, or was delivered too often, is put aside before a selector is asked.
+        """
 
     def take(self, cycle: int, sequence: int) -> Claim | None:
         """Claims the next message for ``sequence`` of ``cycle``; None where nothing waits. Never blocks.

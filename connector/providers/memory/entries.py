@@ -1,22 +1,16 @@
-"""References and bodies: what a channel handles, and what it stands for (seed 001, section 3).
-
-A channel passes references on; a body is looked at only by who reads the message. The copies of one
-message that the subscriptions of a topic hold share its body, which goes with the last of them.
-"""
+"""Messages in memory: a reference with its headers, and a body that references may share."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Final, Protocol
 
-from connector.core.state import TRANSITIONS, MessageState, Transition
+from connector.core.local.channel import Channel, Owner
+from connector.core.local.claims import LocalClaim
+from connector.core.state import MessageState
 from connector.messaging.destination import Destination
-from connector.messaging.message import Message, PropertyValue, natural_type
-from connector.messaging.provider import HISTORY
-
-_ATTEMPTS: Final = "connector_attempts"
+from connector.messaging.message import Message
 
 _ENTRY_BYTES: Final = 800
 """What a reference without its texts takes, about; measured with CPython 3.11."""
@@ -33,106 +27,78 @@ class Body:
         self.links = 0
 
 
-class Place(Protocol):
-    """The channel that a message stands in, as the message knows it."""
-
-    destination: Destination
-    text: str
-    """Names it in duplicate keys."""
-    ended: bool
-    delivered: dict[int, Entry]
-    """By number."""
-
-    def enter(self, entry: Entry, returned_by: Holder | None = None) -> None:
-        """A message that is NEW comes in, or comes back."""
-
-    def leave(self, entry: Entry, transition: Transition) -> None:
-        """A message that waits does so no longer."""
-
-    def drop(self, entry: Entry) -> None:
-        """A message goes, in whatever state it is."""
-
-
-class Holder(Protocol):
-    """Who has claims."""
-
-    claims: dict[int, Entry]
-    """By number."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """Who has claimed a message, and as what.
-
-    Args:
-        owner: None where nobody knows any more, or it only waits in an in-progress destination.
-        cycle, sequence: the claim's.
-        home: the channel that it goes back to.
-        destination: where it was taken from.
-        requeue: settled without a copy, it waits there again, as new.
-        waits: a settlement has left it in its in-progress destination.
-        adopted: it was found in an in-progress destination.
-    """
-
-    owner: Holder | None
-    cycle: int
-    sequence: int
-    home: Place
-    destination: Destination
-    requeue: Place | None = None
-    waits: bool = False
-    adopted: bool = False
-
-
 class Entry:
-    """A message in one channel: its reference and its state.
+    """A message in one channel.
 
     Args:
-        number: unique within the provider.
-        headers: headers and properties; never changed in place, for it may be shared.
+        number: unique within the provider; what waits longer has the lower one.
+        message: headers and properties, never changed in place, because references may share them.
         body: shared with other references to the same message.
         order: where it stands among those that wait.
-        origin: of whoever sent it, for ``no_local``.
     """
 
     __slots__ = (
         "body",
-        "channel",
-        "headers",
-        "hold",
+        "home",
+        "in_progress",
+        "message",
         "number",
         "order",
-        "origin",
+        "owner",
+        "part",
         "state",
+        "taken_from",
         "takes",
         "ticket",
+        "waits",
         "weight",
     )
 
-    def __init__(
-        self, number: int, headers: Message, body: Body, order: tuple[int, int, str], origin: str
-    ) -> None:
+    def __init__(self, number: int, message: Message, body: Body, order: tuple[int, int]) -> None:
         self.number = number
-        self.headers = headers
+        self.message = message
         self.body = body
         self.order = order
-        self.origin = origin
-        self.state: MessageState | None = None
-        self.channel: Place | None = None
-        self.hold: Hold | None = None
+        self.state = MessageState.NOT_COMMITTED
+        self.part: ChannelPart | None = None
+        """Where it lies."""
+        self.home: Channel | None = None
+        """Where a claim of it goes back to."""
+        self.taken_from: Destination | None = None
+        self.owner: Owner | None = None
+        self.in_progress = False
+        self.waits = False
         self.takes = 0
         """Counts claims and returns, so that a late claim is told from the one that holds now."""
         self.ticket = 0
-        self.weight = weigh(headers)
+        """Counts its entries into channels: a heap may have a late one."""
+        self.weight = weigh(message)
+
+
+class MemoryClaim(LocalClaim):
+    """See :class:`connector.core.local.claims.LocalClaim`."""
+
+    __slots__ = ("_takes", "entry")
+
+    def __init__(self, entry: Entry) -> None:
+        self.entry = entry
+        self._takes = entry.takes
+        assert entry.part is not None
+        channel = entry.part.channel
+        super().__init__(
+            (entry.number, entry.takes),
+            entry.message,
+            entry.home or channel,
+            entry.owner,
+            entry.taken_from,
+            in_progress=entry.in_progress,
+            waits=entry.waits,
+        )
 
     @property
-    def deliveries(self) -> int:
-        """Deliveries begun so far, that of the claim not counted."""
-        return self.headers.delivery_count - 1
-
-    def move(self, transition: Transition) -> None:
-        """To its next state; a way that :data:`TRANSITIONS` does not have is a ``KeyError``."""
-        self.state = TRANSITIONS[(self.state, transition)]
+    def is_held(self) -> bool:
+        """Whether the message is as it was when this was made: not settled, returned or taken over."""
+        return self.entry.takes == self._takes and self.entry.state is not MessageState.REMOVED
 
 
 class Waiting:
@@ -141,7 +107,7 @@ class Waiting:
     __slots__ = ("_heap",)
 
     def __init__(self) -> None:
-        self._heap: list[tuple[tuple[int, int, str], int, Entry]] = []
+        self._heap: list[tuple[tuple[int, int], int, Entry]] = []
 
     def push(self, entry: Entry, waiting: int) -> None:
         """Adds one. ``waiting`` is how many the channel has: more than twice as many here are mostly gone."""
@@ -169,67 +135,57 @@ class Waiting:
         return (item[2] for item in self._heap if _still_waits(item))
 
 
-def _still_waits(item: tuple[tuple[int, int, str], int, Entry]) -> bool:
+class Taker(Protocol):
+    """Whoever takes from a part of a channel."""
+
+    def offer(self, entry: Entry, returned_by: str = "") -> None:
+        """A message waits; ``returned_by`` is the client that has given it back."""
+
+    def wake(self) -> None:
+        """The channel has ended."""
+
+
+class ChannelPart:
+    """The messages of one part of one channel. Whoever calls holds the lock.
+
+    Args:
+        channel: with its part.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self.waiting = Waiting()
+        self.count = 0
+        """Messages that wait."""
+        self.claimed: dict[int, Entry] = {}
+        """Messages that lie here claimed, or left without an owner, by number."""
+        self.readers: dict[Taker, None] = {}
+        self.ended = False
+
+    def enter(self, entry: Entry, returned_by: str = "") -> None:
+        """A message waits from now on; ``returned_by`` is the client that has given it back."""
+        entry.part = self
+        entry.state = MessageState.NEW
+        entry.home = entry.taken_from = entry.owner = None
+        entry.in_progress = entry.waits = False
+        entry.ticket += 1
+        self.count += 1
+        self.waiting.push(entry, self.count)
+        for reader in self.readers:
+            reader.offer(entry, returned_by)
+
+
+def _still_waits(item: tuple[tuple[int, int], int, Entry]) -> bool:
     _, ticket, entry = item
     return entry.ticket == ticket and entry.state is MessageState.NEW
 
 
-def copy_message(message: Message, body: bytes = b"") -> Message:
-    """A message of its own, with another body."""
-    return Message(
-        body,
-        message.message_class,
-        message.message_id,
-        message.timestamp,
-        message.correlation_id,
-        message.reply_to,
-        message.type,
-        message.delivery_mode,
-        message.priority,
-        message.expiration,
-        message.delivery_count,
-        message.destination,
-        dict(message.properties),
-        dict(message.property_types),
-    )
-
-
-def with_properties(
-    headers: Message,
-    properties: Mapping[str, PropertyValue],
-    *,
-    deliveries: int,
-    inherit_own: bool,
-) -> Message:
-    """The headers with ``properties`` added and the deliveries begun set.
-
-    Args:
-        inherit_own: False drops what the adapter has added before.
-    """
-    changed = copy_message(headers)
-    changed.delivery_count = deliveries + 1
-    if not inherit_own:
-        for name in HISTORY:
-            changed.properties.pop(name, None)
-            changed.property_types.pop(name, None)
-    for name, value in properties.items():
-        changed.set_property(name, value, natural_type(value))
-    return changed
-
-
-def counted_anew(headers: Message) -> Message:
-    """The headers of a message that is put aside: its deliveries are ``connector_attempts`` from now on."""
-    earlier = headers.properties.get(_ATTEMPTS)
-    attempts = headers.delivery_count - 1 + (earlier if isinstance(earlier, int) and earlier > 0 else 0)
-    return with_properties(headers, {_ATTEMPTS: attempts}, deliveries=0, inherit_own=True)
-
-
-def weigh(headers: Message) -> int:
+def weigh(message: Message) -> int:
     """Bytes that a reference takes, about."""
     size = _ENTRY_BYTES
-    for text in (headers.message_id, headers.correlation_id, headers.reply_to, headers.type):
+    for text in (message.message_id, message.correlation_id, message.reply_to, message.type):
         if text:
             size += len(text)
-    for name, value in headers.properties.items():
+    for name, value in message.properties.items():
         size += _PROPERTY_BYTES + len(name) + (len(value) if isinstance(value, str) else 0)
     return size

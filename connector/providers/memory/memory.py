@@ -1,29 +1,29 @@
-"""What all connections of one memory provider share: its destinations, its clients, one lock."""
+"""What all connections of one memory provider share: channels, clients, records, room, one lock."""
 
 from __future__ import annotations
 
 import itertools
 import os
-import re
 import shutil
 import tempfile
 import threading
 import time
 import weakref
+from collections.abc import Iterable, Sequence
 from typing import Final
 from urllib.parse import quote
 
-from connector.core.state import Transition, order_key
-from connector.errors import CapabilityError, DestinationError, ProviderError, UnknownDestination
+from connector.core.local.channel import Channel, Part
+from connector.core.local.client import temporary_owner
+from connector.core.local.store import ClientInfo, Record
+from connector.core.state import MessageState
+from connector.errors import CapabilityError, ProviderError, UnknownDestination
 from connector.messaging.destination import Destination
 from connector.messaging.message import PERSISTENT, Message
-from connector.providers.memory.channel import Queue, Subscription
-from connector.providers.memory.clients import Client, Clients
-from connector.providers.memory.entries import Body, Entry, copy_message, weigh
-from connector.providers.memory.store import MessageStore
+from connector.providers.memory.entries import Body, ChannelPart, Entry, weigh
+from connector.providers.memory.room import Room
+from connector.providers.memory.watch import MemoryWatch
 from connector.state.directory import StateDirectory
-
-_TEMPORARY: Final = re.compile(r"temporary-m[0-9a-f]{12}-[0-9]+")
 
 _memories: Final[weakref.WeakValueDictionary[int, Memory]] = weakref.WeakValueDictionary()
 _keys: Final = itertools.count(1)
@@ -51,6 +51,29 @@ def _foreign(pid: int) -> CapabilityError:
     )
 
 
+class MemoryClient:
+    """One connection, and what it has taken and prepared."""
+
+    def __init__(self, memory: Memory, info: ClientInfo) -> None:
+        self.info = info
+        self.alive = True
+        self.since = time.time()
+        self.taken_by: MemoryClient | None = None
+        """Who takes over from it, when it is dead."""
+        self.claims: dict[int, Entry] = {}
+        """By number."""
+        self.prepared: dict[str, Entry] = {}
+        """By key."""
+        self.watch = MemoryWatch(memory.lock)
+
+    def check_alive(self) -> None:
+        """Raises ProviderError where the client has ended."""
+        if not self.alive:
+            raise ProviderError(
+                f"the connection {self.info.client_id} is closed, nothing was done: connect anew"
+            )
+
+
 class Memory:
     """Used as a context manager, it holds its lock; every method but those of a context manager needs that.
 
@@ -70,16 +93,17 @@ class Memory:
         self.pid = os.getpid()
         # re-entrant: a generator that is collected in the middle of anything ends a take-over
         self.lock = threading.RLock()
-        self.store = MessageStore(self.lock, max_bytes, send_timeout)
-        self.clients = Clients()
-        self.queues: dict[Destination, Queue] = {}
-        self.topics: dict[Destination, dict[Subscription, None]] = {}
-        self.temporary: dict[Destination, Client] = {}
+        self.room = Room(self.lock, max_bytes, send_timeout)
+        self.clients: dict[str, MemoryClient] = {}
+        self.records: dict[str, dict[str, Record]] = {}
+        self.living: dict[str, Sequence[Record]] = {}
+        """The records of a kind whose owner lives, until something changes."""
         self.refused: dict[Destination, str] = {}
         self.accept_persistent = accept_persistent
         self.redelivery_limit = redelivery_limit
+        self.entries: dict[int, Entry] = {}
+        self._parts: dict[Channel, ChannelPart] = {}
         self._numbers = itertools.count(1)
-        self._micros = 0
         self._directory: str | None = None
         self._remover: weakref.finalize[[str, int], Memory] | None = None
         _memories[self.key] = self
@@ -92,63 +116,118 @@ class Memory:
     def __exit__(self, *_: object) -> None:
         self.lock.release()
 
-    def directory(self) -> str:
-        """A directory that lives as long as this, for the journals and the duplicate window."""
-        if self._directory is None:
-            self._directory = tempfile.mkdtemp(prefix="connector-memory-")
-            self._remover = weakref.finalize(self, _remove, self._directory, self.pid)
-        return self._directory
+    # -- channels ----------------------------------------------------------------------------------
 
-    def remove_directory(self) -> None:
-        """Removes it before its time."""
-        if self._remover is not None:
-            self._remover()
+    def has(self, channel: Channel) -> bool:
+        return channel._replace(part=Part.MAIN) in self._parts
 
-    def state(self, application: str) -> StateDirectory:
-        """Of the instances of one ApplicationName."""
-        directory = os.path.join(self.directory(), folder_name(application))
-        return StateDirectory(directory, folder=folder_name, keys_of=published_keys)
+    def part(self, channel: Channel) -> ChannelPart:
+        """A part of a channel; made where it is not there."""
+        found = self._parts.get(channel)
+        if found is None:
+            found = self._parts[channel] = ChannelPart(channel)
+            if channel.part is not Part.MAIN:
+                self.part(channel._replace(part=Part.MAIN))
+        return found
 
-    def queue(self, destination: Destination) -> Queue:
-        """A queue; made where there is none, but a temporary one never.
+    def known(self, channel: Channel) -> ChannelPart | None:
+        """A part of a channel, where it is there."""
+        return self._parts.get(channel)
 
-        Raises:
-            UnknownDestination: a temporary one that has ended.
+    def open(self, channel: Channel) -> ChannelPart | None:
+        """A part of a channel that gets a message. A queue is made, a channel that can end is not."""
+        found = self._parts.get(channel)
+        if found is None and not channel.subscription and temporary_owner(channel.destination) is None:
+            found = self.part(channel)
+        return found
+
+    def parts_of(self, channel: Channel) -> list[ChannelPart]:
+        """All parts of a channel that are there."""
+        found = (self._parts.get(channel._replace(part=part)) for part in Part)
+        return [part for part in found if part is not None]
+
+    def destinations(self) -> list[Destination]:
+        return [
+            channel.destination
+            for channel in self._parts
+            if not channel.subscription and channel.part is Part.MAIN
+        ]
+
+    def drop(self, channel: Channel, *, claimed: bool) -> None:
+        """See :meth:`connector.core.local.store.Store.drop`."""
+        for part in self.parts_of(channel):
+            del self._parts[part.channel]
+            part.ended = True
+            for entry in list(part.waiting):
+                self.remove(entry)
+            for entry in list(part.claimed.values()) if claimed else ():
+                self.let_go(entry)
+                self.remove(entry)
+            for reader in part.readers:
+                reader.wake()
+
+    # -- messages ----------------------------------------------------------------------------------
+
+    def add(self, message: Message, body: Body, order: tuple[int, int] | None = None) -> Entry:
+        """One more reference to a body, in no channel yet."""
+        number = next(self._numbers)
+        entry = Entry(number, message, body, order or (-message.priority, number))
+        self.entries[number] = entry
+        self.room.add(entry)
+        return entry
+
+    def remove(self, entry: Entry) -> None:
+        """A message goes, in whatever state it is but claimed."""
+        if entry.state is MessageState.NEW and entry.part is not None:
+            entry.part.count -= 1
+        entry.state = MessageState.REMOVED
+        if self.entries.pop(entry.number, None) is not None:
+            self.room.remove(entry)
+
+    def let_go(self, entry: Entry) -> None:
+        """A message is claimed, or left without an owner, no longer; it lies nowhere now."""
+        part = entry.part
+        assert part is not None
+        if entry.state is MessageState.NEW:  # it only waits in an in-progress destination
+            part.count -= 1
+            entry.state = MessageState.DELIVERED
+        part.claimed.pop(entry.number, None)
+        owner = self.clients.get(entry.owner.client_id) if entry.owner is not None else None
+        if owner is not None:
+            owner.claims.pop(entry.number, None)
+        entry.takes += 1
+
+    def change_headers(self, entry: Entry, message: Message) -> None:
+        """Headers and properties of a message change."""
+        if message is not entry.message:
+            entry.message = message
+            self.room.weigh_again(entry, weigh(message))
+
+    def send(self, entry: Entry, channels: Iterable[Channel]) -> None:
+        """A message waits in channels from now on; all but the first get a reference of their own.
+
+        A channel that is gone gets nothing.
         """
-        queue = self.queues.get(destination)
-        if queue is None:
-            self._check_not_ended(destination)
-            queue = self.queues[destination] = Queue(self.store, destination)
-        return queue
+        first: Entry | None = entry
+        for channel in channels:
+            part = self.open(channel)
+            if part is not None:
+                part.enter(first or self.add(entry.message, entry.body, entry.order))
+                first = None
+        if first is not None:
+            self.remove(first)
 
-    def topic(self, destination: Destination) -> dict[Subscription, None]:
-        """The subscriptions of a topic.
-
-        Raises:
-            UnknownDestination: a temporary one that has ended.
-        """
-        topic = self.topics.get(destination)
-        if topic is None:
-            self._check_not_ended(destination)
-            topic = self.topics[destination] = {}
-        return topic
+    # -- senders -----------------------------------------------------------------------------------
 
     def check_target(self, destination: Destination) -> None:
-        """Whether messages can be sent there.
-
-        Raises:
-            DestinationError: a virtual destination.
-            UnknownDestination: a temporary one that has ended.
-            ProviderError: it is refused (:meth:`MemoryProvider.refuse`).
-        """
-        if destination.view:
-            raise DestinationError(
-                f"cannot send to {destination}: it shows a part of {destination.base}; send to that"
-            )
+        """See :meth:`connector.core.local.store.TaskStore.check_target`."""
         if self.refused and destination in self.refused:
             raise ProviderError(f"{destination} cannot be written: {self.refused[destination]}")
-        if destination not in self.queues and destination not in self.topics:
-            self._check_not_ended(destination)
+        owner = temporary_owner(destination)
+        if owner is not None and (Channel(destination) not in self._parts or not self.is_alive(owner)):
+            raise UnknownDestination(
+                f"there is no {destination}: it was temporary, and has ended with its connection"
+            )
 
     def check_delivery_mode(self, message: Message) -> None:
         """Whether a message may be entrusted to this.
@@ -162,7 +241,39 @@ class Memory:
                 "or set accept_persistent: true where that is meant"
             )
 
-    def client(self, client_id: str) -> Client:
+    def wait_for_room(
+        self, messages: Iterable[Message], destination: Destination, client: MemoryClient
+    ) -> None:
+        """Returns when messages have room; gives up the lock meanwhile.
+
+        Raises:
+            ProviderError: they never fit, there was no room in time, or the client has ended.
+        """
+        self.room.wait(
+            sum(weigh(message) + len(message.body) for message in messages),
+            destination,
+            own_claims=lambda: _bytes(client.claims.values()),
+            own_prepared=lambda: _bytes(client.prepared.values()),
+            ended=lambda: not client.alive,
+            make_room=self._forget_expired,
+        )
+
+    def _forget_expired(self) -> bool:
+        """Makes room from the oldest expired message that is only kept to be looked at."""
+        for entry in self.room.expired.values():
+            if entry.state is MessageState.NEW:
+                self.remove(entry)
+                return True
+        return False
+
+    # -- clients -----------------------------------------------------------------------------------
+
+    def is_alive(self, client_id: str) -> bool:
+        """Whether a client lives."""
+        client = self.clients.get(client_id)
+        return client is not None and client.alive
+
+    def client(self, client_id: str) -> MemoryClient:
         """A client that is not forgotten yet.
 
         Raises:
@@ -173,64 +284,30 @@ class Memory:
             raise ProviderError(f"the client {client_id} of the memory provider has ended")
         return client
 
-    def wait_for_room(self, size: int, destination: Destination, client: Client) -> None:
-        """See :meth:`MessageStore.wait_for_room`; gives up the lock meanwhile."""
-        self.store.wait_for_room(
-            size,
-            destination,
-            own_claims=client.claimed_bytes,
-            own_prepared=client.prepared_bytes,
-            ended=lambda: not client.alive,
-        )
+    def drop_prepared(self, client: MemoryClient) -> None:
+        """What a client has not committed is never sent."""
+        for entry in client.prepared.values():
+            self.remove(entry)
+        client.prepared.clear()
 
-    def new_entry(self, message: Message, client: Client) -> Entry:
-        """A message of a sender, with its id and time; not in the store yet. Sorts behind all before."""
-        message.check()
-        self._micros = micros = max(self._micros + 1, time.time_ns() // 1000)
-        number = next(self._numbers)
-        message.message_id = f"ID:{micros:016d}-{client.client_id}-{number}"
-        headers = copy_message(message)
-        headers.timestamp = micros // 1000
-        headers.delivery_count = 1
-        headers.destination = None  # the channel knows
-        headers.properties.pop("JMSXDeliveryCount", None)
-        headers.property_types.pop("JMSXDeliveryCount", None)
-        order = order_key(headers.priority, micros, message.message_id)
-        return Entry(number, headers, Body(bytes(message.body)), order, client.origin)
+    # -- state -------------------------------------------------------------------------------------
 
-    def another(self, entry: Entry, headers: Message) -> Entry:
-        """One more reference to the body of a message, in no state yet; in the store."""
-        made = Entry(next(self._numbers), headers, entry.body, entry.order, entry.origin)
-        self.store.add(made)
-        return made
+    def state(self, application: str) -> StateDirectory:
+        """Of the instances of one ApplicationName; it lives as long as this."""
+        if self._directory is None:
+            self._directory = tempfile.mkdtemp(prefix="connector-memory-")
+            self._remover = weakref.finalize(self, _remove, self._directory, self.pid)
+        directory = os.path.join(self._directory, folder_name(application))
+        return StateDirectory(directory, folder=folder_name, keys_of=published_keys)
 
-    def deliver(self, entry: Entry, destination: Destination, transition: Transition) -> None:
-        """A message that is in the store becomes NEW in its queue, or in every subscription that wants it.
+    def remove_directory(self) -> None:
+        """Removes the state before its time."""
+        if self._remover is not None:
+            self._remover()
 
-        All at once, for whoever looks holds the lock.
-        """
-        if destination.is_queue:
-            queue = self.queue(destination)
-            entry.move(transition)
-            queue.enter(entry)
-            return
-        for subscription in self.topic(destination):
-            if subscription.wants(entry.headers, entry.origin):
-                link = self.another(entry, entry.headers)
-                link.move(Transition.SEND)
-                subscription.enter(link)
-        self.store.remove(entry)
 
-    def set_headers(self, entry: Entry, headers: Message) -> None:
-        """The headers of a message that is in the store."""
-        entry.headers = headers
-        self.store.weigh_again(entry, weigh(headers))
-
-    def _check_not_ended(self, destination: Destination) -> None:
-        if _TEMPORARY.fullmatch(destination.name):
-            raise UnknownDestination(
-                f"there is no {destination}: it was temporary, and has ended with its connection"
-            )
+def _bytes(entries: Iterable[Entry]) -> int:
+    return sum(entry.weight + len(entry.body.data) for entry in entries)
 
 
 def folder_name(name: str) -> str:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import secrets
+import socket
 import weakref
 from collections.abc import Callable
 from typing import Final
 
+from connector.core.local.connection import LocalConnection
+from connector.core.local.store import ClientInfo
 from connector.errors import ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
 from connector.messaging.provider import Capabilities, TopicSubscription
-from connector.providers.memory.clients import Client
-from connector.providers.memory.connection import MemoryConnection
 from connector.providers.memory.memory import Memory, find_memory
+from connector.providers.memory.registry import MemoryRegistry
+from connector.providers.memory.store import MemoryStore
 from connector.state.directory import StateDirectory
 
 _providers: Final[weakref.WeakValueDictionary[int, MemoryProvider]] = weakref.WeakValueDictionary()
@@ -61,7 +66,7 @@ class MemoryProvider:
             accept_persistent=accept_persistent,
             redelivery_limit=redelivery_limit or None,
         )
-        self._connections: weakref.WeakSet[MemoryConnection] = weakref.WeakSet()
+        self._connections: weakref.WeakSet[LocalConnection] = weakref.WeakSet()
         self.closed = False
         _providers[self._memory.key] = self
 
@@ -76,25 +81,42 @@ class MemoryProvider:
 
     def connect(
         self, application: str = "", instance: str = "", *, client_id: str = "", origin: str = ""
-    ) -> MemoryConnection:
+    ) -> LocalConnection:
         """See :meth:`connector.messaging.provider.Provider.connect`.
 
         Raises:
             CapabilityError: in a process that was forked off.
         """
-        with self._memory:
+        memory = self._memory
+        with memory:
             if self.closed:
                 raise ProviderError("the memory provider is closed, and its messages are gone: make another")
-            client = Client(application, instance, client_id, origin)
-            self._memory.clients.add(client)
-            connection = MemoryConnection(self._memory, client)
+            own = f"m{secrets.token_hex(6)}"
+            info = ClientInfo(own, application, instance, origin or client_id or own)
+            registry = MemoryRegistry(memory, info)
+            window = memory.state(application).published if application else ""
+            store = MemoryStore(memory, memory.clients[own], window)
+            connection = LocalConnection(
+                store, registry, registry.watch, limit=memory.redelivery_limit, client_id=client_id
+            )
             self._connections.add(connection)
             return connection
 
     def clients(self) -> list[ClientNote]:
         """The connections of this process."""
         with self._memory:
-            return self._memory.clients.notes()
+            return [
+                ClientNote(
+                    one.info.client_id,
+                    one.info.application,
+                    one.info.instance,
+                    socket.gethostname(),
+                    os.getpid(),
+                    one.since,
+                    ClientState.ALIVE if one.alive else ClientState.DEAD,
+                )
+                for one in self._memory.clients.values()
+            ]
 
     def declare_dead(self, client_id: str) -> ClientState | None:
         """Changes nothing: within one process it is known who is dead. Returns the state of the client."""
@@ -117,7 +139,7 @@ class MemoryProvider:
         """Whether there is anything; nothing needs to be made."""
         return True
 
-    def existing(self) -> MemoryConnection:
+    def existing(self) -> LocalConnection:
         """A connection that only looks; here as good as any."""
         return self.connect()
 

@@ -1,114 +1,363 @@
-"""The message store: bodies and references in bounded memory (seed 001, sections 3 and 3.1)."""
+"""The store of the ``memory`` provider (see :class:`connector.core.local.store.Store`)."""
 
 from __future__ import annotations
 
-import threading
+import itertools
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
+from connector.core.local.channel import Channel, Owner, Part
+from connector.core.local.claims import LocalClaim
+from connector.core.local.headers import edited
+from connector.core.local.store import Change, Counts, Discarded, Edit, Judge, Moved, Removed, Sent
 from connector.core.state import MessageState
-from connector.errors import ProviderError
+from connector.errors import ClaimLost, MalformedData, ProviderError, SettlementError
 from connector.messaging.destination import Destination
-from connector.providers.memory.entries import Entry
+from connector.messaging.message import Message
+from connector.messaging.provider import Pruned, Retention
+from connector.providers.memory.entries import Body, Entry, MemoryClaim
+from connector.providers.memory.memory import Memory, MemoryClient, find_memory
+from connector.providers.memory.reader import MemoryReader
+
+_records: Final = itertools.count(1)
 
 
-class MessageStore:
-    """All references of one provider, and the bytes that they and their bodies take.
-
-    Only senders wait for room: what is in here moves freely, or nobody could ever make any.
+class MemoryStore:
+    """See :class:`connector.core.local.store.Store`.
 
     Args:
-        lock: of the provider; whoever calls holds it.
-        max_bytes: more is not accepted from senders.
-        send_timeout: seconds that a sender waits for room.
+        memory: that all clients share.
+        client: whose store this is.
+        window: directory of the records that name published ids; empty = nobody needs them.
     """
 
-    def __init__(self, lock: threading.RLock, max_bytes: int, send_timeout: float) -> None:
-        self.max_bytes = max_bytes
-        self.send_timeout = send_timeout
-        self.used = 0
-        self.entries: dict[int, Entry] = {}
-        self.expired: dict[int, Entry] = {}
-        """Kept to be looked at only as long as nobody needs their room; oldest first."""
-        self._room = threading.Condition(lock)
+    title = "memory"
 
-    def add(self, entry: Entry) -> None:
-        """Keeps a reference, and its body with the first one."""
-        self.entries[entry.number] = entry
-        body = entry.body
-        self.used += entry.weight + (0 if body.links else len(body.data))
-        body.links += 1
+    def __init__(self, memory: Memory, client: MemoryClient, window: str) -> None:
+        self._memory = memory
+        self._client = client
+        self._window = window
 
-    def remove(self, entry: Entry) -> None:
-        """Lets a reference go, and its body with the last one."""
-        del self.entries[entry.number]
-        self.expired.pop(entry.number, None)
-        body = entry.body
-        body.links -= 1
-        self.used -= entry.weight + (0 if body.links else len(body.data))
-        self._room.notify_all()
+    def destinations(self) -> list[Destination]:
+        """See :meth:`connector.core.local.store.Store.destinations`."""
+        with self._memory:
+            return self._memory.destinations()
 
-    def weigh_again(self, entry: Entry, weight: int) -> None:
-        """The headers of a reference have changed."""
-        self.used += weight - entry.weight
-        entry.weight = weight
+    def has(self, channel: Channel) -> bool:
+        """See :meth:`connector.core.local.store.Store.has`."""
+        with self._memory:
+            return self._memory.has(channel)
 
-    def wait_for_room(
-        self,
-        size: int,
-        destination: Destination,
-        *,
-        own_claims: Callable[[], int],
-        own_prepared: Callable[[], int],
-        ended: Callable[[], bool],
-    ) -> None:
-        """Returns when ``size`` bytes more are accepted from a sender.
+    def create(self, channel: Channel) -> None:
+        """See :meth:`connector.core.local.store.Store.create`."""
+        with self._memory:
+            self._client.check_alive()
+            self._memory.part(channel)
 
-        Args:
-            own_claims: bytes that the sender itself has claimed. They do not count against it: it would
-                wait for itself.
-            own_prepared: bytes that the sender has prepared; nobody but itself can make that room.
-            ended: whether its connection was closed meanwhile.
+    def drop(self, channel: Channel, *, claimed: bool) -> None:
+        """See :meth:`connector.core.local.store.Store.drop`."""
+        with self._memory:
+            self._memory.drop(channel, claimed=claimed)
+
+    def count(self, channel: Channel) -> Counts:
+        """See :meth:`connector.core.local.store.Store.count`."""
+        with self._memory:
+            counts = {part.channel.part: part for part in self._memory.parts_of(channel)}
+            waiting = {part: counts[part].count if part in counts else 0 for part in Part}
+            claimed = sum(len(part.claimed) for part in counts.values())
+        return Counts(waiting[Part.MAIN], claimed, waiting[Part.EXPIRED], waiting[Part.ERROR])
+
+    def scan(self, channel: Channel, *, waiting: bool, claimed: bool) -> Iterator[tuple[LocalClaim, Message]]:
+        """See :meth:`connector.core.local.store.Store.scan`."""
+        with self._memory:
+            part = self._memory.known(channel)
+            found: list[Entry] = list(part.waiting) if part is not None and waiting else []
+            if claimed:
+                found += [entry for one in self._memory.parts_of(channel) for entry in one.claimed.values()]
+            found.sort(key=lambda entry: entry.order)
+            return iter([(MemoryClaim(one), one.message.copy(one.body.data)) for one in found])
+
+    def reader(
+        self, channel: Channel, judge: Judge, into: Channel | None, destination: Destination
+    ) -> MemoryReader:
+        """See :meth:`connector.core.local.store.Store.reader`."""
+        memory = self._memory
+        with memory:
+            self._client.check_alive()
+            place = memory.part(into) if into is not None else None
+            return MemoryReader(memory, self._client, memory.part(channel), judge, place, destination)
+
+    def put(self, messages: Sequence[tuple[Message, Sequence[Channel]]]) -> None:
+        """See :meth:`connector.core.local.store.Store.put`. Waits while there is no room.
 
         Raises:
-            ProviderError: they never fit, or there was no room in time.
+            CapabilityError: one is persistent, and that is not accepted.
         """
-        if self.used + size <= self.max_bytes:
+        memory = self._memory
+        with memory:
+            self._client.check_alive()
+            for message, _ in messages:
+                memory.check_delivery_mode(message)
+            wanted = [message for message, channels in messages if channels]
+            targets = {channel.destination for _, channels in messages for channel in channels}
+            for destination in targets:
+                memory.check_target(destination)
+                memory.wait_for_room(wanted, destination, self._client)
+                memory.check_target(destination)  # it may have ended meanwhile
+            for message, channels in messages:
+                if channels:
+                    memory.send(memory.add(_headers(message), Body(message.body)), channels)
+
+    def prepared(self, handle: tuple[str, str]) -> Message | None:
+        """See :meth:`connector.core.local.store.Store.prepared`."""
+        with self._memory:
+            entry = self._find(handle)
+            return None if entry is None else entry.message
+
+    def check_writable(self, destination: Destination) -> None:
+        """See :meth:`connector.core.local.store.Store.check_writable`."""
+        with self._memory:
+            self._memory.check_target(destination)
+            self._memory.part(Channel(destination))
+
+    def apply(self, changes: Sequence[Change], published: Sequence[str], *, fenced: bool) -> None:
+        """See :meth:`connector.core.local.store.Store.apply`.
+
+        First everything that can fail, then what cannot: nobody sees the one without the other.
+        """
+        memory = self._memory
+        with memory:
+            if not self._client.alive:
+                raise SettlementError(
+                    f"the connection {self._client.info.client_id} is closed, nothing was done"
+                )
+            for change in changes:
+                if isinstance(change, Sent):
+                    if self._find(change.handle) is None:
+                        raise ClaimLost(
+                            f"the message prepared as {change.handle[1]!r} is not there any more: it was "
+                            "sent or discarded before, or its client has ended; nothing was settled"
+                        )
+                elif fenced and not isinstance(change, Discarded) and not _is_held(change.claim):
+                    raise ClaimLost(
+                        f"{change.claim.message_id} of {change.claim.destination} is not claimed by this "
+                        "client any more; nothing was settled, it comes again to whoever takes it"
+                    )
+            if published and self._window:
+                self._remember(published)
+            for change in changes:
+                self._apply(change)
+
+    def _apply(self, change: Change) -> None:
+        memory = self._memory
+        if isinstance(change, Sent | Discarded):
+            entry = self._find(change.handle)
+            if entry is not None:
+                del memory.clients[change.handle[0]].prepared[change.handle[1]]
+                memory.send(entry, change.channels if isinstance(change, Sent) else ())
             return
-        if size > self.max_bytes:
-            raise ProviderError(
-                f"cannot send to {destination}: it takes {size} bytes, more than max_bytes "
-                f"({self.max_bytes}) of the memory provider; send less at once, or raise max_bytes. "
-                "Nothing was sent"
-            )
-        deadline = time.monotonic() + self.send_timeout
-        while self.used + size - own_claims() > self.max_bytes:
-            if self._forget_expired():
-                continue
-            if own_prepared() + size > self.max_bytes:
-                raise ProviderError(
-                    f"cannot send to {destination}: this transaction alone takes more than max_bytes "
-                    f"({self.max_bytes}) of the memory provider; commit earlier, or raise max_bytes"
-                )
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise ProviderError(
-                    f"cannot send to {destination}: {len(self.entries)} messages take {self.used} of "
-                    f"max_bytes ({self.max_bytes}) of the memory provider, and none was taken for "
-                    f"{self.send_timeout:g} s; start a consumer, or raise max_bytes. Nothing was sent"
-                )
-            self._room.wait(left)
-            if ended():
-                raise ProviderError(f"cannot send to {destination}: the connection was closed")
+        claim = change.claim
+        assert isinstance(claim, MemoryClaim)
+        if not claim.is_held:
+            return  # taken over meanwhile: the other settles it
+        entry, place = claim.entry, claim.entry.part
+        memory.let_go(entry)
+        if isinstance(change, Removed):
+            memory.remove(entry)
+        elif isinstance(change, Moved):
+            memory.change_headers(entry, edited(entry.message, change.edit))
+            memory.send(entry, change.channels)
+        elif change.stays:
+            assert place is not None
+            memory.change_headers(entry, edited(entry.message, change.edit))
+            _lie(entry, claim, waits=True)
+            place.claimed[entry.number] = entry
+        else:
+            home = memory.open(claim.home)
+            if home is None:  # it has ended
+                memory.remove(entry)
+                return
+            memory.change_headers(entry, edited(entry.message, change.edit))
+            home.enter(entry, self._client.info.client_id)
 
-    def wake_senders(self) -> None:
-        """Something has changed that a waiting sender looks at."""
-        self._room.notify_all()
+    def _find(self, handle: tuple[str, str]) -> Entry | None:
+        client_id, key = handle
+        owner = self._memory.clients.get(client_id)
+        return owner.prepared.get(key) if owner is not None else None
 
-    def _forget_expired(self) -> bool:
-        """Makes room from the oldest expired message that is only kept to be looked at."""
-        for entry in self.expired.values():
-            if entry.state is MessageState.NEW and entry.channel is not None:
-                entry.channel.drop(entry)
-                return True
-        return False
+    def _remember(self, keys: Sequence[str]) -> None:
+        """Writes the record that the duplicate window reads."""
+        name = f"{self._client.info.client_id}-{next(_records)}"
+        hidden = os.path.join(self._window, f".{name}")
+        try:
+            os.makedirs(self._window, exist_ok=True)
+            with open(hidden, "wb") as record:
+                record.write("\n".join(keys).encode("utf-8", "surrogateescape"))
+            os.rename(hidden, os.path.join(self._window, name))
+        except OSError as error:
+            raise SettlementError(
+                f"cannot write the published ids: {error.strerror}: {error.filename!r}; make room there. "
+                "The messages stay claimed until then, none is lost"
+            ) from error
+
+    def own(self, claim: LocalClaim, owner: Owner | None, edit: Edit) -> MemoryClaim | None:
+        """See :meth:`connector.core.local.store.Store.own`."""
+        assert isinstance(claim, MemoryClaim)
+        memory = self._memory
+        with memory:
+            self._client.check_alive()
+            entry, place = claim.entry, claim.entry.part
+            if not claim.is_held or place is None:
+                return None
+            memory.let_go(entry)
+            memory.change_headers(entry, edited(entry.message, edit))
+            _lie(entry, claim, waits=False)
+            entry.owner = owner
+            place.claimed[entry.number] = entry
+            if owner is not None:
+                self._client.claims[entry.number] = entry
+            return MemoryClaim(entry)
+
+    def claims(self, client_id: str, in_progress: Channel | None) -> list[LocalClaim]:
+        """See :meth:`connector.core.local.store.Store.claims`."""
+        with self._memory:
+            client = self._memory.clients.get(client_id)
+            found: list[LocalClaim] = [
+                MemoryClaim(one)
+                for one in (client.claims.values() if client is not None else ())
+                if not one.in_progress or (one.part is not None and one.part.channel == in_progress)
+            ]
+        found.sort(key=lambda claim: (claim.cycle, claim.sequence))
+        return found
+
+    def finish(self, client_id: str) -> None:
+        """See :meth:`connector.core.local.store.Store.finish`. What is committed here is done already."""
+        with self._memory:
+            client = self._memory.clients.get(client_id)
+            for entry in client.claims.values() if client is not None else ():
+                entry.takes += 1
+
+    def forget(self, client_id: str) -> None:
+        """See :meth:`connector.core.local.store.Store.forget`."""
+        with self._memory:
+            client = self._memory.clients.get(client_id)
+            if client is not None:
+                self._memory.drop_prepared(client)
+
+    def prune(self, retentions: Sequence[Retention], seconds: float) -> Pruned:
+        """See :meth:`connector.core.local.store.Store.prune`. What is settled is not kept itself."""
+        copies: dict[Destination, int] = {}
+        now = time.time()
+        with self._memory:
+            for retention in retentions:
+                part = self._memory.known(Channel(retention.destination))
+                waiting = list(part.waiting) if part is not None else []
+                old = [one for one in waiting if retention.is_over(one.message, now, now)]
+                for entry in old:
+                    self._memory.remove(entry)
+                if old:
+                    copies[retention.destination] = len(old)
+        return Pruned(copies=copies)
+
+    def tasks(self) -> MemoryTaskSpec:
+        """See :meth:`connector.core.local.store.Store.tasks`."""
+        return MemoryTaskSpec(self._memory.key, self._memory.pid, self._client.info.client_id)
+
+
+def _is_held(claim: LocalClaim) -> bool:
+    assert isinstance(claim, MemoryClaim)
+    return claim.is_held
+
+
+def _lie(entry: Entry, claim: LocalClaim, *, waits: bool) -> None:
+    """A message lies in its in-progress destination, of nobody."""
+    entry.state = MessageState.DELIVERED
+    entry.home, entry.taken_from = claim.home, claim.destination
+    entry.owner, entry.in_progress, entry.waits = None, True, waits
+
+
+def _headers(message: Message) -> Message:
+    body, message.body = message.body, b""
+    headers = message.copy()
+    message.body = body
+    return headers
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryTaskSpec:
+    """See :class:`connector.core.local.store.TaskStoreSpec`.
+
+    Args:
+        key: of the memory, in the process ``pid``.
+        client_id: owner of what is prepared.
+    """
+
+    key: int
+    pid: int
+    client_id: str
+
+    def open(self) -> MemoryTaskStore:
+        """See :meth:`connector.core.local.store.TaskStoreSpec.open`."""
+        return MemoryTaskStore(find_memory(self.key, self.pid), self.client_id)
+
+
+class MemoryTaskStore:
+    """See :class:`connector.core.local.store.TaskStore`."""
+
+    def __init__(self, memory: Memory, client_id: str) -> None:
+        self.client_id = client_id
+        self._memory = memory
+
+    def check(self) -> None:
+        """See :meth:`connector.core.local.store.TaskStore.check`."""
+        with self._memory:
+            self._memory.client(self.client_id)
+
+    def check_target(self, destination: Destination) -> None:
+        """See :meth:`connector.core.local.store.TaskStore.check_target`."""
+        with self._memory:
+            self._memory.check_target(destination)
+
+    def read(self, reference: tuple[int, int], max_body: int) -> Message:
+        """See :meth:`connector.core.local.store.TaskStore.read`."""
+        number, takes = reference
+        with self._memory:
+            entry = self._memory.entries.get(number)
+            if entry is None or entry.takes != takes:
+                raise LookupError(f"message {number} is gone")
+            body = entry.body.data
+            if len(body) > max_body:
+                raise MalformedData(f"the body has {len(body)} bytes, more than max_body ({max_body} bytes)")
+            return entry.message.copy(body)
+
+    def prepare(self, destination: Destination, message: Message, key: str) -> tuple[str, str]:
+        """See :meth:`connector.core.local.store.TaskStore.prepare`. Waits while there is no room.
+
+        Raises:
+            CapabilityError: it is persistent, and that is not accepted.
+        """
+        memory, handle = self._memory, (self.client_id, key)
+        with memory:
+            client = memory.client(self.client_id)
+            if not client.alive:
+                raise ProviderError(f"the client {self.client_id} of the memory provider has ended")
+            memory.check_delivery_mode(message)
+            self.discard(handle)
+            memory.wait_for_room([message], destination, client)
+            client.prepared[key] = memory.add(_headers(message), Body(message.body))
+        return handle
+
+    def discard(self, handle: Any) -> None:
+        """See :meth:`connector.core.local.store.TaskStore.discard`."""
+        client_id, key = handle
+        with self._memory:
+            client = self._memory.clients.get(client_id)
+            entry = client.prepared.pop(key, None) if client is not None else None
+            if entry is not None:
+                self._memory.remove(entry)
+
+    def sync(self) -> None:
+        """See :meth:`connector.core.local.store.TaskStore.sync`: there is nothing durable here."""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from connector.core.local.connection import LocalConnection
 from connector.messaging.message import NON_PERSISTENT, Message
-from connector.providers.memory.connection import MemoryConnection
 from connector.providers.memory.provider import MemoryProvider
 
 
@@ -19,7 +19,7 @@ def provider() -> Iterator[MemoryProvider]:
 
 
 @pytest.fixture
-def connection(provider: MemoryProvider) -> MemoryConnection:
+def connection(provider: MemoryProvider) -> LocalConnection:
     return provider.connect()
 
 

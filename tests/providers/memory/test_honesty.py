@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from connector.core.local.connection import LocalConnection
 from connector.errors import CapabilityError, ClientIdError, ConnectorError, ProviderError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import PERSISTENT, Message
 from connector.messaging.provider import Settlement
 from connector.providers.memory import open_provider
-from connector.providers.memory.connection import MemoryConnection
 from connector.providers.memory.provider import MemoryProvider
 
 ORDERS = parse_destination("queue://orders")
@@ -27,7 +27,7 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 Text = Callable[..., Message]
 
 
-def bodies(connection: MemoryConnection) -> list[bytes]:
+def bodies(connection: LocalConnection) -> list[bytes]:
     return [message.body for message in connection.browse(ORDERS)]
 
 
@@ -41,7 +41,7 @@ def test_it_says_what_it_is() -> None:
     assert able.virtual_destinations
 
 
-def test_a_persistent_message_is_refused_with_what_to_do(connection: MemoryConnection, text: Text) -> None:
+def test_a_persistent_message_is_refused_with_what_to_do(connection: LocalConnection, text: Text) -> None:
     connection.send(ORDERS, [text("kept")])
     messages = [text("1"), text("2", delivery_mode=PERSISTENT)]
     with pytest.raises(CapabilityError, match="send them non-persistent, or set accept_persistent: true"):
@@ -58,7 +58,7 @@ def test_a_persistent_message_is_accepted_where_that_is_meant(text: Text) -> Non
     assert seen.delivery_mode == PERSISTENT
 
 
-def test_copies_that_an_adapter_makes_are_accepted(connection: MemoryConnection, text: Text) -> None:
+def test_copies_that_an_adapter_makes_are_accepted(connection: LocalConnection, text: Text) -> None:
     connection.send(ORDERS, [text("1")])
     claim = connection.poller(ORDERS).take(1, 0)
     assert claim is not None
@@ -67,12 +67,12 @@ def test_copies_that_an_adapter_makes_are_accepted(connection: MemoryConnection,
     assert (copy.body, copy.properties) == (b"1", {"connector_outcome": "published"})
 
 
-def test_two_providers_are_two_memories(connection: MemoryConnection, text: Text) -> None:
+def test_two_providers_are_two_memories(connection: LocalConnection, text: Text) -> None:
     connection.send(ORDERS, [text("1")])
     assert list(MemoryProvider().connect().destinations()) == []
 
 
-def test_another_process_is_told_that_memory_cannot_be_shared(connection: MemoryConnection) -> None:
+def test_another_process_is_told_that_memory_cannot_be_shared(connection: LocalConnection) -> None:
     code = "import pickle, sys; pickle.load(sys.stdin.buffer).open()"
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -87,9 +87,12 @@ def test_another_process_is_told_that_memory_cannot_be_shared(connection: Memory
     assert f"in {os.getpid()}".encode() in done.stderr
 
 
-def test_a_process_that_was_forked_off_is_told_so_too(connection: MemoryConnection, text: Text) -> None:
+def test_a_process_that_was_forked_off_is_told_so_too(
+    provider: MemoryProvider, connection: LocalConnection, text: Text
+) -> None:
     connection.send(ORDERS, [text("1")])
-    directory = Path(connection.memory.directory())
+    directory = Path(provider.state("suite").published).parent.parent
+    assert directory.is_dir()
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -177,7 +180,7 @@ def test_an_instance_holds_its_name_until_it_is_closed() -> None:
 def test_a_client_id_is_held_by_one_connection_but_shared_by_the_instances_of_an_adapter() -> None:
     provider = MemoryProvider()
     first = provider.connect(client_id="billing")
-    with pytest.raises(ClientIdError, match=r"'billing'.*another connection"):
+    with pytest.raises(ClientIdError, match=r"'billing' is in use by this process"):
         provider.connect(client_id="billing")
     first.close()
     adapter = provider.connect("billing", "a", client_id="billing")
@@ -190,7 +193,7 @@ def test_a_client_id_is_held_by_one_connection_but_shared_by_the_instances_of_an
 
 
 def test_a_refused_destination_can_be_written_again(
-    provider: MemoryProvider, connection: MemoryConnection, text: Text
+    provider: MemoryProvider, connection: LocalConnection, text: Text
 ) -> None:
     provider.refuse(ORDERS, "no room on the shelf")
     with pytest.raises(ProviderError, match="queue://orders cannot be written: no room on the shelf"):
@@ -216,7 +219,7 @@ def test_one_name_is_one_provider_until_it_is_closed(text: Text) -> None:
     again.close()
 
 
-def test_a_message_that_was_prepared_can_be_sent_only_once(connection: MemoryConnection, text: Text) -> None:
+def test_a_message_that_was_prepared_can_be_sent_only_once(connection: LocalConnection, text: Text) -> None:
     prepared = connection.access().open().prepare(ORDERS, text("1"), "key")
     connection.settle([], sends=[prepared])
     with pytest.raises(ConnectorError, match="not there any more"):
@@ -224,7 +227,7 @@ def test_a_message_that_was_prepared_can_be_sent_only_once(connection: MemoryCon
     assert bodies(connection) == [b"1"]
 
 
-def test_who_sends_keeps_the_message_and_may_change_it(connection: MemoryConnection, text: Text) -> None:
+def test_who_sends_keeps_the_message_and_may_change_it(connection: LocalConnection, text: Text) -> None:
     message = text("1", type="T")
     message.set_property("p", 1)
     connection.send(ORDERS, [message])

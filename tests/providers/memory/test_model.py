@@ -9,12 +9,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from connector.core.local.connection import LocalConnection
 from connector.errors import UnknownDestination
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import NON_PERSISTENT, Message
 from connector.messaging.provider import Settlement, TopicSubscription
 from connector.messaging.selector import compile_selector
-from connector.providers.memory.connection import MemoryConnection
 from connector.providers.memory.provider import MemoryProvider
 
 QUEUES = [parse_destination(name) for name in ("orders", "bills")]
@@ -200,7 +200,7 @@ class MemoryMachine(RuleBasedStateMachine):
         assert (subscription.waiting, subscription.in_progress) == (held.count(False), held.count(True))
 
     @staticmethod
-    def _bodies(connection: MemoryConnection, queue: Destination) -> list[str]:
+    def _bodies(connection: LocalConnection, queue: Destination) -> list[str]:
         try:
             return [message.body.decode() for message in connection.browse(queue)]
         except UnknownDestination:

@@ -10,12 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from connector.core.connection import MessagingConnection
+from connector.core.local.connection import LocalConnection
 from connector.errors import ProviderError
 from connector.messaging.client import AcknowledgeMode
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Settlement, TopicSubscription
-from connector.providers.memory.connection import MemoryConnection
 from connector.providers.memory.provider import MemoryProvider
 
 ORDERS = parse_destination("queue://orders")
@@ -33,11 +33,11 @@ def small() -> MemoryProvider:
     return MemoryProvider(max_bytes=ROOM, send_timeout=0.1)
 
 
-def bodies(connection: MemoryConnection) -> list[bytes]:
+def bodies(connection: LocalConnection) -> list[bytes]:
     return [message.body for message in connection.browse(ORDERS)]
 
 
-def drain(connection: MemoryConnection) -> int:
+def drain(connection: LocalConnection) -> int:
     poller = connection.poller(ORDERS)
     count = 0
     while (claim := poller.take(1, count)) is not None:

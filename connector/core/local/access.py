@@ -1,0 +1,54 @@
+"""The part of a local provider that a task needs: read a claimed message, prepare one."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from connector.core.local.client import check_sendable
+from connector.core.local.headers import Stamp
+from connector.core.local.store import TaskStore, TaskStoreSpec
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+from connector.messaging.provider import Prepared
+
+
+@dataclass(frozen=True, slots=True)
+class LocalAccessSpec:
+    """See :class:`connector.messaging.provider.AccessSpec`.
+
+    Args:
+        store: recipe of what it reads and writes.
+    """
+
+    store: TaskStoreSpec
+
+    def open(self) -> LocalAccess:
+        """See :meth:`connector.messaging.provider.AccessSpec.open`."""
+        return LocalAccess(self.store.open())
+
+
+class LocalAccess:
+    """See :class:`connector.messaging.provider.MessageAccess`."""
+
+    def __init__(self, store: TaskStore) -> None:
+        self._store = store
+        self._stamp = Stamp(store.client_id)
+        self.check = store.check
+        self.load = store.read
+        self.sync = store.sync
+
+    def prepare(self, destination: Destination, message: Message, key: str) -> Prepared:
+        """See :meth:`connector.messaging.provider.MessageAccess.prepare`."""
+        check_sendable(destination)
+        self._store.check_target(destination)
+        # the same key gives the same end of the id, so that a second attempt is known for one
+        suffix = hashlib.blake2b(key.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
+        stored = self._stamp.new(message, suffix)
+        handle: Any = self._store.prepare(destination, stored, f"{destination} {key}")
+        return Prepared(handle, destination)
+
+    def discard(self, prepared: Prepared) -> None:
+        """See :meth:`connector.messaging.provider.MessageAccess.discard`."""
+        self._store.discard(prepared.handle)

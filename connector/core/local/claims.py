@@ -1,0 +1,80 @@
+"""Claims of a local provider."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from connector.core.local.channel import Channel, Owner
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+
+
+class LocalClaim:
+    """See :class:`connector.messaging.provider.Claim`. A store may have a subclass of its own.
+
+    Args:
+        reference: finds the message in a task; picklable.
+        message: its headers and properties, which nobody changes.
+        home: the part of a channel that it goes back to.
+        owner: who has it; None = nobody.
+        destination: where it was taken from; None = the destination of ``home``.
+        in_progress: whether it lies in an in-progress destination.
+        waits: whether it was left there to wait.
+    """
+
+    __slots__ = (
+        "_message",
+        "cycle",
+        "destination",
+        "home",
+        "in_progress",
+        "owner",
+        "reference",
+        "sequence",
+        "waits",
+    )
+
+    def __init__(
+        self,
+        reference: Any,
+        message: Message,
+        home: Channel,
+        owner: Owner | None,
+        destination: Destination | None = None,
+        *,
+        in_progress: bool = False,
+        waits: bool = False,
+    ) -> None:
+        self.reference = reference
+        self.home = home
+        self.destination = destination or home.destination
+        self.owner = owner
+        self.cycle = owner.cycle if owner else 0
+        self.sequence = owner.sequence if owner else 0
+        self.in_progress = in_progress
+        self.waits = waits
+        self._message = message
+
+    @property
+    def delivery_count(self) -> int:
+        return self._message.delivery_count - 1
+
+    @property
+    def message_id(self) -> str:
+        return self._message.message_id or ""
+
+    @property
+    def group_id(self) -> str | None:
+        value = self._message.properties.get("JMSXGroupID")
+        return None if value is None else str(value)
+
+    @property
+    def duplicate_key(self) -> str:
+        source = str(self.destination)
+        if self.home.subscription:
+            source = f"{source} {self.home.subscription}"
+        return f"{source}|{self.message_id}".replace("\n", "%0A")
+
+    def headers(self) -> Message:
+        """See :meth:`connector.messaging.provider.Claim.headers`; a copy of its own."""
+        return self._message.copy()

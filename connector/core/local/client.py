@@ -1,0 +1,81 @@
+"""What the parts of one connection share."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from connector.core.local.headers import Stamp
+from connector.core.local.store import ClientInfo, Record, Registry, Store, Watch
+from connector.errors import ClientIdError, DestinationError
+from connector.messaging.destination import Destination
+
+CLIENT_ID: Final = "client id"
+CONSUMER: Final = "consumer"
+SUBSCRIPTION: Final = "subscription"
+TEMPORARY: Final = "temporary"
+
+_TEMPORARY_NAME: Final = re.compile(r"temporary-([0-9a-z]+)-[0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """One client of a local provider.
+
+    Args:
+        store, registry, watch: made for it.
+        limit: deliveries begun after which a message is put aside; None = no limit.
+        stamp: gives its messages their ids.
+    """
+
+    store: Store
+    registry: Registry
+    watch: Watch
+    limit: int | None
+    stamp: Stamp
+
+    @property
+    def info(self) -> ClientInfo:
+        return self.registry.info
+
+
+def hold_client_id(client: Client, client_id: str) -> None:
+    """Takes a client id of JMS for the life of a client. The instances of one application share one.
+
+    Raises:
+        ClientIdError: somebody else holds it; says who.
+        ProviderError: it cannot be recorded.
+    """
+    registry, info = client.registry, client.info
+    with registry.lock():
+        for record in registry.records(CLIENT_ID):
+            holder = record.owner
+            if record.data["client_id"] != client_id or holder is None:
+                continue
+            if info.application and holder.application == info.application:
+                continue
+            whose = f"the adapter {holder.application!r}, " if holder.application else ""
+            raise ClientIdError(
+                f"the client id {client_id!r} is in use by {whose}{holder.who}; end that, or choose another "
+                "client id"
+            )
+        registry.write(Record(CLIENT_ID, f"{client_id} {info.client_id}", {"client_id": client_id}, info))
+
+
+def temporary_owner(destination: Destination) -> str | None:
+    """The client whose temporary destination this is, by its name; None = it is none."""
+    match = _TEMPORARY_NAME.fullmatch(destination.name)
+    return match[1] if match else None
+
+
+def check_sendable(destination: Destination) -> None:
+    """Whether messages can be sent to a destination, by its name.
+
+    Raises:
+        DestinationError: it is a virtual destination.
+    """
+    if destination.view:
+        raise DestinationError(
+            f"cannot send to {destination}: it shows a part of {destination.base}; send to that"
+        )

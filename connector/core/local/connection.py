@@ -1,0 +1,344 @@
+"""The connection of a local provider (see :class:`connector.messaging.provider.Connection`)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+
+from connector.core.local.access import LocalAccessSpec
+from connector.core.local.channel import Channel, Part
+from connector.core.local.claims import LocalClaim
+from connector.core.local.client import Client, check_sendable, hold_client_id, temporary_owner
+from connector.core.local.headers import ORIGIN, Stamp
+from connector.core.local.poller import DeliveryRules, LocalPoller
+from connector.core.local.recovery import LocalLeftover, Recovery
+from connector.core.local.settlement import Settler
+from connector.core.local.store import Record, Registry, Store, Watch
+from connector.core.local.subscriptions import Subscription, Subscriptions
+from connector.core.local.temporary import TemporaryDestinations
+from connector.core.state import check_in_progress
+from connector.errors import CapabilityError, ProviderError, SettlementError, UnknownDestination
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+from connector.messaging.provider import (
+    Claim,
+    DestinationInfo,
+    Prepared,
+    Pruned,
+    Retention,
+    Settlement,
+    SubscriptionInfo,
+    TopicSubscription,
+    Waiter,
+)
+from connector.messaging.selector import Selector
+
+_PARTS = {"": Part.MAIN, "EXPIRED": Part.EXPIRED, "RECOVER-ERROR": Part.ERROR, "REJECT-ERROR": Part.ERROR}
+"""Virtual destination -> the part of its queue that it shows."""
+
+
+class LocalConnection:
+    """One client of a local provider.
+
+    Args:
+        store, registry, watch: made for it.
+        limit: deliveries begun after which a message is put aside; None = no limit.
+        client_id: of JMS, held as long as the connection lives; empty = none.
+
+    Raises:
+        ClientIdError: somebody else holds the client id.
+    """
+
+    def __init__(
+        self, store: Store, registry: Registry, watch: Watch, *, limit: int | None, client_id: str = ""
+    ) -> None:
+        self.client_id = registry.info.client_id
+        self._client = client = Client(store, registry, watch, limit, Stamp(self.client_id))
+        self._store = store
+        self._registry = registry
+        self._watch = watch
+        self._subscriptions = Subscriptions(client)
+        self._temporaries = TemporaryDestinations(client, self._subscriptions)
+        self._settler = Settler(client, self._subscriptions, self._temporaries)
+        self._recovery = Recovery(client, self._subscriptions, self._temporaries)
+        self._pollers: list[LocalPoller] = []
+        self._leftovers: list[LocalLeftover] = []
+        self._closed = False
+        self._ending = threading.RLock()
+        if client_id:
+            try:
+                hold_client_id(client, client_id)
+            except BaseException:
+                self.close()
+                raise
+
+    @property
+    def sent_ids(self) -> str:
+        """See :meth:`connector.messaging.provider.Connection.sent_ids`."""
+        return self._client.stamp.pattern
+
+    def _check_open(self, error: type[ProviderError] = ProviderError) -> None:
+        """Raises ``error`` where the connection has ended."""
+        if self._closed:
+            raise error(f"the connection {self.client_id} is closed, nothing was done: connect anew")
+
+    # -- taking ------------------------------------------------------------------------------------
+
+    def poller(
+        self,
+        source: Destination | TopicSubscription,
+        in_progress: Destination | None = None,
+        *,
+        selector: Selector | None = None,
+    ) -> LocalPoller:
+        """See :meth:`connector.messaging.provider.Connection.poller`."""
+        self._check_open()
+        if not isinstance(source, TopicSubscription):
+            poller = self._queue_poller(source, in_progress, selector)
+        elif in_progress is not None or selector is not None:
+            raise CapabilityError(
+                f"a subscription of {source.topic} has a selector of its own and no in-progress destination"
+            )
+        else:
+            poller = self._subscription_poller(source)
+        self._pollers.append(poller)
+        return poller
+
+    def _queue_poller(
+        self, source: Destination, in_progress: Destination | None, selector: Selector | None
+    ) -> LocalPoller:
+        if not source.is_queue:
+            raise CapabilityError(f"{source} holds no messages itself: subscribe to it")
+        if source.view == "PROCESSING":
+            raise CapabilityError(f"{source} can only be browsed: its messages are somebody's claims")
+        check_in_progress(source, in_progress)
+        is_temporary = temporary_owner(source.base) is not None
+        leave: Callable[[LocalPoller], None] = self._forget_poller
+        if is_temporary:
+            with self._registry.lock():
+                self._temporaries.check_consumer(source.base)
+                consumer = self._subscriptions.consume(str(source.base))
+            leave = partial(self._leave_temporary, consumer)
+        else:
+            self._store.create(Channel(source.base))
+        if in_progress is not None:
+            self._store.create(Channel(in_progress))
+        judge = DeliveryRules(self._client.limit, selector, is_view=bool(source.view))
+        channel = Channel(source.base, part=_PARTS[source.view])
+        into = Channel(in_progress) if in_progress is not None else None
+        reader = self._store.reader(channel, judge, into, source)
+        return LocalPoller(self._client, channel, reader, source, leave, may_end=is_temporary)
+
+    def _subscription_poller(self, wanted: TopicSubscription) -> LocalPoller:
+        self._temporaries.check_consumer(wanted.topic)
+        subscription, consumer = self._subscriptions.attach(wanted)
+        judge = DeliveryRules(self._client.limit, None, is_view=False)
+        reader = self._store.reader(subscription.channel, judge, None, wanted.topic)
+        leave = partial(self._leave_subscription, subscription, consumer)
+        return LocalPoller(self._client, subscription.channel, reader, wanted.topic, leave, may_end=True)
+
+    def _forget_poller(self, poller: LocalPoller) -> None:
+        if poller in self._pollers:
+            self._pollers.remove(poller)
+
+    def _leave_temporary(self, consumer: Record, poller: LocalPoller) -> None:
+        self._forget_poller(poller)
+        with self._registry.lock():
+            self._registry.remove(consumer)
+
+    def _leave_subscription(self, subscription: Subscription, consumer: Record, poller: LocalPoller) -> None:
+        self._forget_poller(poller)
+        self._subscriptions.detach(subscription, consumer)
+
+    def wait(self, seconds: float) -> None:
+        """See :meth:`connector.messaging.provider.Connection.wait`; returns at once where it is closed."""
+        self._watch.pause(lambda: any(poller.has_news() for poller in tuple(self._pollers)), seconds)
+
+    def waiter(self) -> Waiter | None:
+        """See :meth:`connector.messaging.provider.Connection.waiter`."""
+        self._check_open()
+        return self._watch if self._watch.can_tell else None
+
+    def wake(self) -> None:
+        """See :meth:`connector.messaging.provider.Connection.wake`."""
+        self._watch.wake()
+
+    def check(self) -> None:
+        """See :meth:`connector.messaging.provider.Connection.check`."""
+        self._check_open()
+        self._registry.check()
+
+    # -- subscriptions and destinations ------------------------------------------------------------
+
+    def unsubscribe(self, name: str, client_id: str = "") -> SubscriptionInfo:
+        """See :meth:`connector.messaging.provider.Connection.unsubscribe`."""
+        self._check_open()
+        return self._subscriptions.unsubscribe(name, client_id)
+
+    def subscriptions(self) -> list[SubscriptionInfo]:
+        """See :meth:`connector.messaging.provider.Connection.subscriptions`."""
+        self._check_open()
+        return self._subscriptions.information()
+
+    def names(self) -> list[Destination]:
+        """See :meth:`connector.messaging.provider.Connection.names`."""
+        self._check_open()
+        return sorted(self._store.destinations())
+
+    def destinations(self) -> list[DestinationInfo]:
+        """See :meth:`connector.messaging.provider.Connection.destinations`."""
+        self._check_open()
+        everything = self._subscriptions.information()
+        found = []
+        for destination in sorted(self._store.destinations()):
+            if temporary_owner(destination) in (None, self.client_id):
+                counts = self._store.count(Channel(destination))
+                of_it = tuple(one for one in everything if one.subscription.topic == destination)
+                found.append(
+                    DestinationInfo(
+                        destination,
+                        counts.waiting,
+                        counts.claimed,
+                        counts.processed,
+                        counts.expired,
+                        counts.error,
+                        of_it,
+                    )
+                )
+        return found
+
+    def temporary(self, kind: str) -> Destination:
+        """See :meth:`connector.messaging.provider.Connection.temporary`."""
+        self._check_open()
+        return self._temporaries.make(kind)
+
+    def delete_temporary(self, destination: Destination) -> None:
+        """See :meth:`connector.messaging.provider.Connection.delete_temporary`."""
+        self._check_open()
+        self._temporaries.delete(destination)
+
+    # -- settling and recovery ---------------------------------------------------------------------
+
+    def settle(
+        self,
+        settlements: Sequence[Settlement],
+        sends: Sequence[Prepared] = (),
+        discards: Sequence[Prepared] = (),
+        *,
+        fenced: bool = False,
+    ) -> None:
+        """See :meth:`connector.messaging.provider.Connection.settle`."""
+        self._check_open(SettlementError)
+        self._settler.settle(settlements, sends, discards, fenced=fenced)
+
+    def access(self) -> LocalAccessSpec:
+        """See :meth:`connector.messaging.provider.Connection.access`."""
+        self._check_open()
+        return LocalAccessSpec(self._store.tasks())
+
+    def leftovers(self, in_progress: Destination | None, *, at_start: bool) -> Iterator[LocalLeftover]:
+        """See :meth:`connector.messaging.provider.Connection.leftovers`."""
+        self._check_open()
+        return self._take_over(in_progress, at_start=at_start)
+
+    def _take_over(self, in_progress: Destination | None, *, at_start: bool) -> Iterator[LocalLeftover]:
+        for leftover in self._recovery.leftovers(in_progress, at_start=at_start):
+            self._leftovers.append(leftover)
+            yield leftover
+
+    def unowned(self, in_progress: Destination) -> Sequence[LocalClaim]:
+        """See :meth:`connector.messaging.provider.Connection.unowned`."""
+        self._check_open()
+        return self._recovery.unowned(in_progress)
+
+    def adopt(self, claim: Claim, cycle: int, sequence: int) -> LocalClaim | None:
+        """See :meth:`connector.messaging.provider.Connection.adopt`."""
+        self._check_open()
+        assert isinstance(claim, LocalClaim)
+        return self._recovery.adopt(claim, cycle, sequence)
+
+    def leave(self, claim: Claim) -> None:
+        """See :meth:`connector.messaging.provider.Connection.leave`."""
+        self._check_open()
+        assert isinstance(claim, LocalClaim)
+        self._recovery.leave(claim)
+
+    def prune(self, retentions: Sequence[Retention] = (), *, seconds: float = 0.5) -> Pruned:
+        """See :meth:`connector.messaging.provider.Connection.prune`."""
+        self._check_open()
+        return self._store.prune(retentions if self._client.info.application else (), seconds)
+
+    # -- sending and looking -----------------------------------------------------------------------
+
+    def send(self, destination: Destination, messages: Iterable[Message]) -> list[str]:
+        """See :meth:`connector.messaging.provider.Connection.send`."""
+        self._check_open()
+        check_sendable(destination)
+        self._temporaries.check_there(destination)
+        stored = [self._client.stamp.new(message) for message in messages]
+        if destination.is_queue:
+            queue = (Channel(destination),)
+            self._store.put([(message, queue) for message in stored])
+        else:
+            self._store.create(Channel(destination))
+            channels = self._subscriptions.channels_for
+            self._store.put([(message, channels(destination, message)) for message in stored])
+        return [message.message_id or "" for message in stored]
+
+    def browse(
+        self, destination: Destination, unreadable: Callable[[Message, str], object] | None = None
+    ) -> Iterator[Message]:
+        """See :meth:`connector.messaging.provider.Connection.browse`; of a topic there is nothing to see."""
+        self._check_open()
+        if not self._store.has(Channel(destination.base)):
+            lasting = [one for one in self._store.destinations() if temporary_owner(one) is None]
+            known = ", ".join(str(one) for one in sorted(lasting))
+            raise UnknownDestination(
+                f"there is no {destination} in {self._store.title}"
+                + (f"; there are {known}" if known else "")
+            )
+        return self._shown(destination) if destination.is_queue else iter(())
+
+    def _shown(self, destination: Destination) -> Iterator[Message]:
+        view = destination.view
+        channel = Channel(destination.base, part=_PARTS.get(view, Part.MAIN))
+        found = self._store.scan(channel, waiting=view != "PROCESSING", claimed=view in ("", "PROCESSING"))
+        for claim, message in found:
+            message.destination = str(destination)
+            if claim.in_progress and claim.destination != destination:
+                message.set_property(ORIGIN, str(claim.destination))
+            yield message
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """See :meth:`connector.messaging.provider.Connection.close`. Claims that are open all the same are
+        left to whoever recovers."""
+        with self._ending:
+            if self._closed:
+                return
+            self._closed = True
+            try:
+                for poller in tuple(self._pollers):
+                    poller.close()
+                self._temporaries.end_of(self.client_id)
+                self._store.forget(self.client_id)
+            finally:
+                self._end(abandoned=False)
+
+    def abandon(self) -> None:
+        """See :meth:`connector.messaging.provider.Connection.abandon`."""
+        with self._ending:
+            if self._closed:
+                return
+            self._closed = True
+            for poller in tuple(self._pollers):
+                poller.abandon()
+            self._end(abandoned=True)
+
+    def _end(self, *, abandoned: bool) -> None:
+        for leftover in self._leftovers:
+            leftover.release()
+        self._registry.end(abandoned=abandoned)
+        self._watch.end()

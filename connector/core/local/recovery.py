@@ -1,0 +1,147 @@
+"""What dead clients leave: claims to decide about, prepared messages and temporary destinations to remove."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Final
+
+from connector.core.local.channel import Channel, Owner
+from connector.core.local.claims import LocalClaim
+from connector.core.local.client import Client
+from connector.core.local.headers import ORIGIN
+from connector.core.local.store import DeadClient, Edit, GivenBack
+from connector.core.local.subscriptions import Subscriptions
+from connector.core.local.temporary import TemporaryDestinations
+from connector.errors import DestinationError
+from connector.messaging.destination import Destination, parse_destination
+
+_log: Final = logging.getLogger("connector.core")
+
+
+class LocalLeftover:
+    """See :class:`connector.messaging.provider.Leftover`."""
+
+    def __init__(self, recovery: Recovery, dead: DeadClient, in_progress: Channel | None) -> None:
+        self._recovery = recovery
+        self._dead = dead
+        self._in_progress = in_progress
+        self._is_released = False
+        self.client_id = dead.info.client_id
+        self.application = dead.info.application
+        self.instance = dead.info.instance
+        self.declared_dead = dead.info.declared_dead
+
+    @cached_property
+    def claims(self) -> Sequence[LocalClaim]:
+        """See :attr:`connector.messaging.provider.Leftover.claims`."""
+        return self._recovery.claims_of(self.client_id, self._in_progress)
+
+    def forget(self) -> None:
+        """See :meth:`connector.messaging.provider.Leftover.forget`."""
+        if self._is_released:
+            return
+        self._recovery.end_client(self.client_id, self.claims)
+        self._dead.forget()
+        self._recovery.sweep()
+
+    def release(self) -> None:
+        """See :meth:`connector.messaging.provider.Leftover.release`."""
+        self._is_released = True
+        self._dead.release()
+
+
+class Recovery:
+    """Takes over from dead clients, for one that lives."""
+
+    def __init__(
+        self, client: Client, subscriptions: Subscriptions, temporaries: TemporaryDestinations
+    ) -> None:
+        self._client = client
+        self._subscriptions = subscriptions
+        self._temporaries = temporaries
+
+    def leftovers(self, in_progress: Destination | None, *, at_start: bool) -> Iterator[LocalLeftover]:
+        """See :meth:`connector.messaging.provider.Connection.leftovers`."""
+        place = Channel(in_progress) if in_progress is not None else None
+        remaining: list[DeadClient] = []
+        try:
+            for dead in self._client.registry.dead():
+                if dead.info.application in ("", self._client.info.application):
+                    remaining.append(dead)
+                    continue
+                if at_start:
+                    _log.warning(
+                        "the claims of a dead adapter wait for one of that ApplicationName to start",
+                        extra={"application": dead.info.application, "client": dead.info.client_id},
+                    )
+                dead.release()
+            for dead in remaining:
+                self._client.store.finish(dead.info.client_id)
+            while remaining:
+                yield LocalLeftover(self, remaining.pop(0), place)
+        finally:
+            for dead in remaining:
+                dead.release()
+
+    def claims_of(self, client_id: str, in_progress: Channel | None) -> Sequence[LocalClaim]:
+        """The open claims of a dead client, in the order in which they were taken."""
+        return self._client.store.claims(client_id, in_progress)
+
+    def unowned(self, in_progress: Destination) -> Sequence[LocalClaim]:
+        """See :meth:`connector.messaging.provider.Connection.unowned`."""
+        registry = self._client.registry
+        return [
+            self._from_its_origin(claim)
+            for claim, _ in self._client.store.scan(Channel(in_progress), waiting=True, claimed=True)
+            if claim.owner is None or (claim.in_progress and not registry.knows(claim.owner.client_id))
+        ]
+
+    def adopt(self, claim: LocalClaim, cycle: int, sequence: int) -> LocalClaim | None:
+        """See :meth:`connector.messaging.provider.Connection.adopt`."""
+        owner = Owner(self._client.info.client_id, cycle, sequence)
+        return self._client.store.own(claim, owner, _delivered_once_more(claim))
+
+    def leave(self, claim: LocalClaim) -> None:
+        """See :meth:`connector.messaging.provider.Connection.leave`."""
+        self._client.store.own(claim, None, _delivered_once_more(claim))
+
+    def end_client(self, client_id: str, claims: Sequence[LocalClaim]) -> None:
+        """Removes what is left of a dead client. Open claims come again, as one more delivery."""
+        back = [
+            GivenBack(claim, Edit(deliveries=claim.delivery_count + 1))
+            for claim in claims
+            if not claim.in_progress
+        ]
+        if back:
+            self._client.store.apply(back, (), fenced=False)
+        self._client.store.forget(client_id)
+        self._temporaries.end_of(client_id)
+
+    def sweep(self) -> None:
+        """Removes the subscriptions that have ended with their consumers."""
+        self._subscriptions.sweep()
+
+    def _from_its_origin(self, claim: LocalClaim) -> LocalClaim:
+        """A message that nobody has claimed there goes back to the queue that it names, if any."""
+        if claim.owner is None and not claim.in_progress:
+            claim.in_progress = True
+            origin = _queue(claim.headers().properties.get(ORIGIN))
+            if origin is not None:
+                claim.home, claim.destination = Channel(origin), origin
+        return claim
+
+
+def _delivered_once_more(claim: LocalClaim) -> Edit:
+    """Counts a delivery, but of a message that was left and so counted before, or that waits."""
+    is_counted = claim.owner is None and claim.delivery_count > 0
+    return Edit(deliveries=claim.delivery_count + (0 if is_counted or claim.waits else 1))
+
+
+def _queue(value: object) -> Destination | None:
+    try:
+        found = parse_destination(value) if isinstance(value, str) else None
+    except DestinationError:
+        return None
+    return found if found is not None and found.is_queue and not found.view else None

@@ -1,0 +1,112 @@
+"""Settlement: from what is to become of claims to the changes of a store, applied in one step."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from connector.core.local.channel import Channel, Part
+from connector.core.local.claims import LocalClaim
+from connector.core.local.client import Client, check_sendable
+from connector.core.local.headers import copied, edited, returned
+from connector.core.local.store import Change, Discarded, Edit, GivenBack, Moved, Removed, Sent
+from connector.core.local.subscriptions import Subscriptions
+from connector.core.local.temporary import TemporaryDestinations
+from connector.errors import ClaimLost, ConnectorError, SettlementError
+from connector.messaging.destination import Destination
+from connector.messaging.provider import Prepared, Settlement
+
+_log: Final = logging.getLogger("connector.core")
+_AS_NEW: Final = Edit(deliveries=0)
+
+
+class Settler:
+    """Settles the claims of one client.
+
+    Args:
+        client: whose.
+        subscriptions: say who gets what is sent to a topic.
+        temporaries: say which destinations have ended.
+    """
+
+    def __init__(
+        self, client: Client, subscriptions: Subscriptions, temporaries: TemporaryDestinations
+    ) -> None:
+        self._client = client
+        self._subscriptions = subscriptions
+        self._temporaries = temporaries
+
+    def settle(
+        self,
+        settlements: Sequence[Settlement],
+        sends: Sequence[Prepared],
+        discards: Sequence[Prepared],
+        *,
+        fenced: bool,
+    ) -> None:
+        """See :meth:`connector.messaging.provider.Connection.settle`."""
+        changes: list[Change] = []
+        writable: set[Destination] = set()
+        published = []
+        for prepared in sends:
+            changes.append(self._send(prepared, writable))
+        for prepared in discards:
+            changes.append(Discarded(prepared.handle))
+        for settlement in settlements:
+            for prepared in settlement.sends:
+                changes.append(self._send(prepared, writable))
+            for prepared in settlement.discards:
+                changes.append(Discarded(prepared.handle))
+            changes.append(self._change(settlement, writable))
+            if settlement.published is not None:
+                published.append(settlement.published)
+        if changes:
+            keys = published if self._client.info.application else []
+            self._client.store.apply(changes, keys, fenced=fenced or len(settlements) == 1)
+
+    def _send(self, prepared: Prepared, writable: set[Destination]) -> Change:
+        destination = prepared.destination
+        if self._temporaries.has_ended(destination):
+            _log.info(
+                "a message goes with its temporary destination", extra={"destination": str(destination)}
+            )
+            return Discarded(prepared.handle)
+        self._check_writable(destination, writable)
+        if destination.is_queue:
+            return Sent(prepared.handle, (Channel(destination),))
+        headers = self._client.store.prepared(prepared.handle)
+        if headers is None:
+            raise ClaimLost(
+                f"a message prepared for {destination} is not there any more: it was sent or discarded "
+                "before, or its client has ended; nothing was settled"
+            )
+        return Sent(prepared.handle, self._subscriptions.channels_for(destination, headers))
+
+    def _change(self, settlement: Settlement, writable: set[Destination]) -> Change:
+        claim, copy_to = settlement.claim, settlement.copy_to
+        assert isinstance(claim, LocalClaim)
+        if settlement.give_back:
+            return GivenBack(claim, returned(settlement), settlement.stay and claim.in_progress)
+        if copy_to is not None:
+            self._check_writable(copy_to, writable)
+            edit = copied(settlement)
+            if copy_to.is_queue:
+                return Moved(claim, (Channel(copy_to),), edit)
+            headers = edited(claim.headers(), edit)
+            return Moved(claim, self._subscriptions.channels_for(copy_to, headers), edit)
+        if claim.destination.view == "RECOVER-ERROR":
+            return Moved(claim, (claim.home._replace(part=Part.MAIN),), _AS_NEW)
+        return Removed(claim)
+
+    def _check_writable(self, destination: Destination, writable: set[Destination]) -> None:
+        """Whether messages can be moved to a destination; each is asked once a settlement."""
+        if destination in writable:
+            return
+        try:
+            check_sendable(destination)
+            self._temporaries.check_there(destination)
+            self._client.store.check_writable(destination)
+        except ConnectorError as error:
+            raise SettlementError(f"{error}. Messages stay claimed until then, none is lost") from error
+        writable.add(destination)

@@ -1,0 +1,487 @@
+"""The contracts of a store: what holds messages under a local provider.
+
+The engine of this package knows the rules of messaging: subscriptions, selectors, expiry, the redelivery
+limit, temporary and virtual destinations, takeover. A store knows none of them. It is told what to do with
+a message, and it keeps every promise about crashes, other processes and durability.
+
+There are four contracts. :class:`Store` holds the messages as one client sees them. :class:`TaskStore` is the
+part that a task needs, in whatever process it runs. :class:`Registry` knows the clients and keeps small
+records. :class:`Watch` waits for messages.
+
+A store, its registry and its watch are made for one client, by that client's connection. They are for one
+thread, except for :meth:`Watch.wake` and :meth:`Registry.end`, which any thread may call at any moment. After
+:meth:`Registry.end` every call raises ProviderError, and no message is claimed any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final, NamedTuple, Protocol
+
+from connector.core.local.channel import Channel, Owner
+from connector.core.local.claims import LocalClaim
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message, PropertyValue
+from connector.messaging.provider import Pruned, Retention, Waiter
+
+
+class Counts(NamedTuple):
+    """Numbers of messages in a channel.
+
+    Args:
+        waiting, claimed: for delivery; ``claimed`` counts what was claimed from the other parts, too.
+        expired, error: put aside.
+        processed: settled without a copy, where the store keeps such messages.
+    """
+
+    waiting: int = 0
+    claimed: int = 0
+    expired: int = 0
+    error: int = 0
+    processed: int = 0
+
+
+class Verdict(Enum):
+    """What the engine says of a message before it is taken."""
+
+    TAKE = "take"
+    LEAVE = "leave"
+    """It stays. A reader asks again only when the message changes or expires."""
+    EXPIRED = "expired"
+    """The store moves it to :attr:`Part.EXPIRED`, unchanged. A store may also drop it."""
+    EXHAUSTED = "exhausted"
+    """The store moves it to :attr:`Part.ERROR`, edited by :func:`.headers.counted_anew`."""
+
+
+class Judge(Protocol):
+    """Decides about messages of one reader, by their headers.
+
+    A store may decide by the attributes in its own language where the answer is the same.
+    """
+
+    limit: int | None
+    """Deliveries begun after which a message is EXHAUSTED; None = never."""
+    selects: bool
+    """Whether it may answer LEAVE."""
+    selector: str
+    """Text of the message selector; empty where there is none that has a text."""
+    is_view: bool
+    """Whether the reader is one of a virtual destination. Then the answer is TAKE or LEAVE."""
+
+    def __call__(self, headers: Message, now: int) -> Verdict:
+        """The verdict about a message.
+
+        Args:
+            headers: headers and properties.
+            now: the store's clock, in milliseconds since 1970.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What changes of headers and properties on the way of a message.
+
+    Args:
+        properties: set after ``dropped``; each gets the type natural to its value.
+        dropped: names of properties that go.
+        deliveries: begun so far; None leaves the number as it is.
+    """
+
+    properties: Mapping[str, PropertyValue] = field(default_factory=dict)
+    dropped: Sequence[str] = ()
+    deliveries: int | None = None
+
+
+UNCHANGED: Final = Edit()
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A claim ends; its message waits in other channels, one copy each. They share the body.
+
+    Args:
+        claim: the claim.
+        channels: none = nobody gets it. One that is gone gets nothing.
+        edit: of each copy.
+    """
+
+    claim: LocalClaim
+    channels: Sequence[Channel]
+    edit: Edit = UNCHANGED
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A claim ends without a copy. The store may keep the message where nobody takes it."""
+
+    claim: LocalClaim
+
+
+@dataclass(frozen=True, slots=True)
+class GivenBack:
+    """A claim ends; its message waits again where it was taken from, and goes where that is gone.
+
+    Args:
+        claim: the claim.
+        edit: of the message.
+        stays: it waits in its in-progress destination instead, without an owner (:attr:`LocalClaim.waits`).
+    """
+
+    claim: LocalClaim
+    edit: Edit = UNCHANGED
+    stays: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A prepared message waits in channels, one copy each.
+
+    Args:
+        handle: from :meth:`TaskStore.prepare`.
+        channels: none = it goes.
+    """
+
+    handle: Any
+    channels: Sequence[Channel]
+
+
+@dataclass(frozen=True, slots=True)
+class Discarded:
+    """A prepared message goes; one that is gone already is passed over.
+
+    Args:
+        handle: from :meth:`TaskStore.prepare`.
+    """
+
+    handle: Any
+
+
+Change = Moved | Removed | GivenBack | Sent | Discarded
+
+
+class Reader(Protocol):
+    """Takes from one part of one channel, highest priority first, then oldest."""
+
+    expired: int
+    """Messages that this reader has found EXPIRED."""
+
+    def claim(self, cycle: int, numbers: range) -> Sequence[LocalClaim]:
+        """Claims up to ``len(numbers)`` messages; the i-th has the sequence ``numbers[i]``. Never blocks.
+
+        A failure after the first claim ends the list.
+
+        Raises:
+            ProviderError: the channel cannot be read.
+        """
+
+    def has_news(self) -> bool:
+        """Whether :meth:`claim` may find something: False after it found nothing, until something comes."""
+
+    def close(self) -> None:
+        """Takes no more. Repeatable, from any thread."""
+
+
+class Store(Protocol):
+    """Channels and their messages, as one client sees them."""
+
+    title: str
+    """The store in error texts: ``memory``, or the path of a root."""
+
+    def destinations(self) -> Sequence[Destination]:
+        """All queues and topics, in any order."""
+
+    def has(self, channel: Channel) -> bool:
+        """Whether there is such a channel; of a topic without a subscription, whether the topic is known."""
+
+    def create(self, channel: Channel) -> None:
+        """Makes a channel, or makes a topic known; nothing where it is there.
+
+        Raises:
+            ProviderError: it cannot be made.
+        """
+
+    def drop(self, channel: Channel, *, claimed: bool) -> None:
+        """Removes a channel with its parts and what waits in them.
+
+        Args:
+            channel: a queue, a subscription, or a topic without any. One that is gone is passed over.
+            claimed: claims of it end, too. Else they can be settled, and one that is given back goes.
+        """
+
+    def count(self, channel: Channel) -> Counts:
+        """The numbers of a channel; zeros where there is none."""
+
+    def scan(self, channel: Channel, *, waiting: bool, claimed: bool) -> Iterator[tuple[LocalClaim, Message]]:
+        """The messages that lie in one part of a channel, in the order of taking, with their bodies.
+
+        Args:
+            channel: with its part.
+            waiting: those that wait.
+            claimed: those that are claimed, and those that were left to wait in an in-progress destination.
+        """
+
+    def reader(
+        self, channel: Channel, judge: Judge, into: Channel | None, destination: Destination
+    ) -> Reader:
+        """What takes from a channel.
+
+        Args:
+            channel: with its part.
+            judge: asked before a message is taken.
+            into: the channel that a message is moved to in the same step (in-progress destination).
+            destination: of the claims.
+        """
+
+    def put(self, messages: Sequence[tuple[Message, Sequence[Channel]]]) -> None:
+        """Sends messages, all visible or none, durable first. A queue that is not there is made.
+
+        Args:
+            messages: each with the channels that get it. Message id, time and delivery count are set.
+
+        Raises:
+            UnknownDestination: the queue is a temporary one that has ended.
+            ProviderError: nothing was sent.
+        """
+
+    def prepared(self, handle: Any) -> Message | None:
+        """The headers of a prepared message; None where it is gone."""
+
+    def check_writable(self, destination: Destination) -> None:
+        """Whether messages can be moved to a destination; makes it where it is not there.
+
+        Raises:
+            ProviderError: they cannot; the text says why and what to do.
+        """
+
+    def apply(self, changes: Sequence[Change], published: Sequence[str], *, fenced: bool) -> None:
+        """Makes all changes, or none, in one durable step.
+
+        Args:
+            changes: of claims that are lost, those of this client are passed over unless ``fenced``.
+            published: keys that the duplicate window remembers from then on.
+            fenced: every claim must still be this client's.
+
+        Raises:
+            ClaimLost: a claim is not (``fenced``), or a message that is to be sent is gone; nothing has
+                happened.
+            SettlementError: before the commit point; nothing has happened.
+            ProviderError: after it; whoever recovers finishes it.
+        """
+
+    def own(self, claim: LocalClaim, owner: Owner | None, edit: Edit) -> LocalClaim | None:
+        """Gives a message in an in-progress destination another owner; None where it is gone.
+
+        Args:
+            claim: as :meth:`claims` or :meth:`scan` gave it.
+            owner: this client; None = nobody.
+            edit: of the message.
+
+        Raises:
+            ProviderError: it cannot be changed.
+        """
+
+    def claims(self, client_id: str, in_progress: Channel | None) -> Sequence[LocalClaim]:
+        """The claims of a client, in the order in which they were taken.
+
+        Args:
+            client_id: whose.
+            in_progress: those that lie there, too. Those in any other in-progress destination are left out.
+        """
+
+    def finish(self, client_id: str) -> None:
+        """Finishes what a dead client has committed, and removes what it has written and not committed.
+
+        Whoever had its claims until then has lost them.
+
+        Raises:
+            ProviderError: a commit cannot be finished; somebody tries again.
+        """
+
+    def forget(self, client_id: str) -> None:
+        """Removes the messages that a client has prepared and not sent."""
+
+    def prune(self, retentions: Sequence[Retention], seconds: float) -> Pruned:
+        """See :meth:`connector.messaging.provider.Connection.prune`; only adapters name retentions."""
+
+    def tasks(self) -> TaskStoreSpec:
+        """What a task needs to read the claims of this client and to prepare messages for it."""
+
+
+class TaskStoreSpec(Protocol):
+    """Picklable recipe for :class:`TaskStore`."""
+
+    def open(self) -> TaskStore:
+        """The store for the process that calls.
+
+        Raises:
+            CapabilityError: the messages cannot be reached from this process.
+            ProviderError: the store is gone.
+        """
+
+
+class TaskStore(Protocol):
+    """A store as a task sees it; for one thread."""
+
+    client_id: str
+    """The client that the task works for."""
+
+    def check(self) -> None:
+        """Whether this process sees what the driver sees.
+
+        Raises:
+            ProviderError: it does not; names the machine.
+        """
+
+    def check_target(self, destination: Destination) -> None:
+        """Whether messages can be sent to a destination of which a temporary one has a living owner.
+
+        Raises:
+            UnknownDestination: it is temporary, and has ended.
+            ProviderError: it is refused.
+        """
+
+    def read(self, reference: Any, max_body: int) -> Message:
+        """See :meth:`connector.messaging.provider.MessageAccess.load`."""
+
+    def prepare(self, destination: Destination, message: Message, key: str) -> Any:
+        """Keeps a message where nobody takes it; returns its handle. The same key again replaces it.
+
+        Args:
+            destination: decides where it is kept; nothing is sent.
+            message: with its id and its time.
+            key: unique within the client.
+
+        Raises:
+            ProviderError: it cannot be written.
+        """
+
+    def discard(self, handle: Any) -> None:
+        """Removes a prepared message; one that is gone is passed over."""
+
+    def sync(self) -> None:
+        """See :meth:`connector.messaging.provider.MessageAccess.sync`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientInfo:
+    """A client, as its registry knows it.
+
+    Args:
+        client_id: unique for every start of every process; of letters and digits.
+        application, instance: of an adapter; empty for a client that is none.
+        origin: whose messages are local for no-local.
+        declared_dead: whether an operator says that it is dead.
+        who: the holder in error texts: ``this process``, or ``process 12 on host``.
+    """
+
+    client_id: str
+    application: str = ""
+    instance: str = ""
+    origin: str = ""
+    declared_dead: bool = False
+    who: str = "this process"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A small fact that all clients of a provider share.
+
+    Args:
+        kind: ``subscription``, ``consumer``, ``temporary`` or ``client id``.
+        key: unique within the kind.
+        data: texts, numbers and booleans.
+        owner: the client whose end ends it; None = nobody's.
+        durable: it survives a crash of the machine.
+    """
+
+    kind: str
+    key: str
+    data: Mapping[str, Any]
+    owner: ClientInfo | None = None
+    durable: bool = False
+
+
+class DeadClient(Protocol):
+    """A dead client that this one takes over from; nobody else does meanwhile."""
+
+    info: ClientInfo
+
+    def forget(self) -> None:
+        """Nothing is left of it: its records go, and its mark."""
+
+    def release(self) -> None:
+        """Leaves it to the next client. Repeatable, nothing after :meth:`forget`."""
+
+
+class Registry(Protocol):
+    """The clients of a store, and the records that they share. Made for one client."""
+
+    info: ClientInfo
+    """This client."""
+
+    def check(self) -> None:
+        """Whether the store is there and this client is alive for the others. Cheap.
+
+        Raises:
+            ProviderError: the store is out of reach, or somebody has taken over from this client.
+        """
+
+    def is_alive(self, client_id: str) -> bool:
+        """Whether a client lives."""
+
+    def knows(self, client_id: str) -> bool:
+        """Whether a client lives, or is dead and not forgotten yet."""
+
+    def dead(self) -> Iterator[DeadClient]:
+        """The dead clients, each held by this one until it is forgotten or released."""
+
+    def lock(self) -> AbstractContextManager[object]:
+        """All decisions about records are made under it, by one client at a time. Re-entrant.
+
+        Raises:
+            ProviderError: it cannot be had.
+        """
+
+    def records(self, kind: str) -> Sequence[Record]:
+        """The records of one kind whose owner lives, or has none.
+
+        Cheap, and the same object as before where nothing has changed: it is asked for every message that is
+        sent to a topic.
+        """
+
+    def write(self, record: Record) -> None:
+        """Makes or replaces a record; under :meth:`lock`.
+
+        Raises:
+            ProviderError: it cannot be written.
+        """
+
+    def remove(self, record: Record) -> None:
+        """Removes a record; one that is gone is passed over. Under :meth:`lock`."""
+
+    def end(self, *, abandoned: bool) -> None:
+        """This client ends. Repeatable.
+
+        Args:
+            abandoned: as the death of its process would end it. What it has stays for whoever takes over.
+                Else it has nothing left but claims, and is forgotten where it has none.
+        """
+
+
+class Watch(Waiter, Protocol):
+    """Waits for messages that the open readers of a client may take."""
+
+    can_tell: bool
+    """Whether :meth:`begin` and :meth:`wait` work; else the connection has no waiter."""
+
+    def pause(self, has_news: Callable[[], bool], seconds: float) -> None:
+        """Waits until ``has_news``, :meth:`wake` or the end of the client; ``seconds`` at most."""
+
+    def wake(self) -> None:
+        """See :meth:`connector.messaging.provider.Connection.wake`."""
+
+    def end(self) -> None:
+        """The client has ended: nobody waits any more."""

@@ -1,0 +1,266 @@
+"""Subscriptions of topics: attached to, left and removed by the rules of :mod:`connector.core.subscriptions`.
+
+A subscription is a record and a channel. Each consumer is a record, which ends with its client.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from connector.core.local.channel import Channel
+from connector.core.local.client import CONSUMER, SUBSCRIPTION, Client
+from connector.core.local.store import Record
+from connector.core.subscriptions import Attach, Existing, check, decide, is_local
+from connector.errors import SubscriptionError
+from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.message import Message
+from connector.messaging.provider import SubscriptionInfo, TopicSubscription
+from connector.messaging.selector import Selector, compile_selector
+
+_log: Final = logging.getLogger("connector.core")
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A subscription as it is recorded.
+
+    Args:
+        key: of its record, and of its channel.
+        details: that it was made for.
+        origin: whose messages are local for no-local.
+    """
+
+    key: str
+    details: TopicSubscription
+    origin: str
+
+    @property
+    def channel(self) -> Channel:
+        return Channel(self.details.topic, self.key)
+
+    def selector(self) -> Selector | None:
+        """Its compiled selector; None = all messages."""
+        return compile_selector(self.details.selector) if self.details.selector else None
+
+
+class Subscriptions:
+    """The subscriptions of a provider, as one client uses them."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._numbers = itertools.count(1)
+        self._records: Sequence[Record] = ()
+        self._by_topic: dict[Destination, list[tuple[Subscription, Selector | None]]] = {}
+
+    # -- who gets what is sent ---------------------------------------------------------------------
+
+    def channels_for(self, topic: Destination, headers: Message) -> list[Channel]:
+        """The channels that get a message that this client sends to a topic now."""
+        origin = self._client.info.origin
+        return [
+            subscription.channel
+            for subscription, selector in self._known().get(topic, ())
+            if not (
+                subscription.details.no_local and is_local(subscription.details, subscription.origin, origin)
+            )
+            and (selector is None or selector.matches(headers))
+        ]
+
+    def has_any(self, topic: Destination) -> bool:
+        """Whether anybody could want what is sent to a topic."""
+        return topic in self._known()
+
+    def of(self, topic: Destination) -> list[Subscription]:
+        """The subscriptions of a topic."""
+        return [subscription for subscription, _ in self._known().get(topic, ())]
+
+    def _known(self) -> dict[Destination, list[tuple[Subscription, Selector | None]]]:
+        records = self._client.registry.records(SUBSCRIPTION)
+        if records is not self._records:
+            found: dict[Destination, list[tuple[Subscription, Selector | None]]] = {}
+            for record in records:
+                subscription = _read(record)
+                entry = subscription, subscription.selector()
+                found.setdefault(subscription.details.topic, []).append(entry)
+            self._records, self._by_topic = records, found
+        return self._by_topic
+
+    # -- consumers ---------------------------------------------------------------------------------
+
+    def attach(self, wanted: TopicSubscription) -> tuple[Subscription, Record]:
+        """A consumer comes: the subscription is made, used or replaced, and the consumer has its record.
+
+        Raises:
+            DestinationError, SelectorError, SubscriptionError: see :mod:`connector.core.subscriptions`.
+            ProviderError: it cannot be made.
+        """
+        check(wanted)
+        registry, store = self._client.registry, self._client.store
+        with registry.lock():
+            found = self._find(wanted.client_id, wanted.name, durable=wanted.durable) if wanted.name else None
+            existing = self._existing(found) if found is not None else None
+            todo = decide(wanted, existing if wanted.durable else None, None if wanted.durable else existing)
+            if found is not None and todo is Attach.REPLACE:
+                self._refuse_unacknowledged(found)
+                _warn_of_loss(self.info(found), "made anew with other details")
+                self._remove(found)
+                found = None
+            if found is None:
+                subscription = Subscription(self._key(wanted), wanted, self._client.info.origin)
+                store.create(Channel(wanted.topic))
+                store.create(subscription.channel)
+                self._write(subscription)
+            elif existing is not None and not existing.consumers + existing.own:
+                subscription = Subscription(found.key, found.details, self._client.info.origin)
+                if not wanted.durable:  # it has ended, only nobody has removed it yet
+                    store.drop(found.channel, claimed=False)
+                    store.create(found.channel)
+                if subscription != found:
+                    self._write(subscription)
+            else:
+                subscription = found
+            return subscription, self.consume(subscription.key)
+
+    def consume(self, what: str) -> Record:
+        """Records a consumer of this client; under the lock of the registry.
+
+        Args:
+            what: the key of a subscription, or a temporary queue.
+        """
+        info = self._client.info
+        record = Record(CONSUMER, f"{info.client_id}-{next(self._numbers)}", {"of": what}, info)
+        self._client.registry.write(record)
+        return record
+
+    def detach(self, subscription: Subscription, consumer: Record) -> None:
+        """A consumer goes; a subscription that is not durable ends with its last."""
+        with self._client.registry.lock():
+            self._client.registry.remove(consumer)
+            self._end_unattended(subscription)
+
+    def consumers(self, what: str) -> list[Record]:
+        """The consumers of a subscription or of a temporary queue; see :meth:`consume`."""
+        return [record for record in self._client.registry.records(CONSUMER) if record.data["of"] == what]
+
+    def sweep(self) -> None:
+        """Removes the subscriptions that have ended with clients that died."""
+        with self._client.registry.lock():
+            for record in self._client.registry.records(SUBSCRIPTION):
+                self._end_unattended(_read(record))
+
+    # -- removing and looking ----------------------------------------------------------------------
+
+    def unsubscribe(self, name: str, client_id: str) -> SubscriptionInfo:
+        """See :meth:`connector.messaging.provider.Connection.unsubscribe`."""
+        with self._client.registry.lock():
+            found = self._find(client_id, name, durable=True) if name else None
+            whose = f" of client {client_id!r}" if client_id else ""
+            if found is None:
+                raise SubscriptionError(
+                    f"there is no durable subscription {name!r}{whose or ' without a client id'}"
+                )
+            if consumers := self.consumers(found.key):
+                owner = consumers[0].owner
+                raise SubscriptionError(
+                    f"the subscription {name!r}{whose} of {found.details.topic} has "
+                    f"{_number(len(consumers), 'consumer')} ({owner.who if owner else 'unknown'}); "
+                    "end that first"
+                )
+            self._refuse_unacknowledged(found)
+            removed = self.info(found)
+            self._remove(found)
+        _warn_of_loss(removed, "removed")
+        return removed
+
+    def remove_all(self, topic: Destination) -> None:
+        """Ends every subscription of a temporary topic, with what is claimed of it; under the lock."""
+        for subscription in self.of(topic):
+            self._remove(subscription, claimed=True)
+
+    def information(self) -> list[SubscriptionInfo]:
+        """All subscriptions, by topic, name and client id."""
+        found = [self.info(one) for topic in self._known() for one in self.of(topic)]
+        found.sort(
+            key=lambda one: (one.subscription.topic, one.subscription.name, one.subscription.client_id)
+        )
+        return found
+
+    def info(self, one: Subscription) -> SubscriptionInfo:
+        """A subscription as it stands."""
+        counts = self._client.store.count(one.channel)
+        numbers = (counts.waiting, counts.claimed, counts.expired, counts.error)
+        return SubscriptionInfo(one.details, len(self.consumers(one.key)), *numbers)
+
+    def _existing(self, found: Subscription) -> Existing:
+        consumers = self.consumers(found.key)
+        application = self._client.info.application
+        own = [one for one in consumers if application and one.owner and one.owner.application == application]
+        return Existing(found.details, len(consumers) - len(own), len(own))
+
+    def _find(self, client_id: str, name: str, *, durable: bool) -> Subscription | None:
+        for topic in self._known():
+            for one in self.of(topic):
+                if (one.details.client_id, one.details.name, one.details.durable) == (
+                    client_id,
+                    name,
+                    durable,
+                ):
+                    return one
+        return None
+
+    def _key(self, wanted: TopicSubscription) -> str:
+        """Durable ones have one space of names within a client id, others another, or no name."""
+        if not wanted.name:
+            return f"{self._client.info.client_id}-{next(self._numbers)}"
+        return f"{'durable' if wanted.durable else 'shared'}|{wanted.client_id}|{wanted.name}"
+
+    def _write(self, subscription: Subscription) -> None:
+        data = {**asdict(subscription.details), "topic": str(subscription.details.topic)}
+        data["origin"] = subscription.origin
+        durable = subscription.details.durable
+        self._client.registry.write(Record(SUBSCRIPTION, subscription.key, data, durable=durable))
+
+    def _remove(self, subscription: Subscription, *, claimed: bool = False) -> None:
+        for record in self._client.registry.records(SUBSCRIPTION):
+            if record.key == subscription.key:
+                self._client.registry.remove(record)
+        self._client.store.drop(subscription.channel, claimed=claimed)
+
+    def _end_unattended(self, subscription: Subscription) -> None:
+        if not subscription.details.durable and not self.consumers(subscription.key):
+            self._remove(subscription)
+
+    def _refuse_unacknowledged(self, found: Subscription) -> None:
+        if claimed := self._client.store.count(found.channel).claimed:
+            raise SubscriptionError(
+                f"the subscription {found.details.name!r} of {found.details.topic} has "
+                f"{_number(claimed, 'message')} not acknowledged, or in an open transaction; end that first"
+            )
+
+
+def _read(record: Record) -> Subscription:
+    data = dict(record.data)
+    origin = data.pop("origin")
+    data["topic"] = parse_destination(data["topic"])
+    return Subscription(record.key, TopicSubscription(**data), origin)
+
+
+def _warn_of_loss(ended: SubscriptionInfo, how: str) -> None:
+    if kept := ended.kept():
+        _log.warning(
+            "the messages of a subscription are lost",
+            extra={
+                "subscription": ended.subscription.name,
+                "destination": str(ended.subscription.topic),
+                "reason": how,
+                "lost": kept,
+            },
+        )
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"

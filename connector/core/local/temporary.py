@@ -1,0 +1,111 @@
+"""Temporary destinations: ``temporary-<client>-<n>``, a queue or topic that ends with its client.
+
+Anybody may send to one while its owner lives. Only connections of the owner's origin consume from it.
+One that has a consumer is not deleted.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from connector.core.local.channel import Channel
+from connector.core.local.client import TEMPORARY, Client, temporary_owner
+from connector.core.local.store import Record
+from connector.core.local.subscriptions import Subscriptions
+from connector.errors import DestinationError, SubscriptionError, UnknownDestination
+from connector.messaging.destination import Destination
+
+
+class TemporaryDestinations:
+    """The temporary destinations of a provider, as one client uses them."""
+
+    def __init__(self, client: Client, subscriptions: Subscriptions) -> None:
+        self._client = client
+        self._subscriptions = subscriptions
+        self._numbers = itertools.count(1)
+
+    def make(self, kind: str) -> Destination:
+        """See :meth:`connector.messaging.provider.Connection.temporary`."""
+        if kind not in ("queue", "topic"):
+            raise DestinationError(f"{kind!r} is neither 'queue' nor 'topic'")
+        info = self._client.info
+        destination = Destination(kind, f"temporary-{info.client_id}-{next(self._numbers)}")
+        with self._client.registry.lock():
+            self._client.store.create(Channel(destination))
+            self._client.registry.write(Record(TEMPORARY, str(destination), {}, info))
+        return destination
+
+    def has_ended(self, destination: Destination) -> bool:
+        """Whether it is a temporary destination whose owner has ended it, or is dead."""
+        return temporary_owner(destination) is not None and self._find(destination) is None
+
+    def check_there(self, destination: Destination) -> None:
+        """Whether messages can be sent to a destination, as far as that is temporary.
+
+        Raises:
+            UnknownDestination: it has ended.
+        """
+        if self.has_ended(destination):
+            raise UnknownDestination(
+                f"there is no {destination}: it was temporary, and has ended with its connection"
+            )
+
+    def check_consumer(self, destination: Destination) -> None:
+        """Whether this client may consume from a destination, as far as that is temporary.
+
+        Raises:
+            DestinationError: it is somebody else's.
+            UnknownDestination: it has ended.
+        """
+        self.check_there(destination)
+        record = self._find(destination)
+        if record is not None and (record.owner is None or record.owner.origin != self._client.info.origin):
+            raise DestinationError(
+                f"{destination} is the temporary destination of another connection: anybody may send to it, "
+                "only that connection consumes from it"
+            )
+
+    def delete(self, destination: Destination) -> None:
+        """See :meth:`connector.messaging.provider.Connection.delete_temporary`."""
+        owner = temporary_owner(destination)
+        if owner is None:
+            raise DestinationError(f"{destination} is no temporary destination")
+        if owner != self._client.info.client_id:
+            raise DestinationError(f"{destination} is the temporary destination of another connection")
+        with self._client.registry.lock():
+            record = self._find(destination)
+            if record is None:
+                raise DestinationError(f"{destination} is no temporary destination any more: it has ended")
+            consumers = self._subscriptions.consumers(str(destination))
+            for subscription in self._subscriptions.of(destination):
+                consumers += self._subscriptions.consumers(subscription.key)
+            if consumers:
+                who = consumers[0].owner.who if consumers[0].owner else "unknown"
+                raise SubscriptionError(f"{destination} has a consumer ({who}); close that first")
+            self._end(record)
+
+    def end_of(self, client_id: str) -> None:
+        """Ends those of a client that has ended."""
+        with self._client.registry.lock():
+            for record in self._client.registry.records(TEMPORARY):
+                if record.owner is not None and record.owner.client_id == client_id:
+                    self._end(record)
+            for destination in self._client.store.destinations():  # of the dead there is no record any more
+                if temporary_owner(destination) == client_id:
+                    self._drop(destination)
+
+    def _end(self, record: Record) -> None:
+        self._client.registry.remove(record)
+        kind, _, name = record.key.partition("://")
+        self._drop(Destination(kind, name))
+
+    def _drop(self, destination: Destination) -> None:
+        self._subscriptions.remove_all(destination)
+        self._client.store.drop(Channel(destination), claimed=True)
+
+    def _find(self, destination: Destination) -> Record | None:
+        text = str(destination)
+        for record in self._client.registry.records(TEMPORARY):
+            if record.key == text:
+                return record
+        return None

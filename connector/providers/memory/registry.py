@@ -1,0 +1,114 @@
+"""The clients of a memory provider, and the records that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+
+from connector.core.local.store import ClientInfo, Record
+from connector.providers.memory.memory import Memory, MemoryClient
+
+
+class MemoryDead:
+    """See :class:`connector.core.local.store.DeadClient`."""
+
+    def __init__(self, memory: Memory, client: MemoryClient) -> None:
+        self.info = client.info
+        self._memory = memory
+        self._client = client
+
+    def forget(self) -> None:
+        """See :meth:`connector.core.local.store.DeadClient.forget`."""
+        with self._memory:
+            forget_client(self._memory, self._client)
+
+    def release(self) -> None:
+        """See :meth:`connector.core.local.store.DeadClient.release`."""
+        with self._memory:
+            self._client.taken_by = None
+
+
+class MemoryRegistry:
+    """See :class:`connector.core.local.store.Registry`."""
+
+    def __init__(self, memory: Memory, info: ClientInfo) -> None:
+        self.info = info
+        self._memory = memory
+        self._client = memory.clients[info.client_id] = MemoryClient(memory, info)
+        self.watch = self._client.watch
+
+    def check(self) -> None:
+        """See :meth:`connector.core.local.store.Registry.check`."""
+        with self._memory:
+            self._client.check_alive()
+
+    def is_alive(self, client_id: str) -> bool:
+        """See :meth:`connector.core.local.store.Registry.is_alive`."""
+        return self._memory.is_alive(client_id)
+
+    def knows(self, client_id: str) -> bool:
+        """See :meth:`connector.core.local.store.Registry.knows`."""
+        return client_id in self._memory.clients
+
+    def dead(self) -> Iterator[MemoryDead]:
+        """See :meth:`connector.core.local.store.Registry.dead`."""
+        with self._memory:
+            found = [one for one in self._memory.clients.values() if not one.alive and one.taken_by is None]
+            for client in found:
+                client.taken_by = self._client
+        return iter([MemoryDead(self._memory, client) for client in found])
+
+    def lock(self) -> AbstractContextManager[object]:
+        """See :meth:`connector.core.local.store.Registry.lock`."""
+        return self._memory
+
+    def records(self, kind: str) -> Sequence[Record]:
+        """See :meth:`connector.core.local.store.Registry.records`."""
+        memory = self._memory
+        living = memory.living.get(kind)
+        if living is None:
+            with memory:
+                records = memory.records.get(kind, {}).values()
+                living = tuple(
+                    one for one in records if one.owner is None or self.is_alive(one.owner.client_id)
+                )
+                memory.living[kind] = living
+        return living
+
+    def write(self, record: Record) -> None:
+        """See :meth:`connector.core.local.store.Registry.write`."""
+        with self._memory:
+            self._memory.records.setdefault(record.kind, {})[record.key] = record
+            self._memory.living.pop(record.kind, None)
+
+    def remove(self, record: Record) -> None:
+        """See :meth:`connector.core.local.store.Registry.remove`."""
+        with self._memory:
+            self._memory.records.get(record.kind, {}).pop(record.key, None)
+            self._memory.living.pop(record.kind, None)
+
+    def end(self, *, abandoned: bool) -> None:
+        """See :meth:`connector.core.local.store.Registry.end`."""
+        memory, client = self._memory, self._client
+        with memory:
+            client.alive = False
+            memory.living.clear()
+            for other in memory.clients.values():
+                if other.taken_by is client:
+                    other.taken_by = None
+            if not abandoned and not client.claims:
+                forget_client(memory, client)
+            memory.room.wake_senders()
+
+
+def forget_client(memory: Memory, client: MemoryClient) -> None:
+    """Nothing of a client is kept. What it has claimed in an in-progress destination has no owner."""
+    for entry in list(client.claims.values()):
+        entry.owner = None
+    client.claims.clear()
+    memory.drop_prepared(client)
+    memory.clients.pop(client.info.client_id, None)
+    for records in memory.records.values():
+        for record in [one for one in records.values() if one.owner == client.info]:
+            del records[record.key]
+    memory.living.clear()
