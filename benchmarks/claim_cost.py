@@ -39,11 +39,7 @@ def measure(root: Path, backlog: int) -> tuple[float, float]:
     cycle = 0
     while True:
         cycle += 1
-        claims = 0
-        for sequence in range(POLL):
-            if poller.take(cycle, sequence) is None:
-                break
-            claims += 1
+        claims = len(poller.claim(cycle, range(POLL)))
         taken += claims
         if claims < POLL:
             break

@@ -32,7 +32,7 @@ def measure(adapter: Adapter, root: Path, size: int, runs: int) -> tuple[list[fl
     deployment_directory = str(adapter.configuration.directory)
     poller = inbound.connection.poller(parse_destination("in"))
     fill(root, "in", size, json_body)
-    claims = [claim for number in range(size) if (claim := poller.take(1, number)) is not None]
+    claims = poller.claim(1, range(size))
     lanes = [work_items(claims, {})]
     plain, spark = [], []
     for number in range(runs + 5):

@@ -1,14 +1,19 @@
 """Claim: round robin over the input destinations (WBI Adapter for JMS, "Polling").
 
-First what waits in the in-progress destination because its process was not active. Then one message of
-each destination in turn, at most ``PollQuantity`` rounds, never waiting. A destination found empty is not
-asked again in that poll; when all are empty the poll is over.
+First what waits in the in-progress destination because its process was not active. Then at most
+``PollQuantity`` messages of each destination, never waiting. A destination found empty is not asked again in
+that poll.
+
+The claims are numbered as if one message of each destination had been taken in turn: the number of a claim is
+round x number of inputs + position of its input. They are processed in the order of their numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Final
 
 from connector.errors import ProviderError
 from connector.events.settling import untouched
@@ -21,9 +26,9 @@ class Taken:
     """What one poll has taken.
 
     Args:
-        claims: in the order in which they were taken.
+        claims: in the order of their numbers.
         full: destinations that gave all that a poll may take of them, so that more may wait there.
-        failure: the provider failed in mid-round; what was claimed is finished, then the poll ends.
+        failure: the provider failed; what was claimed before is finished, then the poll ends.
     """
 
     claims: list[Claim] = field(default_factory=list)
@@ -89,35 +94,35 @@ def claim_round_robin(
     first: int = 0,
     waiting: WaitingMessages | None = None,
 ) -> Taken:
-    """Takes what waits, then at most ``quantity`` messages of each poller, in turn.
+    """Claims what waits, then at most ``quantity`` messages of each poller.
 
-    A provider error ends it; what was taken before is there all the same, and so is the error.
+    A provider error ends it; what was claimed before is there all the same, and so is the error.
 
     Args:
         pollers: in the order of the configuration.
         quantity: PollQuantity.
-        cycle: the number of all claims.
-        first: the sequence of the first claim.
+        cycle: the cycle of all claims.
+        first: the lowest number of a claim.
         waiting: messages whose process was not active; None without InProgressDestination.
     """
     taken = Taken()
     claims = taken.claims
-    active = list(pollers)
+    count = len(pollers)
     try:
-        while waiting is not None and (claim := waiting.take(cycle, first + len(claims))) is not None:
+        while waiting is not None and (claim := waiting.take(cycle, first)) is not None:
             claims.append(claim)
-        for _ in range(quantity):
-            remaining = []
-            for poller in active:
-                claim = poller.take(cycle, first + len(claims))
-                if claim is not None:
-                    claims.append(claim)
-                    remaining.append(poller)
-            if not remaining:
-                break
-            active = remaining
-        else:
-            taken.full.update(poller.destination for poller in active)
+            first += 1
+        for position, poller in enumerate(pollers):
+            numbers = range(first + position, first + count * quantity, count)
+            while numbers and (found := poller.claim(cycle, numbers)):
+                claims += found
+                numbers = numbers[len(found) :]  # what has ended a short list is seen by asking for the rest
+            if not numbers:
+                taken.full.add(poller.destination)
     except ProviderError as error:
         taken.failure = error
+    claims.sort(key=_sequence)
     return taken
+
+
+_sequence: Final = attrgetter("sequence")

@@ -158,10 +158,10 @@ class Inbound:
 
     @step("claim")
     def _claim(self, pollers: Sequence[Poller], report: CycleReport) -> list[Claim]:
-        size = self._schedule.size(self._cycle)
-        if size is None:
-            self._cycle, size = next(self._numbers), 0
-        taken = claim_round_robin(pollers, self._settings.quantity, self._cycle, size, self._waiting)
+        first = self._schedule.following(self._cycle)
+        if first is None:
+            self._cycle, first = next(self._numbers), 0
+        taken = claim_round_robin(pollers, self._settings.quantity, self._cycle, first, self._waiting)
         self._full = (self._full & self._skipped) | taken.full
         for number, poller in enumerate(self._pollers):
             seen = self._expired.get(number, 0)

@@ -86,11 +86,12 @@ class Closing:
 
 @dataclass(slots=True)
 class _Cycle:
-    """What was taken under one number, by one poll or by several that were collected."""
+    """What was taken in one cycle, by one poll or by several that were collected."""
 
     ids: dict[int, str] = field(default_factory=dict)
     attempts: dict[int, int] = field(default_factory=dict)
     size: int = 0
+    following: int = 0
     unsettled: int = 0
     has_begun: bool = False
 
@@ -183,23 +184,24 @@ class Schedule:
         """Whether no event of a destination is unsettled."""
         return not self._unsettled[destination]
 
-    def size(self, cycle: int) -> int | None:
-        """The claims of a cycle that a further poll may continue; None where it needs another number."""
+    def following(self, cycle: int) -> int | None:
+        """The first free number of a cycle that a further poll may continue; None where it needs another."""
         known = self._cycles.get(cycle)
         if known is None or known.has_begun or known.size >= MOST_EVENTS:
             return None
-        return known.size
+        return known.following
 
     def add(self, claims: Sequence[Claim], ids: Mapping[int, str], wanted: Sequence[Claim]) -> None:
         """Takes claims in.
 
         Args:
-            claims: taken under one number; at least one.
+            claims: of one cycle, in the order of their numbers; at least one.
             ids: their duplicate keys by sequence; empty where duplicates are not eliminated.
-            wanted: those of them that are to run, in the order in which they were taken.
+            wanted: those of them that are to run, in the same order.
         """
         known = self._cycles.setdefault(claims[0].cycle, _Cycle())
-        known.size = max(known.size, claims[-1].sequence + 1)
+        known.size += len(claims)
+        known.following = max(known.following, claims[-1].sequence + 1)
         known.unsettled += len(claims)
         known.ids.update(ids)
         for claim in claims:

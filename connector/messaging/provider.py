@@ -124,7 +124,10 @@ class Claim(Protocol):
     cycle: int
     """The number under which it was taken, by one poll or by several that were collected."""
     sequence: int
-    """Position in its cycle, from 0: unique within the cycle, names the claim in the journal."""
+    """Its number in the cycle, from 0: unique within the cycle, names the claim in the journal.
+
+    Events of one order are published by these numbers. There may be gaps.
+    """
     destination: Destination
     """The input destination it was taken from."""
 
@@ -278,7 +281,10 @@ class Pruned:
 
 
 class Poller(Protocol):
-    """Takes messages of one destination, highest priority first, then oldest."""
+    """Claims messages of one destination, highest priority first, then oldest.
+
+    A provider's class inherits from this one, and so has :meth:`take`.
+    """
 
     destination: Destination
 
@@ -289,14 +295,29 @@ class Poller(Protocol):
         A message that has expired, or was delivered too often, is put aside before a selector is asked.
         """
 
-    def take(self, cycle: int, sequence: int) -> Claim | None:
-        """Claims the next message for ``sequence`` of ``cycle``; None where nothing waits. Never blocks.
+    def claim(self, cycle: int, numbers: range) -> Sequence[Claim]:
+        """Claims up to ``len(numbers)`` messages. Never blocks.
 
-        A connection uses a pair of ``cycle`` and ``sequence`` once.
+        A failure after the first claim ends the list, because those claims are this client's. The next call
+        raises the failure and claims nothing.
+
+        Args:
+            cycle: the cycle of the claims.
+            numbers: the first claim gets the first number as its sequence, the second claim the second
+                number, and so on. The numbers rise. A connection uses a pair of cycle and number once.
+
+        Returns:
+            the claims in the order of their numbers. Fewer than asked for only where nothing more waits, or
+            after a failure; empty where nothing waits.
 
         Raises:
             ProviderError: the destination cannot be read, or the poller is closed.
         """
+
+    def take(self, cycle: int, sequence: int) -> Claim | None:
+        """Claims one message, as :meth:`claim`; None where nothing waits."""
+        claims = self.claim(cycle, range(sequence, sequence + 1))
+        return claims[0] if claims else None
 
     def close(self) -> None:
         """Takes no more. A consumer leaves its subscription; one that is not durable ends with its last.
@@ -342,7 +363,7 @@ class Connection(Protocol):
 
     A connection ends with :meth:`close` or :meth:`abandon`. Then these two and :meth:`wake` do nothing, a
     wait returns at once, and :meth:`Waiter.begin` says False. Every other method raises ProviderError, and
-    :meth:`settle` SettlementError, because nothing has happened. So does :meth:`Poller.take`.
+    :meth:`settle` SettlementError, because nothing has happened. So does :meth:`Poller.claim`.
     """
 
     client_id: str

@@ -23,6 +23,7 @@ expects the refusal instead. Needs the ``dev`` extra (pytest).
 from __future__ import annotations
 
 from connector.testing.provider_suite.browsing import Browsing
+from connector.testing.provider_suite.claiming import Claiming
 from connector.testing.provider_suite.duplicates import Duplicates
 from connector.testing.provider_suite.fencing import Fencing
 from connector.testing.provider_suite.in_progress import InProgress
@@ -51,6 +52,7 @@ from connector.testing.provider_suite.waiting import Waiting
 class ProviderSuite(
     Sending,
     Taking,
+    Claiming,
     Browsing,
     Returning,
     Settling,

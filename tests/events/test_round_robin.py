@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import shutil
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from connector.events.claiming import WaitingMessages, claim_round_robin
+from connector.events.schedule import Paces, Schedule
+from connector.events.settling import untouched
+from connector.messaging.destination import Destination
+from connector.messaging.provider import Claim, Settlement
 from connector.status import ReturnCode
 
 Bench = Any
@@ -70,9 +76,52 @@ def test_a_destination_whose_pace_is_not_known_has_a_job_of_its_own_and_quick_on
         assert adapter.pipeline.jobs[2:] == ["poll 2, 5 events of queue://a, queue://b"]
 
 
-def test_a_provider_error_in_mid_round_finishes_what_was_claimed_and_ends_the_poll(bench: Bench) -> None:
-    deployment = bench.deploy(InputDestination=["queue://a", "queue://b"], PollQuantity=5)
-    fill(deployment, a=3, b=1)
+def test_a_claim_is_numbered_by_round_and_input(bench: Bench) -> None:
+    deployment = bench.deploy(InputDestination=["queue://a", "queue://b", "queue://c"], PollQuantity=3)
+    fill(deployment, a=5, b=1, c=2)
+    with closing(deployment.provider.connect()) as connection:
+        pollers = [connection.poller(Destination("queue", name)) for name in "abc"]
+        taken = claim_round_robin(pollers, 3, 7, first=100)
+        found = [(claim.message_id, claim.sequence) for claim in taken.claims]
+        assert found == [
+            ("ID:a1", 100),
+            ("ID:b1", 101),
+            ("ID:c1", 102),
+            ("ID:a2", 103),
+            ("ID:c2", 105),
+            ("ID:a3", 106),
+        ]
+        assert {claim.cycle for claim in taken.claims} == {7}
+        assert taken.full == {Destination("queue", "a")}
+        connection.settle([untouched(claim) for claim in taken.claims])
+
+
+def test_polls_that_are_collected_never_use_a_number_twice(bench: Bench) -> None:
+    """What waits in the in-progress destination comes first, then the inputs, poll after poll."""
+    deployment = bench.deploy(InputDestination=["queue://a", "queue://b"])
+    fill(deployment, a=2)
+    inputs, in_progress = [Destination("queue", name) for name in "ab"], Destination("queue", "in-progress")
+    schedule = Schedule("destination", 2, Paces())
+    with closing(deployment.provider.connect("test", "one")) as connection:
+        pollers = [connection.poller(one, in_progress) for one in inputs]
+        waits = [Settlement(claim, give_back=True, stay=True) for claim in pollers[0].claim(1, range(2))]
+        connection.settle(waits)
+        fill(deployment, a=5, b=3)
+        waiting = WaitingMessages(connection, in_progress, inputs)
+        claims: list[Claim] = []
+        for first in (0, 6):
+            assert schedule.following(2) == (first or None)
+            taken = claim_round_robin(pollers, 2, 2, first, waiting)
+            schedule.add(taken.claims, {}, taken.claims)
+            claims += taken.claims
+        assert [claim.sequence for claim in claims] == [0, 1, 2, 3, 4, 5, 6, 7, 8]
+        assert [claim.destination.name for claim in claims] == list("aaabababa")
+        connection.settle([untouched(claim) for claim in claims])
+
+
+def test_a_provider_error_finishes_what_was_claimed_and_ends_the_poll(bench: Bench) -> None:
+    deployment = bench.deploy(InputDestination=["queue://a", "queue://b", "queue://c"], PollQuantity=5)
+    fill(deployment, a=3, b=1, c=1)
     with deployment.running() as adapter:
         target = Path(deployment.folders("b").target)
         shutil.rmtree(target)
@@ -81,10 +130,30 @@ def test_a_provider_error_in_mid_round_finishes_what_was_claimed_and_ends_the_po
         assert report.code is ReturnCode.APPRESPONSETIMEOUT
         assert report.provider_failed
         assert str(target) in report.reason
-        assert (report.claimed, report.settled) == (1, 1)  # of the first round; no more was claimed
+        assert (report.claimed, report.settled) == (3, 3)
+        assert bench.called() == ["ID:a1", "ID:a2", "ID:a3"]
+        assert deployment.names("c") == ["4.c1.T"]  # no more was claimed
+        assert len(deployment.names("archive")) == 3
+
+
+def test_a_provider_error_in_the_middle_of_an_input_ends_that_poll(bench: Bench) -> None:
+    deployment = bench.deploy(InputDestination=["queue://a", "queue://b"], PollQuantity=5)
+    fill(deployment, a=1, b=1)
+    deployment.drop("a", '{"BusinessObject": "Order"}', f"4.a2{'x' * 240}.T")  # a claim of it needs a sidecar
+    deployment.drop("a", '{"BusinessObject": "Order"}', "4.a3.T")
+    headers = bench.root / "dropboxmq" / "headers"
+    with deployment.running() as adapter:
+        headers.rmdir()
+        headers.write_text("a file stands where the directory was")
+        report = adapter.poll()
+        assert report.code is ReturnCode.APPRESPONSETIMEOUT
+        assert (report.claimed, report.settled) == (1, 1)
         assert bench.called() == ["ID:a1"]
-        assert deployment.names("a") == ["4.a2.T", "4.a3.T"]
-        assert len(deployment.names("archive")) == 1
+        assert (len(deployment.names("a")), deployment.names("b")) == (2, ["4.b1.T"])
+        headers.unlink()
+        headers.mkdir()
+        adapter.drain()
+    assert len(deployment.names("archive")) == 4
 
 
 def test_expired_messages_are_counted_and_are_neither_claimed_nor_events(bench: Bench) -> None:

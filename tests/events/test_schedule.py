@@ -235,18 +235,26 @@ def test_nothing_is_taken_ahead_of_a_destination_that_is_not_known(order: str, m
     assert schedule.may_poll(QUEUES["a"], has_more=True) == may
 
 
-def test_polls_are_collected_under_one_number_until_something_of_it_has_begun() -> None:
+def test_polls_are_collected_in_one_cycle_until_something_of_it_has_begun() -> None:
     schedule = make(quantity=2)
-    assert schedule.size(1) is None
+    assert schedule.following(1) is None
     add(schedule, taken("a", "a"))
-    assert schedule.size(1) == 2
+    assert schedule.following(1) == 2
     first = schedule.next_batch(4)
-    assert schedule.size(1) is None
+    assert schedule.following(1) is None
     add(schedule, taken("a", cycle=2))
-    assert schedule.size(2) == 1
+    assert schedule.following(2) == 1
     add(schedule, taken("a", "a", cycle=2, first=1))
     end(schedule, first)
     assert names(schedule.next_batch(4)) == ["a0", "a1", "a2"]
+
+
+def test_gaps_in_the_numbers_do_not_end_the_collecting() -> None:
+    schedule = make()
+    add(schedule, taken("a", first=3 * MOST_EVENTS))
+    assert schedule.following(1) == 3 * MOST_EVENTS + 1
+    add(schedule, taken(*"a" * (MOST_EVENTS - 1), first=4 * MOST_EVENTS))
+    assert schedule.following(1) is None
 
 
 def test_calling_off_leaves_what_runs() -> None:

@@ -12,6 +12,7 @@ from connector.core.local.store import Reader, Verdict
 from connector.errors import ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
+from connector.messaging.provider import Poller
 from connector.messaging.selector import Selector
 
 
@@ -45,7 +46,7 @@ class DeliveryRules:
         return Verdict.TAKE
 
 
-class LocalPoller:
+class LocalPoller(Poller):
     """See :class:`connector.messaging.provider.Poller`.
 
     Args:
@@ -80,11 +81,6 @@ class LocalPoller:
     def expired(self) -> int:
         """See :class:`connector.messaging.provider.Poller`."""
         return self._reader.expired
-
-    def take(self, cycle: int, sequence: int) -> LocalClaim | None:
-        """See :meth:`connector.messaging.provider.Poller.take`."""
-        claims = self.claim(cycle, range(sequence, sequence + 1))
-        return claims[0] if claims else None
 
     def claim(self, cycle: int, numbers: range) -> list[LocalClaim]:
         """See :meth:`connector.messaging.provider.Poller.claim`."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from connector import faults
 from connector.errors import MalformedData, ProviderError
+from connector.messaging.provider import Poller
 from connector.messaging.selector import Selector
 from connector.providers.dropbox import codec
 from connector.providers.dropbox.claims import TAG, DropboxClaim, Owner, counted_anew, owned_name
@@ -22,7 +23,7 @@ from connector.providers.dropbox.listing import Listing
 from connector.providers.dropbox.marks import Mark
 
 
-class QueuePoller:
+class QueuePoller(Poller):
     """Takes messages of one queue (see :class:`connector.messaging.provider.Poller`).
 
     Args:
@@ -70,14 +71,38 @@ class QueuePoller:
         self._tag = f"{TAG}{client_id}-"
         self._end_of_tag = f"-{folders.view}" if folders.view else ""
         self._closed = False
+        self._failure: ProviderError | None = None
+        """What has ended the list of claims before; the next call raises it."""
         self._ending = threading.RLock()  # its connection may close it at the same time, from another thread
         self.on_close: Callable[[], None] = _nothing
         self.expired = 0
 
-    def take(self, cycle: int, sequence: int) -> DropboxClaim | None:
-        """See :meth:`connector.messaging.provider.Poller.take`."""
+    def claim(self, cycle: int, numbers: range) -> list[DropboxClaim]:
+        """See :meth:`connector.messaging.provider.Poller.claim`."""
         if self._closed:
             raise ProviderError(f"the consumer of {self.destination} is closed: make another")
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        claims: list[DropboxClaim] = []
+        try:
+            for number in numbers:
+                claim = self._next(cycle, number)
+                if claim is None:
+                    break
+                claims.append(claim)
+        except ProviderError as error:
+            if not claims:
+                raise
+            self._failure = error
+        return claims
+
+    def _next(self, cycle: int, sequence: int) -> DropboxClaim | None:
+        """Claims the next message that is to be delivered; None where nothing waits.
+
+        Raises:
+            ProviderError: as :meth:`claim`.
+        """
         if self._pulse is not None:
             self._pulse.check()
         while not self._closed and (name := self._listing.next()) is not None:
@@ -125,11 +150,11 @@ class QueuePoller:
 
     @property
     def directories(self) -> tuple[str, ...]:
-        """Where files come that :meth:`take` may find."""
+        """Where files come that :meth:`claim` may find."""
         return (self._folders.target,)
 
     def has_news(self) -> bool:
-        """Whether :meth:`take` may find more than it did last time."""
+        """Whether :meth:`claim` may find more than it did last time."""
         return self._closed or self._listing.has_news()
 
     def _is_wanted(self, name: str, selector: Selector) -> bool:
@@ -146,7 +171,7 @@ class QueuePoller:
         return False
 
     def look_again(self) -> None:
-        """Messages came back to the queue: the next :meth:`take` must see them."""
+        """Messages came back to the queue: the next :meth:`claim` must see them."""
         self._listing.forget()
 
     def _claim(self, name: str, cycle: int, sequence: int, *, again: bool = False) -> DropboxClaim | None:

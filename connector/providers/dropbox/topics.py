@@ -61,14 +61,14 @@ class SubscriptionPoller(QueuePoller):
         """As for a queue, and where other programs put files for the topic."""
         return (*super().directories, self._topic)
 
-    def take(self, cycle: int, sequence: int) -> DropboxClaim | None:
-        """See :meth:`connector.messaging.provider.Poller.take`."""
+    def claim(self, cycle: int, numbers: range) -> list[DropboxClaim]:
+        """See :meth:`connector.messaging.provider.Poller.claim`."""
         now = time.monotonic()
         if (now >= self._look_at or cycle != self._cycle) and not self._closed:
             self._distributor.distribute(self.destination, self._committer)
             self._look_at = now + _INTERVAL
             self._cycle = cycle
-        return super().take(cycle, sequence)
+        return super().claim(cycle, numbers)
 
     def has_news(self) -> bool:
         """As for a queue, and whether something foreign may wait for distribution."""

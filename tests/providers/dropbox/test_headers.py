@@ -359,6 +359,28 @@ def test_foreign_names_too_long_for_a_claim_are_taken_and_keep_their_headers(
     } == {2}
 
 
+def test_a_claim_that_fails_ends_the_list_and_the_next_call_says_why(
+    root: Path, connection: DropboxConnection, mv: Callable[..., Path]
+) -> None:
+    for name in ("9.first.T", f"8.long{'x' * 240}.T", "7.last.T"):
+        mv("orders", name)
+    headers = root / "dropboxmq" / "headers"
+    headers.rmdir()
+    headers.write_text("a file stands where the directory was")
+    poller = connection.poller(ORDERS)
+    claims = list(poller.claim(1, range(3)))
+    assert [claim.message_id for claim in claims] == ["ID:first"]
+    with pytest.raises(ProviderError, match="cannot take a message of queue://orders"):
+        poller.claim(1, range(1, 3))
+    assert len(names(root, "orders")) == 2
+    headers.unlink()
+    headers.mkdir()
+    poller.look_again()
+    claims += poller.claim(1, range(1, 9))
+    assert [claim.sequence for claim in claims] == [0, 1, 2]
+    assert claims[2].message_id == "ID:last"
+
+
 def test_one_long_name_twice_in_a_folder_keeps_both_whole(
     root: Path, connection: DropboxConnection, mv: Callable[..., Path]
 ) -> None:
