@@ -226,6 +226,42 @@ class Settlement:
     published: str | None = None
 
 
+@dataclass(slots=True)
+class GroupSettlement:
+    """What is to become of several claims that are settled alike: a copy, or none.
+
+    It means the same as a :class:`Settlement` of each claim, and a provider may have a quicker way. That
+    matters for batches in which all events are published.
+
+    Args:
+        claims: of any destinations, in any order.
+        copy_to: the destination that gets the messages with ``properties`` added; None = no copy.
+        properties: of :data:`HISTORY`, for every copy, as in :class:`Settlement`.
+        published: the duplicate keys to remember, one for each claim; empty = none.
+    """
+
+    claims: Sequence[Claim]
+    copy_to: Destination | None = None
+    properties: Mapping[str, PropertyValue] = field(default_factory=dict)
+    published: Sequence[str] = ()
+
+    def each(self) -> list[Settlement]:
+        """The settlements that mean the same."""
+        keys: Sequence[str | None] = self.published or [None] * len(self.claims)
+        return [
+            Settlement(claim, self.copy_to, self.properties, published=key)
+            for claim, key in zip(self.claims, keys, strict=True)
+        ]
+
+
+def one_by_one(settlements: Iterable[Settlement | GroupSettlement]) -> list[Settlement]:
+    """A settlement for each claim, for a provider that has no quicker way for groups."""
+    found: list[Settlement] = []
+    for one in settlements:
+        found += one.each() if isinstance(one, GroupSettlement) else (one,)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Retention:
     """How long a queue keeps copies of an adapter.
@@ -485,7 +521,7 @@ class Connection(Protocol):
 
     def settle(
         self,
-        settlements: Sequence[Settlement],
+        settlements: Sequence[Settlement | GroupSettlement],
         sends: Sequence[Prepared] = (),
         discards: Sequence[Prepared] = (),
         *,
@@ -496,7 +532,7 @@ class Connection(Protocol):
         What was prepared for a temporary destination that has ended goes with that, and keeps nobody.
 
         Args:
-            settlements: of claims.
+            settlements: of claims, each of which is in one of them.
             sends, discards: prepared messages that belong to no claim. An access that still has to sync
                 what is discarded is told by :meth:`MessageAccess.discard`. One that is gone is passed over.
             fenced: look first whether every claim is still this client's.

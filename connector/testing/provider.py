@@ -26,6 +26,7 @@ from connector.testing.provider_suite.browsing import Browsing
 from connector.testing.provider_suite.claiming import Claiming
 from connector.testing.provider_suite.duplicates import Duplicates
 from connector.testing.provider_suite.fencing import Fencing
+from connector.testing.provider_suite.groups import Groups
 from connector.testing.provider_suite.in_progress import InProgress
 from connector.testing.provider_suite.keeping import Keeping
 from connector.testing.provider_suite.lasting import Lasting
@@ -56,6 +57,7 @@ class ProviderSuite(
     Browsing,
     Returning,
     Settling,
+    Groups,
     Keeping,
     Fencing,
     Transactions,

@@ -24,6 +24,7 @@ from connector.messaging.message import Message
 from connector.messaging.provider import (
     Claim,
     DestinationInfo,
+    GroupSettlement,
     Prepared,
     Pruned,
     Retention,
@@ -31,6 +32,7 @@ from connector.messaging.provider import (
     SubscriptionInfo,
     TopicSubscription,
     Waiter,
+    one_by_one,
 )
 from connector.messaging.selector import Selector
 
@@ -222,7 +224,7 @@ class LocalConnection:
 
     def settle(
         self,
-        settlements: Sequence[Settlement],
+        settlements: Sequence[Settlement | GroupSettlement],
         sends: Sequence[Prepared] = (),
         discards: Sequence[Prepared] = (),
         *,
@@ -230,7 +232,7 @@ class LocalConnection:
     ) -> None:
         """See :meth:`connector.messaging.provider.Connection.settle`."""
         self._check_open(SettlementError)
-        self._settler.settle(settlements, sends, discards, fenced=fenced)
+        self._settler.settle(one_by_one(settlements), sends, discards, fenced=fenced)
 
     def access(self) -> LocalAccessSpec:
         """See :meth:`connector.messaging.provider.Connection.access`."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import chain
 
 from connector import faults
 from connector.errors import ClaimLost, ProviderError, SettlementError
@@ -15,7 +16,7 @@ from connector.providers.dropbox import files, headers
 from connector.providers.dropbox.clients import base36
 from connector.providers.dropbox.layout import SUBSCRIPTIONS, Layout
 from connector.providers.dropbox.lease import Pulse
-from connector.providers.dropbox.log import Move, format_record, parse_record, roll_forward
+from connector.providers.dropbox.log import Copies, Move, format_record, parse_record, roll_forward
 
 
 class Committer:
@@ -48,11 +49,18 @@ class Committer:
         self._pulse = pulse
         self._records = 0
 
-    def commit(self, moves: Sequence[Move], *, fence: Sequence[str] = (), synced: bool = True) -> None:
+    def commit(
+        self,
+        moves: Sequence[Move],
+        copies: Sequence[Copies] = (),
+        *,
+        fence: Sequence[str] = (),
+        synced: bool = True,
+    ) -> None:
         """Commits moves: written, synced, renamed into ``committing/``, made, finished.
 
         Args:
-            moves: at least one.
+            moves, copies: at least one move.
             fence: files, relative to the root, that must still be there.
             synced: whether a move alone has to survive a power cut (where this provider is durable).
 
@@ -61,7 +69,7 @@ class Committer:
             SettlementError: before the commit point; nothing has happened.
             ProviderError: after it; whoever recovers finishes it.
         """
-        if len(moves) == 1 and (moves[0].published is None or self._window is None):
+        if len(moves) == 1 and not copies and (moves[0].published is None or self._window is None):
             self._move(moves[0], synced=synced and self._durable)
             return
         self._records += 1
@@ -69,7 +77,7 @@ class Committer:
         record = os.path.join(self._layout.associated, name)
         committing = os.path.join(self._layout.committing, name)
         try:
-            files.write_new(record, format_record(moves), sync=self._durable)
+            files.write_new(record, format_record(moves, copies), sync=self._durable)
             faults.point("settle.record")
             # whoever takes over from this client says so first, and then removes this record: whatever
             # comes in between, either it is seen here or the rename fails
@@ -83,7 +91,7 @@ class Committer:
             self.assert_ours()
             raise unwritable(error) from error
         faults.point("settle.committing")
-        self._finish(committing, moves)
+        self._finish(committing, moves, copies)
 
     def finish_record(self, path: str) -> None:
         """Rolls a record forward that its writer could not finish.
@@ -146,13 +154,18 @@ class Committer:
             else:  # what it was sent to has ended
                 files.remove(source)
 
-    def _finish(self, path: str, moves: Sequence[Move]) -> None:
-        folders = roll_forward(self._layout, moves, self._store.fit)
+    def _finish(self, path: str, moves: Sequence[Move], copies: Sequence[Copies] = ()) -> None:
+        renames = chain(
+            ((move.source, move.target) for move in moves),
+            *(zip(one.sources, one.targets, strict=True) for one in copies),
+        )
+        folders = roll_forward(self._layout, renames, self._store.fit)
+        published = any(one.published for one in copies) or any(move.published for move in moves)
         try:
             if self._durable:
                 for folder in folders:
                     self._sync(folder)
-            if self._window is not None and any(move.published for move in moves):
+            if self._window is not None and published:
                 os.rename(path, os.path.join(self._window, os.path.basename(path)))
             else:
                 os.unlink(path)

@@ -14,6 +14,7 @@ from connector.messaging.provider import (
     Capabilities,
     Claim,
     DestinationInfo,
+    GroupSettlement,
     Prepared,
     Pruned,
     Retention,
@@ -341,7 +342,7 @@ class DropboxConnection:
 
     def settle(
         self,
-        settlements: Sequence[Settlement],
+        settlements: Sequence[Settlement | GroupSettlement],
         sends: Sequence[Prepared] = (),
         discards: Sequence[Prepared] = (),
         *,
@@ -353,7 +354,7 @@ class DropboxConnection:
             self._pulse.check()
         self._settler.settle(settlements, sends, discards, fenced=fenced)
         for settlement in settlements:
-            if settlement.give_back:
+            if isinstance(settlement, Settlement) and settlement.give_back:
                 self._pollers.look_again()
                 break
 

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
@@ -52,18 +52,70 @@ class Move:
     published: str | None = None
 
 
-def format_record(moves: Iterable[Move]) -> bytes:
+@dataclass(slots=True)
+class Copies:
+    """Claimed messages that become copies, many for little: paths in columns, without a :class:`Move` each.
+
+    Args:
+        sources, targets, rollbacks: paths of each message, as those of a :class:`Move`.
+        published: keys for the duplicate window, one for each message or none at all.
+    """
+
+    sources: list[str] = field(default_factory=list)
+    targets: list[str] = field(default_factory=list)
+    rollbacks: list[str] = field(default_factory=list)
+    published: list[str] = field(default_factory=list)
+
+    def moves(self) -> list[Move]:
+        """The moves that mean the same."""
+        keys: Sequence[str | None] = self.published or [None] * len(self.sources)
+        columns = zip(self.sources, self.targets, self.rollbacks, keys, strict=True)
+        return [Move("received", *paths) for paths in columns]
+
+    def text(self) -> str:
+        """The lines of the record, each with its end."""
+        head = f"{_HEAD}received"
+        spaces = _HEAD_SPACES + 6
+        if self.published:
+            spaces += 2
+            columns = zip(self.sources, self.targets, self.rollbacks, self.published, strict=True)
+            lines = [
+                f"{head} --message-file {source} --commit-file {target} --rollback-file {rollback} "
+                f"--published {key}\n"
+                for source, target, rollback, key in columns
+            ]
+        else:
+            lines = [
+                f"{head} --message-file {source} --commit-file {target} --rollback-file {rollback}\n"
+                for source, target, rollback in zip(self.sources, self.targets, self.rollbacks, strict=True)
+            ]
+        text = "".join(lines)
+        one_line = text.replace("\n", "")
+        number = len(lines)
+        if (
+            len(text) - len(one_line) == number
+            and text.count(" ") == number * spaces
+            and one_line.isascii()
+            and one_line.isprintable()
+        ):
+            return text
+        return "".join([f"{_format(move)}\n" for move in self.moves()])
+
+
+def format_record(moves: Iterable[Move], copies: Iterable[Copies] = ()) -> bytes:
     """The text of a record, one line for each move."""
-    lines = []
-    for move in moves:
-        line, spaces = _line(f"{_HEAD}{move.kind}", move)
-        if not (line.isascii() and line.isprintable() and line.count(" ") == spaces):
-            paths = f"{move.source}{move.target or ''}{move.rollback or ''}{move.published or ''}"
-            if _odd(paths):
-                line, _ = _line(f"{_HEAD}{move.kind} --encoding percent", _quoted(move))
-        lines.append(line)
-    lines.append("")
-    return os.fsencode("\n".join(lines))
+    lines = [f"{_format(move)}\n" for move in moves]
+    return os.fsencode("".join([*lines, *(one.text() for one in copies)]))
+
+
+def _format(move: Move) -> str:
+    """The line of a move, without its end."""
+    line, spaces = _line(f"{_HEAD}{move.kind}", move)
+    if not (line.isascii() and line.isprintable() and line.count(" ") == spaces):
+        paths = f"{move.source}{move.target or ''}{move.rollback or ''}{move.published or ''}"
+        if _odd(paths):
+            line, _ = _line(f"{_HEAD}{move.kind} --encoding percent", _quoted(move))
+    return line
 
 
 def _line(head: str, move: Move) -> tuple[str, int]:
@@ -153,24 +205,29 @@ def _options(line: str, number: int) -> dict[str, str]:
     return options
 
 
-def roll_forward(layout: Layout, moves: Iterable[Move], fit: Callable[[str], str]) -> set[str]:
+def roll_forward(
+    layout: Layout, moves: Iterable[tuple[str, str | None]], fit: Callable[[str], str]
+) -> set[str]:
     """Makes every move that is not made yet; returns the folders that changed.
 
-    ``fit`` shortens names that grow too long because theirs is taken (``HeaderStore.fit``).
+    Args:
+        layout: of the root.
+        moves: source and target of each, relative to the root; a target that is None means delete.
+        fit: shortens names that grow too long because theirs is taken (``HeaderStore.fit``).
 
     Raises:
         ProviderError: a file cannot be moved; the record stays and is finished later.
     """
     root = layout.root + "/"
     folders = set()
-    for move in moves:
-        source = root + move.source
+    for old, new in moves:
+        source = root + old
         try:
             faults.point("settle.move")
-            if move.target is None:
+            if new is None:
                 files.remove(source)
                 continue
-            target = root + move.target
+            target = root + new
             try:
                 files.rename_new(source, target)
             except FileNotFoundError:

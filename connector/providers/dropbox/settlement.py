@@ -20,13 +20,20 @@ from connector.errors import (
 )
 from connector.messaging.destination import Destination
 from connector.messaging.message import PropertyValue, natural_type
-from connector.messaging.provider import HISTORY, Claim, Prepared, Settlement
+from connector.messaging.provider import (
+    HISTORY,
+    Claim,
+    GroupSettlement,
+    Prepared,
+    Settlement,
+    one_by_one,
+)
 from connector.providers.dropbox import codec, headers
 from connector.providers.dropbox.claims import ORIGIN, WAITS, DropboxClaim, owned_name
 from connector.providers.dropbox.committer import Committer, lost, unwritable
 from connector.providers.dropbox.distribution import Distributor, FanOut
 from connector.providers.dropbox.layout import Layout
-from connector.providers.dropbox.log import Move
+from connector.providers.dropbox.log import Copies, Move
 
 _log = logging.getLogger("connector.dropbox")
 
@@ -68,7 +75,7 @@ class Settler:
 
     def settle(
         self,
-        settlements: Sequence[Settlement],
+        settlements: Sequence[Settlement | GroupSettlement],
         sends: Sequence[Prepared] = (),
         discards: Sequence[Prepared] = (),
         *,
@@ -77,17 +84,29 @@ class Settler:
         """See :meth:`connector.messaging.provider.Connection.settle`."""
         if len(settlements) == 1 and not sends and not discards:
             one = settlements[0]
-            if one.copy_to is None and not one.sends and not one.discards:
+            if isinstance(one, Settlement) and one.copy_to is None and not one.sends and not one.discards:
                 self._settle_alone(one)
                 return
         if len(sends) == 1 and not settlements and not discards and sends[0].destination.is_queue:
             self._send_alone(sends[0])
             return
-        copies = {(_folder(s.claim), s.copy_to) for s in settlements if s.copy_to is not None}
-        for folder, destination in copies:
+        singles: list[Settlement] = []
+        groups: list[GroupSettlement] = []
+        for one in settlements:
+            if isinstance(one, Settlement):
+                singles.append(one)
+            elif len(one.claims) > 1 and one.copy_to is not None and one.copy_to.is_queue:
+                groups.append(one)
+            else:
+                singles += one.each()
+        places = {(_folder(s.claim), s.copy_to) for s in singles if s.copy_to is not None}
+        for one in groups:
+            if one.copy_to is not None:
+                places.update((folder, one.copy_to) for folder in {_folder(claim) for claim in one.claims})
+        for folder, destination in places:
             self._check_writable(destination, folder)
         targets = {prepared.destination for prepared in sends}
-        targets.update(prepared.destination for s in settlements for prepared in s.sends)
+        targets.update(prepared.destination for s in singles for prepared in s.sends)
         for destination in targets:
             if not self._has_ended(destination):
                 self._check_writable(destination)
@@ -98,8 +117,10 @@ class Settler:
                 self._send(prepared, moves, fan_out)
             for prepared in discards:
                 moves += self._discard(prepared)
-            for settlement in settlements:
+            for settlement in singles:
                 self._add_moves(settlement, moves, fan_out)
+            found = [self._copies(one, moves, fan_out) for one in groups]
+            copies = [one for one in found if one.sources]
             self._distributor.sync(fan_out)
         except OSError as error:
             self._distributor.undo(fan_out)
@@ -107,11 +128,13 @@ class Settler:
         except ProviderError:
             self._distributor.undo(fan_out)
             raise
-        if not moves:
+        if not moves and not copies:
             return
-        fence = [_path(s.claim) for s in settlements] if fenced or len(settlements) == 1 else ()
+        fence: Sequence[str] = ()
+        if fenced or (len(singles) == 1 and not groups):
+            fence = [_path(one.claim) for one in one_by_one(settlements)]
         try:
-            self._committer.commit(moves, fence=fence, synced=bool(copies or targets))
+            self._committer.commit(moves, copies, fence=fence, synced=bool(places or targets))
         except (SettlementError, ClaimLost):
             self._distributor.undo(fan_out)
             raise
@@ -202,6 +225,29 @@ class Settler:
         moves.append(Move("received", claim.path, target, rollback, settlement.published))
         moves += self._sidecars_removed(claim.name, keep=name)
         return moves
+
+    def _copies(self, group: GroupSettlement, moves: list[Move], fan_out: FanOut) -> Copies:
+        """The copies of a group, whose destination is a queue.
+
+        A claim that needs more than one rename, or cannot be rolled back, gets moves of its own.
+        """
+        assert group.copy_to is not None
+        copies = Copies()
+        folder = f"{self._layout.outbox(group.copy_to).relative_target}/"
+        keys = group.published
+        for place, claim in enumerate(group.claims):
+            assert isinstance(claim, DropboxClaim)
+            key = keys[place] if keys else None
+            if claim.owner is not None or codec.HEADER_KEY in claim.name:
+                one = Settlement(claim, group.copy_to, group.properties, published=key)
+                moves += self._moves(one, fan_out)
+                continue
+            copies.sources.append(claim.path)
+            copies.targets.append(f"{folder}{self._copy_name(claim, group.properties)}")
+            copies.rollbacks.append(f"{claim.home.relative_target}/{claim.name}")
+            if key is not None:
+                copies.published.append(key)
+        return copies
 
     def _discard(self, prepared: Prepared) -> list[Move]:
         """Removes a prepared message, and the sidecar that its name would have spoken of."""

@@ -14,6 +14,7 @@ from connector.errors import ProviderError
 from connector.providers.dropbox.files import rename_new, rename_to_free_name
 from connector.providers.dropbox.layout import Layout
 from connector.providers.dropbox.log import (
+    Copies,
     Move,
     format_record,
     parse_record,
@@ -85,6 +86,17 @@ def test_what_was_written_reads_back(record: list[Move]) -> None:
     assert published_keys(data) == [move.published for move in record if move.published]
 
 
+@given(st.lists(st.tuples(paths, paths, paths, paths), max_size=5), st.booleans())
+def test_copies_are_written_as_their_moves(rows: list[tuple[str, str, str, str]], has_keys: bool) -> None:
+    copies = Copies(*(list(column) for column in zip(*rows, strict=True)))
+    if not has_keys:
+        copies.published = []
+    moves = copies.moves()
+    assert [move.published is not None for move in moves] == [has_keys] * len(rows)
+    sent = Move("sent", "a", "b")
+    assert format_record([sent], [copies, copies]) == format_record([sent, *moves, *moves])
+
+
 @given(st.permutations(["--type received", "--message-file a b", "--commit-file c", "--creator-version 1.0"]))
 def test_options_come_in_any_order_and_values_may_have_blanks(options: list[str]) -> None:
     assert parse_record(f"dropboxmq {' '.join(options)}\n".encode()) == [Move("received", "a b", "c")]
@@ -121,7 +133,7 @@ def test_a_line_that_must_not_be_followed_is_refused_with_its_number(line: str, 
 def test_a_record_can_be_finished_any_number_of_times(root: Path) -> None:
     for name in ("a", "b", "c"):
         (root / name).write_text(name)
-    record = [Move("sent", "a", "q/a"), Move("received", "b", "q/b"), Move("received", "c", None)]
+    record = [("a", "q/a"), ("b", "q/b"), ("c", None)]
     Layout(root).prepare()
     for _ in range(3):
         assert roll_forward(Layout(root), record, unchanged) == {f"{root}/q"}
@@ -146,7 +158,7 @@ def test_a_name_that_is_taken_gets_a_new_one_and_the_same_id(root: Path) -> None
     (root / "q").mkdir()
     for number in range(3):
         (root / "4.1-1.T").write_text(str(number))
-        roll_forward(Layout(root), [Move("received", "4.1-1.T", "q/4.1-1.T")], unchanged)
+        roll_forward(Layout(root), [("4.1-1.T", "q/4.1-1.T")], unchanged)
     assert {path.name: path.read_text() for path in (root / "q").iterdir()} == {
         "4.1-1.T": "0",
         "4.1-1.T.....JMS_dropboxmq_copyI=2": "1",
@@ -158,5 +170,5 @@ def test_the_same_file_under_both_names_is_a_move_that_was_made(root: Path) -> N
     (root / "q").mkdir()
     (root / "a").write_text("a")
     os.link(root / "a", root / "q/a")
-    roll_forward(Layout(root), [Move("sent", "a", "q/a")], unchanged)
+    roll_forward(Layout(root), [("a", "q/a")], unchanged)
     assert sorted(str(path.relative_to(root)) for path in root.rglob("*")) == ["q", "q/a"]

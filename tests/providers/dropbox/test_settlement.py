@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from connector.errors import ProviderError, SettlementError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Settlement
+from connector.messaging.provider import GroupSettlement, Settlement
 from connector.providers.dropbox.connection import DropboxConnection, DropboxProvider
 
 ORDERS = parse_destination("queue://orders")
@@ -133,6 +134,108 @@ def test_what_was_not_committed_never_happened(
     assert [message.delivery_count for message in neighbour.browse(ORDERS)] == [2] * 4
     assert in_window(neighbour) == 0
     neighbour.close()
+
+
+SETTLE_GROUP = """
+connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect("suite", "dead")
+print(connection.client_id, flush=True)
+claims = connection.poller(parse_destination("orders")).claim(1, range(4))
+connection.settle([
+    GroupSettlement(claims[:3], parse_destination("archive"), {"connector_outcome": "published"},
+                    published=[claim.duplicate_key for claim in claims[:3]]),
+    Settlement(claims[3], give_back=True, delivery_count=1),
+])
+print("settled", flush=True)
+"""
+GROUP_MOVES = 4  # three copies, of which one keeps its sidecar; returned
+
+
+@pytest.mark.parametrize(
+    ("fault", "end"),
+    [
+        *((f"settle.move:{n}=kill", -9) for n in range(1, GROUP_MOVES + 1)),
+        (f"settle.move:{GROUP_MOVES + 1}=kill", 0),
+        ("settle.committing=kill", -9),
+        ("settle.finished=kill", -9),
+    ],
+)
+def test_a_group_that_was_committed_is_finished_by_a_neighbour(
+    root: Path, connection: DropboxConnection, children: Any, fault: str, end: int
+) -> None:
+    waiting(connection)
+    status, out, err = children.run(SETTLE_GROUP, root, fault=fault)
+    assert status == end, err
+    neighbour = recover(root, out.split()[0])
+    assert everything(root) == {"archive/target": "012", "orders/target": "3"}
+    assert in_window(neighbour) == 3
+    properties = [message.properties for message in neighbour.browse(ARCHIVE)]
+    added = {"connector_outcome": "published"}
+    assert properties == [added, {"long": "x" * 300, **added}, added]
+    neighbour.close()
+
+
+@pytest.mark.parametrize("fault", ["claim:3=kill", "settle.record=kill"])
+def test_a_group_that_was_not_committed_never_happened(
+    root: Path, connection: DropboxConnection, children: Any, fault: str
+) -> None:
+    waiting(connection)
+    status, out, err = children.run(SETTLE_GROUP, root, fault=fault)
+    assert status == -9, err
+    neighbour = recover(root, out.strip())
+    assert everything(root) == {"orders/target": "0123"}
+    assert in_window(neighbour) == 0
+    neighbour.close()
+
+
+def test_a_group_on_a_full_disk_settles_nothing_and_the_same_client_settles_later(
+    root: Path, connection: DropboxConnection, children: Any
+) -> None:
+    waiting(connection)
+    again = """
+try:
+    settle()
+except SettlementError as error:
+    print(error, flush=True)
+    settle()
+"""
+    head, call = SETTLE_GROUP.split("connection.settle(")
+    code = f"{head}def settle():\n    connection.settle({call.partition('print(')[0]}{again}"
+    status, out, err = children.run(code, root, fault="settle.record=enospc")
+    assert (status, out.count("make room on the disk")) == (0, 1), err
+    assert everything(root) == {"archive/target": "012", "orders/target": "3"}
+
+
+def test_a_copy_of_a_group_whose_name_is_taken_gets_another(
+    root: Path, connection: DropboxConnection, mv: Any
+) -> None:
+    for number in range(3):
+        mv("archive", f"4.{number}.T.....connector_outcomeS=published", b"old")
+        mv("orders", f"4.{number}.T", b"new")
+    claims = connection.poller(ORDERS).claim(1, range(3))
+    connection.settle([GroupSettlement(claims, ARCHIVE, {"connector_outcome": "published"})])
+    copies = sorted((message.message_id or "", message.body) for message in connection.browse(ARCHIVE))
+    assert copies == [(f"ID:{n}", body) for n in range(3) for body in (b"new", b"old")]
+    assert bodies(connection, "orders") == []
+
+
+def test_a_group_makes_the_folder_of_its_copies_again(root: Path, connection: DropboxConnection) -> None:
+    for number in range(2):
+        waiting(connection)
+        claims = connection.poller(ORDERS).claim(number, range(4))
+        shutil.rmtree(root / "archive")
+        connection.settle([GroupSettlement(claims, ARCHIVE, {"connector_outcome": "published"})])
+        assert bodies(connection, "archive") == ["0", "1", "2", "3"]
+
+
+def test_a_group_says_which_rename_has_failed_and_recovery_finishes_it(
+    root: Path, connection: DropboxConnection, children: Any
+) -> None:
+    waiting(connection)
+    status, out, err = children.run(SETTLE_GROUP, root, fault="settle.move:2=eacces")
+    assert status == 1
+    assert "ProviderError: cannot move a settled message: Permission denied" in err
+    recover(root, out.split()[0]).close()
+    assert everything(root) == {"archive/target": "012", "orders/target": "3"}
 
 
 SEND_ALONE = """

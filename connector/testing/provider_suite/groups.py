@@ -1,0 +1,254 @@
+"""A group settlement means the same as a settlement of each of its claims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from connector.errors import ClaimLost, SettlementError
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message, PropertyValue
+from connector.messaging.provider import (
+    HISTORY,
+    Claim,
+    Connection,
+    GroupSettlement,
+    Provider,
+    Settlement,
+    TopicSubscription,
+)
+from connector.testing.provider_suite.base import (
+    ARCHIVE,
+    IN_PROGRESS,
+    NOTES,
+    ORDERS,
+    PRICES,
+    Connect,
+    SuiteBase,
+    needs,
+)
+
+ADDED: dict[str, PropertyValue] = {"connector_outcome": "published", "connector_attempts": 1}
+DONE = Destination("queue", "done")
+
+
+class Groups(SuiteBase):
+    """See the module."""
+
+    def _kinds(self) -> list[Message]:
+        """Messages of many kinds: what a copy keeps, what it does not inherit, and headers of any length."""
+        kept = self.text("kept", correlation_id="c1", type="T1", priority=8)
+        kept.set_property("region", "EU & more")
+        history = self.text("history")
+        for name in HISTORY:
+            history.set_property(name, "dropped")
+        long = self.text("long", type="L" * 300)
+        long.set_property("note", "é " * 200)
+        lasting = self.text("lasting", expiration=1 << 42)
+        plain = [self.message(letter.encode(), letter) for letter in "TBM"]
+        return [*plain, kept, history, long, lasting, self.message(b"\xff\0", "B")]
+
+    def _claims(self, connection: Connection, *bodies: str, first: int = 0) -> Sequence[Claim]:
+        self.send(connection, ORDERS, *bodies)
+        claims = connection.poller(ORDERS).claim(1, range(first, first + len(bodies)))
+        assert len(claims) == len(bodies)
+        return claims
+
+    @pytest.mark.parametrize("properties", [{}, ADDED, {**ADDED, "connector_delivered": "a b;é" * 60}])
+    def test_copies_are_those_of_single_settlements(
+        self, connection: Connection, properties: dict[str, PropertyValue]
+    ) -> None:
+        found = []
+        for number, settle in enumerate((self._settle_singly, self._settle_together)):
+            connection.send(ORDERS, self._kinds())
+            claims = connection.poller(ORDERS).claim(number, range(20))
+            assert len(claims) == 8
+            settle(connection, claims, properties)
+            copies = list(connection.browse(ARCHIVE))
+            found.append([_told(copy) for copy in copies])
+            assert self.bodies(connection, ORDERS) == []
+            for claim in connection.poller(ARCHIVE).claim(number + 2, range(20)):
+                connection.settle([Settlement(claim)])
+        assert len(found[0]) == 8
+        assert found[0] == found[1]
+
+    @staticmethod
+    def _settle_singly(
+        connection: Connection, claims: Sequence[Claim], properties: dict[str, PropertyValue]
+    ) -> None:
+        connection.settle([Settlement(claim, ARCHIVE, properties) for claim in claims])
+
+    @staticmethod
+    def _settle_together(
+        connection: Connection, claims: Sequence[Claim], properties: dict[str, PropertyValue]
+    ) -> None:
+        connection.settle([GroupSettlement(claims, ARCHIVE, properties)])
+
+    def test_the_ids_and_the_order_of_the_messages_stay(self, connection: Connection) -> None:
+        ids = self.send(connection, ORDERS, *map(str, range(50)))
+        connection.settle([GroupSettlement(connection.poller(ORDERS).claim(1, range(50)), ARCHIVE, ADDED)])
+        assert [copy.message_id for copy in connection.browse(ARCHIVE)] == ids
+
+    def test_a_group_without_a_copy_is_gone(self, connection: Connection) -> None:
+        connection.settle([GroupSettlement(self._claims(connection, *"012"))])
+        assert self.bodies(connection, ORDERS) == []
+
+    def test_an_empty_group_is_nothing(self, connection: Connection) -> None:
+        self.send(connection, ORDERS, "0")
+        connection.settle([GroupSettlement([], ARCHIVE, ADDED), GroupSettlement([])])
+        assert self.bodies(connection, ORDERS) == ["0"]
+
+    def test_what_came_again_is_copied_without_its_delivery_count(self, connection: Connection) -> None:
+        claims = self._claims(connection, *"012")
+        connection.settle([Settlement(claim, give_back=True, delivery_count=2) for claim in claims])
+        poller = connection.poller(ORDERS)
+        again = [self.take_soon(poller, 2, number) for number in range(3)]
+        connection.settle([GroupSettlement(again, ARCHIVE, ADDED)])
+        copies = [(copy.body, copy.delivery_count) for copy in connection.browse(ARCHIVE)]
+        assert copies == [(b"0", 1), (b"1", 1), (b"2", 1)]
+
+    def test_claims_of_many_destinations_are_one_group(self, connection: Connection) -> None:
+        claims: list[Claim] = []
+        for place, source in enumerate((ORDERS, NOTES)):
+            self.send(connection, source, *(f"{number} of {source.name}" for number in range(3)))
+            claims += connection.poller(source).claim(1, range(place, 6, 2))
+        connection.settle([GroupSettlement(claims, ARCHIVE, ADDED)])
+        assert sorted(self.bodies(connection, ARCHIVE)) == sorted(
+            f"{number} of {name}" for number in range(3) for name in ("orders", "notes")
+        )
+        assert self.bodies(connection, ORDERS) == self.bodies(connection, NOTES) == []
+
+    def test_groups_and_single_settlements_are_one_commit(self, connection: Connection) -> None:
+        claims = self._claims(connection, *"01234567")
+        access = self.access(connection)
+        sent = access.prepare(NOTES, self.text("sent"), "key-1")
+        dropped = access.prepare(NOTES, self.text("dropped"), "key-2")
+        access.sync()
+        connection.settle(
+            [
+                GroupSettlement(claims[:2], ARCHIVE, ADDED),
+                Settlement(claims[2], ARCHIVE, ADDED, sends=[sent]),
+                GroupSettlement(claims[3:5], DONE),
+                Settlement(claims[5], give_back=True, delivery_count=1),
+                GroupSettlement(claims[6:]),
+            ],
+            discards=[dropped],
+        )
+        assert self.bodies(connection, ARCHIVE) == ["0", "1", "2"]
+        assert self.bodies(connection, DONE) == ["3", "4"]
+        assert self.bodies(connection, NOTES) == ["sent"]
+        assert self.bodies(connection, ORDERS) == ["5"]
+
+    def test_a_group_that_cannot_be_settled_whole_is_not_settled_at_all(
+        self, connection: Connection, unwritable: Any
+    ) -> None:
+        claims = self._claims(connection, *"0123")
+        good = GroupSettlement(claims[:2], ARCHIVE, ADDED)
+        with pytest.raises(SettlementError, match=unwritable.name):
+            connection.settle([good, GroupSettlement(claims[2:], unwritable, ADDED)])
+        assert self.bodies(connection, ORDERS) == ["0", "1", "2", "3"]
+        assert self.visible(connection, ARCHIVE) == []
+        connection.settle([good, GroupSettlement(claims[2:], ARCHIVE, ADDED)])
+        assert self.bodies(connection, ARCHIVE) == ["0", "1", "2", "3"]
+
+    def test_a_fenced_group_touches_nothing_where_a_claim_is_lost(self, connect: Connect) -> None:
+        connection, claims = self._one_is_lost(connect)
+        with pytest.raises(ClaimLost):
+            connection.settle([GroupSettlement(claims, ARCHIVE, ADDED)], fenced=True)
+        assert self.visible(connection, ARCHIVE) == []
+        connection.settle([GroupSettlement(claims[1:], ARCHIVE, ADDED)], fenced=True)
+        assert self.bodies(connection, ARCHIVE) == ["1", "2"]
+
+    def test_a_claim_that_is_lost_is_not_settled_with_its_group(self, connect: Connect) -> None:
+        connection, claims = self._one_is_lost(connect)
+        connection.settle([GroupSettlement(claims, ARCHIVE, ADDED)])
+        assert self.bodies(connection, ARCHIVE) == ["1", "2"]
+        assert self.bodies(connection, ORDERS) == ["0"]
+
+    @pytest.mark.parametrize("copy_to", [None, ARCHIVE])
+    def test_a_claim_alone_that_is_lost_cannot_be_settled(
+        self, connect: Connect, copy_to: Destination | None
+    ) -> None:
+        connection, claims = self._one_is_lost(connect)
+        with pytest.raises(ClaimLost):
+            connection.settle([GroupSettlement(claims[:1], copy_to)])
+        assert self.bodies(connection, ORDERS) == ["0", "1", "2"]
+
+    def _one_is_lost(self, connect: Connect) -> tuple[Connection, list[Claim]]:
+        """A connection and its claims, the first of which another has given back."""
+        late, other = connect(), connect()
+        claims = list(self._claims(late, *"012"))
+        other.settle([Settlement(claims[0], give_back=True, delivery_count=1)])
+        return late, claims
+
+    @pytest.mark.parametrize("copy_to", [None, ARCHIVE])
+    def test_published_keys_of_a_group_are_in_the_window(
+        self, provider: Provider, connect: Connect, copy_to: Destination | None
+    ) -> None:
+        if not provider.capabilities.keeps_state:
+            pytest.skip("the provider keeps no state, and says so")
+        first, second = connect(), connect()
+        claims = self._claims(first, *"01234")
+        keys = [claim.duplicate_key for claim in claims]
+        first.settle(
+            [
+                GroupSettlement(claims[:2], copy_to, ADDED, published=keys[:2]),
+                GroupSettlement(claims[2:4], copy_to, ADDED),
+                Settlement(claims[4], published=keys[4]),
+            ]
+        )
+        window = provider.state("suite").window(second.client_id, 100)
+        assert [key in window for key in keys] == [True, True, False, False, True]
+
+    def test_a_key_for_each_claim_or_none_at_all(self, connection: Connection) -> None:
+        claims = self._claims(connection, *"012")
+        with pytest.raises(ValueError, match=r"shorter|longer"):
+            connection.settle([GroupSettlement(claims, ARCHIVE, ADDED, published=["one"])])
+        assert self.bodies(connection, ORDERS) == ["0", "1", "2"]
+        assert self.visible(connection, ARCHIVE) == []
+
+    def test_a_group_in_an_in_progress_destination_leaves_it(self, connection: Connection) -> None:
+        self.send(connection, ORDERS, *"012")
+        claims = connection.poller(ORDERS, IN_PROGRESS).claim(1, range(3))
+        connection.settle([GroupSettlement(claims, ARCHIVE, ADDED)])
+        assert self.bodies(connection, ARCHIVE) == ["0", "1", "2"]
+        assert self.bodies(connection, IN_PROGRESS) == []
+        assert [copy.properties for copy in connection.browse(ARCHIVE)] == [ADDED] * 3
+
+    @needs("topics")
+    def test_a_group_may_be_copied_to_a_topic(self, client: Callable[..., Connection]) -> None:
+        connection = client(client_id="suite")
+        subscription = TopicSubscription(PRICES, "all", "suite", durable=True)
+        poller = connection.poller(subscription)
+        claims = self._claims(connection, *"012", first=10)
+        connection.settle([GroupSettlement(claims, PRICES, ADDED)])
+        assert self.rest_soon(connection, poller, 3) == ["0", "1", "2"]
+        assert self.bodies(connection, ORDERS) == []
+
+    @needs("topics")
+    def test_two_subscriptions_settle_the_same_messages_in_one_group(
+        self, client: Callable[..., Connection]
+    ) -> None:
+        connection = client(client_id="suite")
+        wanted = [TopicSubscription(PRICES, name, "suite", durable=True) for name in "ab"]
+        pollers = [connection.poller(one) for one in wanted]
+        self.send(connection, PRICES, *"012")
+        claims = [claim for n, poller in enumerate(pollers) for claim in poller.claim(1, range(n, 20, 2))]
+        assert len(claims) == 6
+        connection.settle([GroupSettlement(claims, ARCHIVE, ADDED)])
+        assert sorted(self.bodies(connection, ARCHIVE)) == ["0", "0", "1", "1", "2", "2"]
+
+    def test_a_connection_that_has_ended_settles_no_group(self, connect: Connect) -> None:
+        connection, other = connect(), connect()
+        claims = self._claims(connection, *"01")
+        connection.abandon()
+        with pytest.raises(SettlementError):
+            connection.settle([GroupSettlement(claims, ARCHIVE, ADDED)])
+        assert self.bodies(other, ORDERS) == ["0", "1"]
+
+
+def _told(copy: Message) -> tuple[object, ...]:
+    """A copy without its id and times."""
+    return copy.body, copy.message_class, copy.correlation_id, copy.type, copy.priority, copy.properties
