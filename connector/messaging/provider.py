@@ -323,13 +323,11 @@ class Poller(Protocol):
     """
 
     destination: Destination
+    expired: int
+    """Messages found expired since the poller was made.
 
-    @property
-    def expired(self) -> int:
-        """Messages found expired since the poller was made.
-
-        A message that has expired, or was delivered too often, is put aside before a selector is asked.
-        """
+    A message that has expired, or was delivered too often, is put aside before a selector is asked.
+    """
 
     def claim(self, cycle: int, numbers: range) -> Sequence[Claim]:
         """Claims up to ``len(numbers)`` messages. Never blocks.

@@ -69,6 +69,7 @@ class LocalPoller(Poller):
         may_end: bool,
     ) -> None:
         self.destination = destination
+        self.expired = 0
         self._client = client
         self._channel = channel
         self._reader = reader
@@ -77,16 +78,12 @@ class LocalPoller(Poller):
         self._closed = False
         self._ending = threading.RLock()  # its connection may close it at the same time, from another thread
 
-    @property
-    def expired(self) -> int:
-        """See :class:`connector.messaging.provider.Poller`."""
-        return self._reader.expired
-
     def claim(self, cycle: int, numbers: range) -> list[LocalClaim]:
         """See :meth:`connector.messaging.provider.Poller.claim`."""
         if self._closed:
             raise ProviderError(f"the consumer of {self.destination} is closed: make another")
-        claims = list(self._reader.claim(cycle, numbers))
+        claims = self._reader.claim(cycle, numbers)
+        self.expired = self._reader.expired
         if not claims and self._may_end and not self._client.store.has(self._channel):
             raise ProviderError(
                 f"{self.destination} has ended: it was temporary, or its subscription was removed"

@@ -168,7 +168,7 @@ class Reader(Protocol):
     expired: int
     """Messages that this reader has found EXPIRED."""
 
-    def claim(self, cycle: int, numbers: range) -> Sequence[LocalClaim]:
+    def claim(self, cycle: int, numbers: range) -> list[LocalClaim]:
         """Claims up to ``len(numbers)`` messages; the i-th has the sequence ``numbers[i]``. Never blocks.
 
         A failure after the first claim ends the list.

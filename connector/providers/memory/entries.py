@@ -107,7 +107,7 @@ class Waiting:
     __slots__ = ("_heap",)
 
     def __init__(self) -> None:
-        self._heap: list[tuple[tuple[int, int], int, Entry]] = []
+        self._heap: list[tuple[tuple[int, int], int, int, Entry]] = []
 
     def push(self, entry: Entry, waiting: int) -> None:
         """Adds one. ``waiting`` is how many the channel has: more than twice as many here are mostly gone."""
@@ -115,7 +115,7 @@ class Waiting:
         if len(heap) > 64 and len(heap) > 2 * waiting:
             heap[:] = [item for item in heap if _still_waits(item)]
             heapq.heapify(heap)
-        heapq.heappush(heap, (entry.order, entry.ticket, entry))
+        heapq.heappush(heap, (entry.order, entry.number, entry.ticket, entry))
 
     def pop(self) -> Entry | None:
         """The next one that still waits."""
@@ -123,7 +123,7 @@ class Waiting:
         while heap:
             item = heapq.heappop(heap)
             if _still_waits(item):
-                return item[2]
+                return item[3]
         return None
 
     def __len__(self) -> int:
@@ -132,7 +132,7 @@ class Waiting:
 
     def __iter__(self) -> Iterator[Entry]:
         """Those that wait, in no order."""
-        return (item[2] for item in self._heap if _still_waits(item))
+        return (item[3] for item in self._heap if _still_waits(item))
 
 
 class Taker(Protocol):
@@ -175,8 +175,8 @@ class ChannelPart:
             reader.offer(entry, returned_by)
 
 
-def _still_waits(item: tuple[tuple[int, int], int, Entry]) -> bool:
-    _, ticket, entry = item
+def _still_waits(item: tuple[tuple[int, int], int, int, Entry]) -> bool:
+    _, _, ticket, entry = item
     return entry.ticket == ticket and entry.state is MessageState.NEW
 
 

@@ -6,6 +6,7 @@ import heapq
 import time
 
 from connector.core.local.channel import Owner, Part
+from connector.core.local.claims import LocalClaim
 from connector.core.local.headers import counted_anew, edited
 from connector.core.local.store import Judge, Verdict
 from connector.core.state import MessageState
@@ -65,9 +66,9 @@ class MemoryReader:
         self._has_news = True
         self._client.watch.come(returned=returned_by == self._client.info.client_id)
 
-    def claim(self, cycle: int, numbers: range) -> list[MemoryClaim]:
+    def claim(self, cycle: int, numbers: range) -> list[LocalClaim]:
         """See :meth:`connector.core.local.store.Reader.claim`."""
-        claims: list[MemoryClaim] = []
+        claims: list[LocalClaim] = []
         with self._memory:
             self._client.check_alive()
             now = _now()
