@@ -14,7 +14,6 @@ from connector.messaging.destination import Destination
 CLIENT_ID: Final = "client id"
 CONSUMER: Final = "consumer"
 SUBSCRIPTION: Final = "subscription"
-TEMPORARY: Final = "temporary"
 
 _TEMPORARY_NAME: Final = re.compile(r"temporary-([0-9a-z]+)-[0-9]+")
 
@@ -49,9 +48,9 @@ def hold_client_id(client: Client, client_id: str) -> None:
     """
     registry, info = client.registry, client.info
     with registry.lock():
-        for record in registry.records(CLIENT_ID):
+        for record in registry.records(CLIENT_ID, client_id):
             holder = record.owner
-            if record.data["client_id"] != client_id or holder is None:
+            if holder is None:
                 continue
             if info.application and holder.application == info.application:
                 continue
@@ -60,7 +59,7 @@ def hold_client_id(client: Client, client_id: str) -> None:
                 f"the client id {client_id!r} is in use by {whose}{holder.who}; end that, or choose another "
                 "client id"
             )
-        registry.write(Record(CLIENT_ID, f"{client_id} {info.client_id}", {"client_id": client_id}, info))
+        registry.write(Record(CLIENT_ID, client_id, info.client_id, owner=info))
 
 
 def temporary_owner(destination: Destination) -> str | None:

@@ -120,7 +120,7 @@ class LocalConnection:
         if is_temporary:
             with self._registry.lock():
                 self._temporaries.check_consumer(source.base)
-                consumer = self._subscriptions.consume(str(source.base))
+                consumer = self._subscriptions.consume(Channel(source.base))
             leave = partial(self._leave_temporary, consumer)
         else:
             self._store.create(Channel(source.base))

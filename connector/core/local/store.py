@@ -25,7 +25,7 @@ from connector.core.local.channel import Channel, Owner
 from connector.core.local.claims import LocalClaim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message, PropertyValue
-from connector.messaging.provider import Pruned, Retention, Waiter
+from connector.messaging.provider import Pruned, Retention, TopicSubscription, Waiter
 
 
 class Counts(NamedTuple):
@@ -390,16 +390,18 @@ class Record:
     """A small fact that all clients of a provider share.
 
     Args:
-        kind: ``subscription``, ``consumer``, ``temporary`` or ``client id``.
-        key: unique within the kind.
+        kind: ``subscription``, ``consumer`` or ``client id``.
+        of: the topic of a subscription, the channel of a consumer, or a client id of JMS.
+        key: unique within ``kind`` and ``of``.
         data: texts, numbers and booleans.
         owner: the client whose end ends it; None = nobody's.
         durable: it survives a crash of the machine.
     """
 
     kind: str
+    of: Channel | str
     key: str
-    data: Mapping[str, Any]
+    data: Mapping[str, Any] = field(default_factory=dict)
     owner: ClientInfo | None = None
     durable: bool = False
 
@@ -429,8 +431,8 @@ class Registry(Protocol):
             ProviderError: the store is out of reach, or somebody has taken over from this client.
         """
 
-    def is_alive(self, client_id: str) -> bool:
-        """Whether a client lives."""
+    def living(self, client_id: str) -> ClientInfo | None:
+        """A client that lives; None where it is dead, or there is none."""
 
     def knows(self, client_id: str) -> bool:
         """Whether a client lives, or is dead and not forgotten yet."""
@@ -445,11 +447,20 @@ class Registry(Protocol):
             ProviderError: it cannot be had.
         """
 
-    def records(self, kind: str) -> Sequence[Record]:
-        """The records of one kind whose owner lives, or has none.
+    def records(self, kind: str, of: Channel | str) -> Sequence[Record]:
+        """The records of one kind and one ``of`` whose owner lives, or has none.
 
-        Cheap, and the same object as before where nothing has changed: it is asked for every message that is
-        sent to a topic.
+        Those of subscriptions are asked for with every message that is sent to a topic. So that is cheap, and
+        gives the same object as before where nothing has changed.
+        """
+
+    def subscription_key(self, details: TopicSubscription, unique: str) -> str:
+        """The key for a new subscription. It names the channel and stands in duplicate keys.
+
+        Args:
+            details: of the subscription. The names of durable ones are one space within a client id, those of
+                shared non-durable ones are another.
+            unique: tells it from all others, where it has no name.
         """
 
     def write(self, record: Record) -> None:

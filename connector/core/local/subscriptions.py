@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
@@ -53,8 +53,9 @@ class Subscriptions:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._numbers = itertools.count(1)
-        self._records: Sequence[Record] = ()
-        self._by_topic: dict[Destination, list[tuple[Subscription, Selector | None]]] = {}
+        self._known: dict[
+            Destination, tuple[Sequence[Record], list[tuple[Subscription, Selector | None]]]
+        ] = {}
 
     # -- who gets what is sent ---------------------------------------------------------------------
 
@@ -63,31 +64,29 @@ class Subscriptions:
         origin = self._client.info.origin
         return [
             subscription.channel
-            for subscription, selector in self._known().get(topic, ())
+            for subscription, selector in self._of(topic)
             if not (
                 subscription.details.no_local and is_local(subscription.details, subscription.origin, origin)
             )
             and (selector is None or selector.matches(headers))
         ]
 
-    def has_any(self, topic: Destination) -> bool:
-        """Whether anybody could want what is sent to a topic."""
-        return topic in self._known()
-
     def of(self, topic: Destination) -> list[Subscription]:
         """The subscriptions of a topic."""
-        return [subscription for subscription, _ in self._known().get(topic, ())]
+        return [subscription for subscription, _ in self._of(topic)]
 
-    def _known(self) -> dict[Destination, list[tuple[Subscription, Selector | None]]]:
-        records = self._client.registry.records(SUBSCRIPTION)
-        if records is not self._records:
-            found: dict[Destination, list[tuple[Subscription, Selector | None]]] = {}
-            for record in records:
-                subscription = _read(record)
-                entry = subscription, subscription.selector()
-                found.setdefault(subscription.details.topic, []).append(entry)
-            self._records, self._by_topic = records, found
-        return self._by_topic
+    def _of(self, topic: Destination) -> list[tuple[Subscription, Selector | None]]:
+        records = self._client.registry.records(SUBSCRIPTION, Channel(topic))
+        known = self._known.get(topic)
+        if known is None or known[0] is not records:
+            found = [_read(record) for record in records]
+            known = self._known[topic] = records, [(one, one.selector()) for one in found]
+        return known[1]
+
+    def _all(self) -> Iterator[Subscription]:
+        for topic in self._client.store.destinations():
+            if not topic.is_queue:
+                yield from self.of(topic)
 
     # -- consumers ---------------------------------------------------------------------------------
 
@@ -123,16 +122,16 @@ class Subscriptions:
                     self._write(subscription)
             else:
                 subscription = found
-            return subscription, self.consume(subscription.key)
+            return subscription, self.consume(subscription.channel)
 
-    def consume(self, what: str) -> Record:
+    def consume(self, channel: Channel) -> Record:
         """Records a consumer of this client; under the lock of the registry.
 
         Args:
-            what: the key of a subscription, or a temporary queue.
+            channel: of a subscription, or a temporary queue.
         """
         info = self._client.info
-        record = Record(CONSUMER, f"{info.client_id}-{next(self._numbers)}", {"of": what}, info)
+        record = Record(CONSUMER, channel, f"{info.client_id}-{next(self._numbers)}", owner=info)
         self._client.registry.write(record)
         return record
 
@@ -142,15 +141,15 @@ class Subscriptions:
             self._client.registry.remove(consumer)
             self._end_unattended(subscription)
 
-    def consumers(self, what: str) -> list[Record]:
-        """The consumers of a subscription or of a temporary queue; see :meth:`consume`."""
-        return [record for record in self._client.registry.records(CONSUMER) if record.data["of"] == what]
+    def consumers(self, channel: Channel) -> list[Record]:
+        """The consumers of a subscription or of a temporary queue."""
+        return list(self._client.registry.records(CONSUMER, channel))
 
     def sweep(self) -> None:
         """Removes the subscriptions that have ended with clients that died."""
         with self._client.registry.lock():
-            for record in self._client.registry.records(SUBSCRIPTION):
-                self._end_unattended(_read(record))
+            for subscription in list(self._all()):
+                self._end_unattended(subscription)
 
     # -- removing and looking ----------------------------------------------------------------------
 
@@ -163,7 +162,7 @@ class Subscriptions:
                 raise SubscriptionError(
                     f"there is no durable subscription {name!r}{whose or ' without a client id'}"
                 )
-            if consumers := self.consumers(found.key):
+            if consumers := self.consumers(found.channel):
                 owner = consumers[0].owner
                 raise SubscriptionError(
                     f"the subscription {name!r}{whose} of {found.details.topic} has "
@@ -183,7 +182,7 @@ class Subscriptions:
 
     def information(self) -> list[SubscriptionInfo]:
         """All subscriptions, by topic, name and client id."""
-        found = [self.info(one) for topic in self._known() for one in self.of(topic)]
+        found = [self.info(one) for one in self._all()]
         found.sort(
             key=lambda one: (one.subscription.topic, one.subscription.name, one.subscription.client_id)
         )
@@ -193,45 +192,34 @@ class Subscriptions:
         """A subscription as it stands."""
         counts = self._client.store.count(one.channel)
         numbers = (counts.waiting, counts.claimed, counts.expired, counts.error)
-        return SubscriptionInfo(one.details, len(self.consumers(one.key)), *numbers)
+        return SubscriptionInfo(one.details, len(self.consumers(one.channel)), *numbers)
 
     def _existing(self, found: Subscription) -> Existing:
-        consumers = self.consumers(found.key)
+        consumers = self.consumers(found.channel)
         application = self._client.info.application
         own = [one for one in consumers if application and one.owner and one.owner.application == application]
         return Existing(found.details, len(consumers) - len(own), len(own))
 
     def _find(self, client_id: str, name: str, *, durable: bool) -> Subscription | None:
-        for topic in self._known():
-            for one in self.of(topic):
-                if (one.details.client_id, one.details.name, one.details.durable) == (
-                    client_id,
-                    name,
-                    durable,
-                ):
-                    return one
+        wanted = (client_id, name, durable)
+        for one in self._all():
+            if (one.details.client_id, one.details.name, one.details.durable) == wanted:
+                return one
         return None
 
     def _key(self, wanted: TopicSubscription) -> str:
-        """Durable ones have one space of names within a client id, others another, or no name."""
-        if not wanted.name:
-            return f"{self._client.info.client_id}-{next(self._numbers)}"
-        return f"{'durable' if wanted.durable else 'shared'}|{wanted.client_id}|{wanted.name}"
+        unique = f"{self._client.info.client_id}-{next(self._numbers)}"
+        return self._client.registry.subscription_key(wanted, unique)
 
     def _write(self, subscription: Subscription) -> None:
-        data = {**asdict(subscription.details), "topic": str(subscription.details.topic)}
-        data["origin"] = subscription.origin
-        durable = subscription.details.durable
-        self._client.registry.write(Record(SUBSCRIPTION, subscription.key, data, durable=durable))
+        self._client.registry.write(_record(subscription))
 
     def _remove(self, subscription: Subscription, *, claimed: bool = False) -> None:
-        for record in self._client.registry.records(SUBSCRIPTION):
-            if record.key == subscription.key:
-                self._client.registry.remove(record)
+        self._client.registry.remove(_record(subscription))
         self._client.store.drop(subscription.channel, claimed=claimed)
 
     def _end_unattended(self, subscription: Subscription) -> None:
-        if not subscription.details.durable and not self.consumers(subscription.key):
+        if not subscription.details.durable and not self.consumers(subscription.channel):
             self._remove(subscription)
 
     def _refuse_unacknowledged(self, found: Subscription) -> None:
@@ -240,6 +228,12 @@ class Subscriptions:
                 f"the subscription {found.details.name!r} of {found.details.topic} has "
                 f"{_number(claimed, 'message')} not acknowledged, or in an open transaction; end that first"
             )
+
+
+def _record(subscription: Subscription) -> Record:
+    details = subscription.details
+    data = {**asdict(details), "topic": str(details.topic), "origin": subscription.origin}
+    return Record(SUBSCRIPTION, Channel(details.topic), subscription.key, data, durable=details.durable)
 
 
 def _read(record: Record) -> Subscription:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import itertools
 
 from connector.core.local.channel import Channel
-from connector.core.local.client import TEMPORARY, Client, temporary_owner
-from connector.core.local.store import Record
+from connector.core.local.client import Client, temporary_owner
 from connector.core.local.subscriptions import Subscriptions
 from connector.errors import DestinationError, SubscriptionError, UnknownDestination
 from connector.messaging.destination import Destination
@@ -32,12 +31,14 @@ class TemporaryDestinations:
         destination = Destination(kind, f"temporary-{info.client_id}-{next(self._numbers)}")
         with self._client.registry.lock():
             self._client.store.create(Channel(destination))
-            self._client.registry.write(Record(TEMPORARY, str(destination), {}, info))
         return destination
 
     def has_ended(self, destination: Destination) -> bool:
         """Whether it is a temporary destination whose owner has ended it, or is dead."""
-        return temporary_owner(destination) is not None and self._find(destination) is None
+        owner = temporary_owner(destination)
+        if owner is None:
+            return False
+        return not self._client.store.has(Channel(destination)) or self._client.registry.living(owner) is None
 
     def check_there(self, destination: Destination) -> None:
         """Whether messages can be sent to a destination, as far as that is temporary.
@@ -58,8 +59,11 @@ class TemporaryDestinations:
             UnknownDestination: it has ended.
         """
         self.check_there(destination)
-        record = self._find(destination)
-        if record is not None and (record.owner is None or record.owner.origin != self._client.info.origin):
+        owner = temporary_owner(destination)
+        if owner is None or owner == self._client.info.client_id:
+            return
+        living = self._client.registry.living(owner)
+        if living is None or living.origin != self._client.info.origin:
             raise DestinationError(
                 f"{destination} is the temporary destination of another connection: anybody may send to it, "
                 "only that connection consumes from it"
@@ -73,39 +77,23 @@ class TemporaryDestinations:
         if owner != self._client.info.client_id:
             raise DestinationError(f"{destination} is the temporary destination of another connection")
         with self._client.registry.lock():
-            record = self._find(destination)
-            if record is None:
+            if not self._client.store.has(Channel(destination)):
                 raise DestinationError(f"{destination} is no temporary destination any more: it has ended")
-            consumers = self._subscriptions.consumers(str(destination))
+            consumers = self._subscriptions.consumers(Channel(destination))
             for subscription in self._subscriptions.of(destination):
-                consumers += self._subscriptions.consumers(subscription.key)
+                consumers += self._subscriptions.consumers(subscription.channel)
             if consumers:
                 who = consumers[0].owner.who if consumers[0].owner else "unknown"
                 raise SubscriptionError(f"{destination} has a consumer ({who}); close that first")
-            self._end(record)
+            self._drop(destination)
 
     def end_of(self, client_id: str) -> None:
         """Ends those of a client that has ended."""
         with self._client.registry.lock():
-            for record in self._client.registry.records(TEMPORARY):
-                if record.owner is not None and record.owner.client_id == client_id:
-                    self._end(record)
-            for destination in self._client.store.destinations():  # of the dead there is no record any more
+            for destination in self._client.store.destinations():
                 if temporary_owner(destination) == client_id:
                     self._drop(destination)
-
-    def _end(self, record: Record) -> None:
-        self._client.registry.remove(record)
-        kind, _, name = record.key.partition("://")
-        self._drop(Destination(kind, name))
 
     def _drop(self, destination: Destination) -> None:
         self._subscriptions.remove_all(destination)
         self._client.store.drop(Channel(destination), claimed=True)
-
-    def _find(self, destination: Destination) -> Record | None:
-        text = str(destination)
-        for record in self._client.registry.records(TEMPORARY):
-            if record.key == text:
-                return record
-        return None

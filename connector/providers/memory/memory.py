@@ -95,9 +95,10 @@ class Memory:
         self.lock = threading.RLock()
         self.room = Room(self.lock, max_bytes, send_timeout)
         self.clients: dict[str, MemoryClient] = {}
-        self.records: dict[str, dict[str, Record]] = {}
-        self.living: dict[str, Sequence[Record]] = {}
-        """The records of a kind whose owner lives, until something changes."""
+        self.records: dict[tuple[str, Channel | str], dict[str, Record]] = {}
+        """By kind and ``of``, then by key."""
+        self.living: dict[tuple[str, Channel | str], Sequence[Record]] = {}
+        """Those whose owner lives, until something changes."""
         self.refused: dict[Destination, str] = {}
         self.accept_persistent = accept_persistent
         self.redelivery_limit = redelivery_limit

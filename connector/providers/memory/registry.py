@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 
+from connector.core.local.channel import Channel
 from connector.core.local.store import ClientInfo, Record
+from connector.messaging.provider import TopicSubscription
 from connector.providers.memory.memory import Memory, MemoryClient
 
 
@@ -42,9 +44,10 @@ class MemoryRegistry:
         with self._memory:
             self._client.check_alive()
 
-    def is_alive(self, client_id: str) -> bool:
-        """See :meth:`connector.core.local.store.Registry.is_alive`."""
-        return self._memory.is_alive(client_id)
+    def living(self, client_id: str) -> ClientInfo | None:
+        """See :meth:`connector.core.local.store.Registry.living`."""
+        client = self._memory.clients.get(client_id)
+        return client.info if client is not None and client.alive else None
 
     def knows(self, client_id: str) -> bool:
         """See :meth:`connector.core.local.store.Registry.knows`."""
@@ -62,30 +65,39 @@ class MemoryRegistry:
         """See :meth:`connector.core.local.store.Registry.lock`."""
         return self._memory
 
-    def records(self, kind: str) -> Sequence[Record]:
+    def records(self, kind: str, of: Channel | str) -> Sequence[Record]:
         """See :meth:`connector.core.local.store.Registry.records`."""
         memory = self._memory
-        living = memory.living.get(kind)
+        living = memory.living.get((kind, of))
         if living is None:
             with memory:
-                records = memory.records.get(kind, {}).values()
+                records = memory.records.get((kind, of), {}).values()
                 living = tuple(
-                    one for one in records if one.owner is None or self.is_alive(one.owner.client_id)
+                    one for one in records if one.owner is None or memory.is_alive(one.owner.client_id)
                 )
-                memory.living[kind] = living
+                memory.living[kind, of] = living
         return living
+
+    def subscription_key(self, details: TopicSubscription, unique: str) -> str:
+        """See :meth:`connector.core.local.store.Registry.subscription_key`."""
+        if not details.name:
+            return unique
+        return f"{'durable' if details.durable else 'shared'}|{details.client_id}|{details.name}"
 
     def write(self, record: Record) -> None:
         """See :meth:`connector.core.local.store.Registry.write`."""
         with self._memory:
-            self._memory.records.setdefault(record.kind, {})[record.key] = record
-            self._memory.living.pop(record.kind, None)
+            self._memory.records.setdefault((record.kind, record.of), {})[record.key] = record
+            self._memory.living.pop((record.kind, record.of), None)
 
     def remove(self, record: Record) -> None:
         """See :meth:`connector.core.local.store.Registry.remove`."""
         with self._memory:
-            self._memory.records.get(record.kind, {}).pop(record.key, None)
-            self._memory.living.pop(record.kind, None)
+            records = self._memory.records.get((record.kind, record.of), {})
+            records.pop(record.key, None)
+            if not records:
+                self._memory.records.pop((record.kind, record.of), None)
+            self._memory.living.pop((record.kind, record.of), None)
 
     def end(self, *, abandoned: bool) -> None:
         """See :meth:`connector.core.local.store.Registry.end`."""
@@ -108,7 +120,9 @@ def forget_client(memory: Memory, client: MemoryClient) -> None:
     client.claims.clear()
     memory.drop_prepared(client)
     memory.clients.pop(client.info.client_id, None)
-    for records in memory.records.values():
+    for place, records in list(memory.records.items()):
         for record in [one for one in records.values() if one.owner == client.info]:
             del records[record.key]
+        if not records:
+            del memory.records[place]
     memory.living.clear()
