@@ -32,7 +32,6 @@ from connector.messaging.provider import (
     SubscriptionInfo,
     TopicSubscription,
     Waiter,
-    one_by_one,
 )
 from connector.messaging.selector import Selector
 
@@ -232,7 +231,7 @@ class LocalConnection:
     ) -> None:
         """See :meth:`connector.messaging.provider.Connection.settle`."""
         self._check_open(SettlementError)
-        self._settler.settle(one_by_one(settlements), sends, discards, fenced=fenced)
+        self._settler.settle(settlements, sends, discards, fenced=fenced)
 
     def access(self) -> LocalAccessSpec:
         """See :meth:`connector.messaging.provider.Connection.access`."""

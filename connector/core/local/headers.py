@@ -8,7 +8,7 @@ from typing import Final
 
 from connector.core.local.store import Edit
 from connector.messaging.message import Message, natural_type
-from connector.messaging.provider import HISTORY, Settlement
+from connector.messaging.provider import HISTORY, GroupSettlement, Settlement
 
 ORIGIN: Final = "connector_origin_destination"
 _ATTEMPTS: Final = "connector_attempts"
@@ -81,8 +81,8 @@ def counted_anew(message: Message) -> Edit:
     return Edit({_ATTEMPTS: min(attempts, _MAX_INT)}, (), 0)
 
 
-def copied(settlement: Settlement) -> Edit:
-    """For the copy that a settlement makes: it has the history of that alone."""
+def copied(settlement: Settlement | GroupSettlement) -> Edit:
+    """For the copies that a settlement makes: they have the history of that alone."""
     return Edit(settlement.properties, HISTORY, 0)
 
 

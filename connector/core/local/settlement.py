@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, cast
 
 from connector.core.local.channel import Channel, Part
 from connector.core.local.claims import LocalClaim
 from connector.core.local.client import Client, check_sendable
 from connector.core.local.headers import copied, edited, returned
-from connector.core.local.store import Change, Discarded, Edit, GivenBack, Moved, Removed, Sent
+from connector.core.local.store import Change, Discarded, Edit, GivenBack, GroupMoved, Moved, Removed, Sent
 from connector.core.local.subscriptions import Subscriptions
 from connector.core.local.temporary import TemporaryDestinations
 from connector.errors import ClaimLost, ConnectorError, SettlementError
 from connector.messaging.destination import Destination
-from connector.messaging.provider import Prepared, Settlement
+from connector.messaging.provider import GroupSettlement, Prepared, Settlement
 
 _log: Final = logging.getLogger("connector.core")
 _AS_NEW: Final = Edit(deliveries=0)
@@ -39,7 +39,7 @@ class Settler:
 
     def settle(
         self,
-        settlements: Sequence[Settlement],
+        settlements: Sequence[Settlement | GroupSettlement],
         sends: Sequence[Prepared],
         discards: Sequence[Prepared],
         *,
@@ -47,13 +47,22 @@ class Settler:
     ) -> None:
         """See :meth:`connector.messaging.provider.Connection.settle`."""
         changes: list[Change] = []
-        writable: set[Destination] = set()
-        published = []
+        writable: dict[Destination, tuple[Channel]] = {}
+        published: list[str] = []
+        number = 0
         for prepared in sends:
             changes.append(self._send(prepared, writable))
         for prepared in discards:
             changes.append(Discarded(prepared.handle))
         for settlement in settlements:
+            if isinstance(settlement, GroupSettlement):
+                number += len(settlement.claims)
+                if settlement.published and len(settlement.published) != len(settlement.claims):
+                    raise ValueError("a group has a published key for each claim or none: one is longer")
+                published += settlement.published
+                self._add_group(settlement, changes, writable)
+                continue
+            number += 1
             for prepared in settlement.sends:
                 changes.append(self._send(prepared, writable))
             for prepared in settlement.discards:
@@ -63,18 +72,27 @@ class Settler:
                 published.append(settlement.published)
         if changes:
             keys = published if self._client.info.application else []
-            self._client.store.apply(changes, keys, fenced=fenced or len(settlements) == 1)
+            self._client.store.apply(changes, keys, fenced=fenced or number == 1)
 
-    def _send(self, prepared: Prepared, writable: set[Destination]) -> Change:
+    def _add_group(
+        self, group: GroupSettlement, changes: list[Change], writable: dict[Destination, tuple[Channel]]
+    ) -> None:
+        if group.copy_to is None or not group.copy_to.is_queue:
+            changes += [self._change(settlement, writable) for settlement in group.each()]
+        elif group.claims:
+            channels = self._check_writable(group.copy_to, writable)
+            changes.append(GroupMoved(cast(Sequence[LocalClaim], group.claims), channels[0], copied(group)))
+
+    def _send(self, prepared: Prepared, writable: dict[Destination, tuple[Channel]]) -> Change:
         destination = prepared.destination
         if self._temporaries.has_ended(destination):
             _log.info(
                 "a message goes with its temporary destination", extra={"destination": str(destination)}
             )
             return Discarded(prepared.handle)
-        self._check_writable(destination, writable)
+        channels = self._check_writable(destination, writable)
         if destination.is_queue:
-            return Sent(prepared.handle, (Channel(destination),))
+            return Sent(prepared.handle, channels)
         headers = self._client.store.prepared(prepared.handle)
         if headers is None:
             raise ClaimLost(
@@ -83,30 +101,34 @@ class Settler:
             )
         return Sent(prepared.handle, self._subscriptions.channels_for(destination, headers))
 
-    def _change(self, settlement: Settlement, writable: set[Destination]) -> Change:
+    def _change(self, settlement: Settlement, writable: dict[Destination, tuple[Channel]]) -> Change:
         claim, copy_to = settlement.claim, settlement.copy_to
         assert isinstance(claim, LocalClaim)
         if settlement.give_back:
             return GivenBack(claim, returned(settlement), settlement.stay and claim.in_progress)
         if copy_to is not None:
-            self._check_writable(copy_to, writable)
+            channels = self._check_writable(copy_to, writable)
             edit = copied(settlement)
             if copy_to.is_queue:
-                return Moved(claim, (Channel(copy_to),), edit)
+                return Moved(claim, channels, edit)
             headers = edited(claim.headers(), edit)
             return Moved(claim, self._subscriptions.channels_for(copy_to, headers), edit)
         if claim.destination.view == "RECOVER-ERROR":
             return Moved(claim, (claim.home._replace(part=Part.MAIN),), _AS_NEW)
         return Removed(claim)
 
-    def _check_writable(self, destination: Destination, writable: set[Destination]) -> None:
-        """Whether messages can be moved to a destination; each is asked once a settlement."""
-        if destination in writable:
-            return
+    def _check_writable(
+        self, destination: Destination, writable: dict[Destination, tuple[Channel]]
+    ) -> tuple[Channel]:
+        """The channel of a destination that messages can be moved to. Each is asked once a settlement."""
+        known = writable.get(destination)
+        if known is not None:
+            return known
         try:
             check_sendable(destination)
             self._temporaries.check_there(destination)
             self._client.store.check_writable(destination)
         except ConnectorError as error:
             raise SettlementError(f"{error}. Messages stay claimed until then, none is lost") from error
-        writable.add(destination)
+        writable[destination] = found = (Channel(destination),)
+        return found

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
 from connector.core.local.channel import Channel, Owner
@@ -80,8 +81,7 @@ class Judge(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(NamedTuple):
     """What changes of headers and properties on the way of a message.
 
     Args:
@@ -90,7 +90,7 @@ class Edit:
         deliveries: begun so far; None leaves the number as it is.
     """
 
-    properties: Mapping[str, PropertyValue] = field(default_factory=dict)
+    properties: Mapping[str, PropertyValue] = MappingProxyType({})
     dropped: Sequence[str] = ()
     deliveries: int | None = None
 
@@ -98,7 +98,7 @@ class Edit:
 UNCHANGED: Final = Edit()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Moved:
     """A claim ends; its message waits in other channels, one copy each. They share the body.
 
@@ -113,14 +113,29 @@ class Moved:
     edit: Edit = UNCHANGED
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
+class GroupMoved:
+    """Claims end; their messages wait in another queue, all edited alike. As :class:`Moved` of each.
+
+    Args:
+        claims: the claims.
+        channel: the queue.
+        edit: of each message.
+    """
+
+    claims: Sequence[LocalClaim]
+    channel: Channel
+    edit: Edit
+
+
+@dataclass(slots=True)
 class Removed:
     """A claim ends without a copy. The store may keep the message where nobody takes it."""
 
     claim: LocalClaim
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class GivenBack:
     """A claim ends; its message waits again where it was taken from, and goes where that is gone.
 
@@ -135,7 +150,7 @@ class GivenBack:
     stays: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Sent:
     """A prepared message waits in channels, one copy each.
 
@@ -148,7 +163,7 @@ class Sent:
     channels: Sequence[Channel]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Discarded:
     """A prepared message goes; one that is gone already is passed over.
 
@@ -159,7 +174,8 @@ class Discarded:
     handle: Any
 
 
-Change = Moved | Removed | GivenBack | Sent | Discarded
+Change = Moved | GroupMoved | Removed | GivenBack | Sent | Discarded
+"""One for every claim and prepared message. Nobody changes one; that they are not frozen makes them cheap."""
 
 
 class Reader(Protocol):
@@ -239,7 +255,8 @@ class Store(Protocol):
         """Sends messages, all visible or none, durable first. A queue that is not there is made.
 
         Args:
-            messages: each with the channels that get it. Message id, time and delivery count are set.
+            messages: each with the channels that get it. Message id, time and delivery count are set. They
+                are the store's from then on.
 
         Raises:
             UnknownDestination: the queue is a temporary one that has ended.
@@ -351,7 +368,7 @@ class TaskStore(Protocol):
 
         Args:
             destination: decides where it is kept; nothing is sent.
-            message: with its id and its time.
+            message: with its id and its time; the store's from then on.
             key: unique within the client.
 
         Raises:

@@ -169,13 +169,21 @@ class Memory:
 
     # -- messages ----------------------------------------------------------------------------------
 
-    def add(self, message: Message, body: Body, order: tuple[int, int] | None = None) -> Entry:
-        """One more reference to a body, in no channel yet."""
+    def new(self, message: Message) -> Entry:
+        """A message of a sender, in no channel yet and not counted; headers and body are parted."""
+        body, message.body = message.body, b""
         number = next(self._numbers)
-        entry = Entry(number, message, body, order or (-message.priority, number))
-        self.entries[number] = entry
+        return Entry(number, message, Body(body), (-message.priority, number))
+
+    def keep(self, entry: Entry) -> Entry:
+        """Counts a message that is new."""
+        self.entries[entry.number] = entry
         self.room.add(entry)
         return entry
+
+    def another(self, entry: Entry) -> Entry:
+        """One more reference to the body of a message, in no channel yet."""
+        return self.keep(Entry(next(self._numbers), entry.message, entry.body, entry.order))
 
     def remove(self, entry: Entry) -> None:
         """A message goes, in whatever state it is but claimed."""
@@ -213,7 +221,7 @@ class Memory:
         for channel in channels:
             part = self.open(channel)
             if part is not None:
-                part.enter(first or self.add(entry.message, entry.body, entry.order))
+                part.enter(first or self.another(entry))
                 first = None
         if first is not None:
             self.remove(first)
@@ -242,22 +250,22 @@ class Memory:
                 "or set accept_persistent: true where that is meant"
             )
 
-    def wait_for_room(
-        self, messages: Iterable[Message], destination: Destination, client: MemoryClient
-    ) -> None:
-        """Returns when messages have room; gives up the lock meanwhile.
+    def wait_for_room(self, entries: Sequence[Entry], destination: Destination, client: MemoryClient) -> None:
+        """Returns when new messages have room; gives up the lock meanwhile.
 
         Raises:
             ProviderError: they never fit, there was no room in time, or the client has ended.
         """
-        self.room.wait(
-            sum(weigh(message) + len(message.body) for message in messages),
-            destination,
-            own_claims=lambda: _bytes(client.claims.values()),
-            own_prepared=lambda: _bytes(client.prepared.values()),
-            ended=lambda: not client.alive,
-            make_room=self._forget_expired,
-        )
+        size = _bytes(entries)
+        if self.room.used + size > self.room.max_bytes:
+            self.room.wait(
+                size,
+                destination,
+                own_claims=lambda: _bytes(client.claims.values()),
+                own_prepared=lambda: _bytes(client.prepared.values()),
+                ended=lambda: not client.alive,
+                make_room=self._forget_expired,
+            )
 
     def _forget_expired(self) -> bool:
         """Makes room from the oldest expired message that is only kept to be looked at."""

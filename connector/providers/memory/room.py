@@ -74,8 +74,6 @@ class Room:
         Raises:
             ProviderError: they never fit, or there was no room in time.
         """
-        if self.used + size <= self.max_bytes:
-            return
         if size > self.max_bytes:
             raise ProviderError(
                 f"cannot send to {destination}: it takes {size} bytes, more than max_bytes "

@@ -12,13 +12,23 @@ from typing import Any, Final
 from connector.core.local.channel import Channel, Owner, Part
 from connector.core.local.claims import LocalClaim
 from connector.core.local.headers import edited
-from connector.core.local.store import Change, Counts, Discarded, Edit, Judge, Moved, Removed, Sent
+from connector.core.local.store import (
+    Change,
+    Counts,
+    Discarded,
+    Edit,
+    GivenBack,
+    GroupMoved,
+    Judge,
+    Moved,
+    Sent,
+)
 from connector.core.state import MessageState
 from connector.errors import ClaimLost, MalformedData, ProviderError, SettlementError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Pruned, Retention
-from connector.providers.memory.entries import Body, Entry, MemoryClaim
+from connector.providers.memory.entries import Entry, MemoryClaim
 from connector.providers.memory.memory import Memory, MemoryClient, find_memory
 from connector.providers.memory.reader import MemoryReader
 
@@ -99,17 +109,17 @@ class MemoryStore:
         memory = self._memory
         with memory:
             self._client.check_alive()
-            for message, _ in messages:
-                memory.check_delivery_mode(message)
-            wanted = [message for message, channels in messages if channels]
             targets = {channel.destination for _, channels in messages for channel in channels}
             for destination in targets:
                 memory.check_target(destination)
-                memory.wait_for_room(wanted, destination, self._client)
+            for message, _ in messages:
+                memory.check_delivery_mode(message)
+            made = [(memory.new(message), channels) for message, channels in messages if channels]
+            for destination in targets:
+                memory.wait_for_room([entry for entry, _ in made], destination, self._client)
                 memory.check_target(destination)  # it may have ended meanwhile
-            for message, channels in messages:
-                if channels:
-                    memory.send(memory.add(_headers(message), Body(message.body)), channels)
+            for entry, channels in made:
+                memory.send(memory.keep(entry), channels)
 
     def prepared(self, handle: tuple[str, str]) -> Message | None:
         """See :meth:`connector.core.local.store.Store.prepared`."""
@@ -135,53 +145,81 @@ class MemoryStore:
                     f"the connection {self._client.info.client_id} is closed, nothing was done"
                 )
             for change in changes:
-                if isinstance(change, Sent):
-                    if self._find(change.handle) is None:
-                        raise ClaimLost(
-                            f"the message prepared as {change.handle[1]!r} is not there any more: it was "
-                            "sent or discarded before, or its client has ended; nothing was settled"
-                        )
-                elif fenced and not isinstance(change, Discarded) and not _is_held(change.claim):
-                    raise ClaimLost(
-                        f"{change.claim.message_id} of {change.claim.destination} is not claimed by this "
-                        "client any more; nothing was settled, it comes again to whoever takes it"
-                    )
+                self._check(change, fenced=fenced)
             if published and self._window:
                 self._remember(published)
             for change in changes:
-                self._apply(change)
+                if isinstance(change, GroupMoved):
+                    for claim in change.claims:
+                        self._move(claim, (change.channel,), change.edit)
+                elif isinstance(change, Sent | Discarded):
+                    self._send(change)
+                elif isinstance(change, Moved):
+                    self._move(change.claim, change.channels, change.edit)
+                elif isinstance(change, GivenBack):
+                    self._give_back(change)
+                elif (entry := self._let_go(change.claim)) is not None:
+                    memory.remove(entry)
 
-    def _apply(self, change: Change) -> None:
-        memory = self._memory
-        if isinstance(change, Sent | Discarded):
-            entry = self._find(change.handle)
-            if entry is not None:
-                del memory.clients[change.handle[0]].prepared[change.handle[1]]
-                memory.send(entry, change.channels if isinstance(change, Sent) else ())
-            return
-        claim = change.claim
+    def _check(self, change: Change, *, fenced: bool) -> None:
+        """Raises ClaimLost where a change cannot be made."""
+        if isinstance(change, Sent):
+            if self._find(change.handle) is None:
+                raise ClaimLost(
+                    f"the message prepared as {change.handle[1]!r} is not there any more: it was sent or "
+                    "discarded before, or its client has ended; nothing was settled"
+                )
+        elif fenced and not isinstance(change, Discarded):
+            for claim in change.claims if isinstance(change, GroupMoved) else (change.claim,):
+                assert isinstance(claim, MemoryClaim)
+                if not claim.is_held:
+                    raise ClaimLost(
+                        f"{claim.message_id} of {claim.destination} is not claimed by this client any more; "
+                        "nothing was settled, it comes again to whoever takes it"
+                    )
+
+    def _send(self, change: Sent | Discarded) -> None:
+        entry = self._find(change.handle)
+        if entry is not None:
+            del self._memory.clients[change.handle[0]].prepared[change.handle[1]]
+            self._memory.send(entry, change.channels if isinstance(change, Sent) else ())
+
+    def _let_go(self, claim: LocalClaim) -> Entry | None:
+        """Ends a claim; None where somebody else has taken it over, who settles it."""
         assert isinstance(claim, MemoryClaim)
         if not claim.is_held:
-            return  # taken over meanwhile: the other settles it
-        entry, place = claim.entry, claim.entry.part
-        memory.let_go(entry)
-        if isinstance(change, Removed):
-            memory.remove(entry)
-        elif isinstance(change, Moved):
-            memory.change_headers(entry, edited(entry.message, change.edit))
-            memory.send(entry, change.channels)
-        elif change.stays:
-            assert place is not None
-            memory.change_headers(entry, edited(entry.message, change.edit))
-            _lie(entry, claim, waits=True)
-            place.claimed[entry.number] = entry
-        else:
-            home = memory.open(claim.home)
-            if home is None:  # it has ended
-                memory.remove(entry)
-                return
-            memory.change_headers(entry, edited(entry.message, change.edit))
+            return None
+        self._memory.let_go(claim.entry)
+        return claim.entry
+
+    def _move(self, claim: LocalClaim, channels: Sequence[Channel], edit: Edit) -> None:
+        entry = self._let_go(claim)
+        if entry is not None:
+            self._memory.change_headers(entry, edited(entry.message, edit))
+            self._memory.send(entry, channels)
+
+    def _give_back(self, change: GivenBack) -> None:
+        claim, memory = change.claim, self._memory
+        entry = self._let_go(claim)
+        if entry is None:
+            return
+        memory.change_headers(entry, edited(entry.message, change.edit))
+        if change.stays:
+            self._lie(entry, claim, None, waits=True)
+        elif (home := memory.open(claim.home)) is not None:
             home.enter(entry, self._client.info.client_id)
+        else:  # it has ended
+            memory.remove(entry)
+
+    def _lie(self, entry: Entry, claim: LocalClaim, owner: Owner | None, *, waits: bool) -> None:
+        """A message lies in its in-progress destination, claimed or of nobody."""
+        assert entry.part is not None
+        entry.state = MessageState.DELIVERED
+        entry.home, entry.taken_from = claim.home, claim.destination
+        entry.owner, entry.in_progress, entry.waits = owner, True, waits
+        entry.part.claimed[entry.number] = entry
+        if owner is not None:
+            self._client.claims[entry.number] = entry
 
     def _find(self, handle: tuple[str, str]) -> Entry | None:
         client_id, key = handle
@@ -205,20 +243,14 @@ class MemoryStore:
 
     def own(self, claim: LocalClaim, owner: Owner | None, edit: Edit) -> MemoryClaim | None:
         """See :meth:`connector.core.local.store.Store.own`."""
-        assert isinstance(claim, MemoryClaim)
         memory = self._memory
         with memory:
             self._client.check_alive()
-            entry, place = claim.entry, claim.entry.part
-            if not claim.is_held or place is None:
+            entry = self._let_go(claim)
+            if entry is None:
                 return None
-            memory.let_go(entry)
             memory.change_headers(entry, edited(entry.message, edit))
-            _lie(entry, claim, waits=False)
-            entry.owner = owner
-            place.claimed[entry.number] = entry
-            if owner is not None:
-                self._client.claims[entry.number] = entry
+            self._lie(entry, claim, owner, waits=False)
             return MemoryClaim(entry)
 
     def claims(self, client_id: str, in_progress: Channel | None) -> list[LocalClaim]:
@@ -265,25 +297,6 @@ class MemoryStore:
     def tasks(self) -> MemoryTaskSpec:
         """See :meth:`connector.core.local.store.Store.tasks`."""
         return MemoryTaskSpec(self._memory.key, self._memory.pid, self._client.info.client_id)
-
-
-def _is_held(claim: LocalClaim) -> bool:
-    assert isinstance(claim, MemoryClaim)
-    return claim.is_held
-
-
-def _lie(entry: Entry, claim: LocalClaim, *, waits: bool) -> None:
-    """A message lies in its in-progress destination, of nobody."""
-    entry.state = MessageState.DELIVERED
-    entry.home, entry.taken_from = claim.home, claim.destination
-    entry.owner, entry.in_progress, entry.waits = None, True, waits
-
-
-def _headers(message: Message) -> Message:
-    body, message.body = message.body, b""
-    headers = message.copy()
-    message.body = body
-    return headers
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,8 +359,9 @@ class MemoryTaskStore:
                 raise ProviderError(f"the client {self.client_id} of the memory provider has ended")
             memory.check_delivery_mode(message)
             self.discard(handle)
-            memory.wait_for_room([message], destination, client)
-            client.prepared[key] = memory.add(_headers(message), Body(message.body))
+            entry = memory.new(message)
+            memory.wait_for_room([entry], destination, client)
+            client.prepared[key] = memory.keep(entry)
         return handle
 
     def discard(self, handle: Any) -> None:
