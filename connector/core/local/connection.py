@@ -10,11 +10,11 @@ from connector.core.local.access import LocalAccessSpec
 from connector.core.local.channel import Channel, Part
 from connector.core.local.claims import LocalClaim
 from connector.core.local.client import Client, check_sendable, hold_client_id, temporary_owner
-from connector.core.local.headers import ORIGIN, Stamp
+from connector.core.local.headers import Stamp
 from connector.core.local.poller import DeliveryRules, LocalPoller
 from connector.core.local.recovery import LocalLeftover, Recovery
 from connector.core.local.settlement import Settler
-from connector.core.local.store import Record, Registry, Store, Watch
+from connector.core.local.store import Record, Registry, Store, Unreadable, Watch
 from connector.core.local.subscriptions import Subscription, Subscriptions
 from connector.core.local.temporary import TemporaryDestinations
 from connector.core.state import check_in_progress
@@ -299,16 +299,14 @@ class LocalConnection:
                 f"there is no {destination} in {self._store.title}"
                 + (f"; there are {known}" if known else "")
             )
-        return self._shown(destination) if destination.is_queue else iter(())
+        return self._shown(destination, unreadable) if destination.is_queue else iter(())
 
-    def _shown(self, destination: Destination) -> Iterator[Message]:
+    def _shown(self, destination: Destination, unreadable: Unreadable | None) -> Iterator[Message]:
         view = destination.view
         channel = Channel(destination.base, part=_PARTS.get(view, Part.MAIN))
-        found = self._store.scan(channel, waiting=view != "PROCESSING", claimed=view in ("", "PROCESSING"))
-        for claim, message in found:
+        waiting, claimed = view != "PROCESSING", view in ("", "PROCESSING")
+        for message in self._store.scan(channel, waiting=waiting, claimed=claimed, unreadable=unreadable):
             message.destination = str(destination)
-            if claim.in_progress and claim.destination != destination:
-                message.set_property(ORIGIN, str(claim.destination))
             yield message
 
     # -- the end -----------------------------------------------------------------------------------
@@ -323,8 +321,7 @@ class LocalConnection:
             try:
                 for poller in tuple(self._pollers):
                     poller.close()
-                self._temporaries.end_of(self.client_id)
-                self._store.forget(self.client_id)
+                self._temporaries.end_all()
             finally:
                 self._end(abandoned=False)
 

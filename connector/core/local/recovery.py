@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import Final
 
 from connector.core.local.channel import Channel, Owner
@@ -23,20 +22,15 @@ _log: Final = logging.getLogger("connector.core")
 class LocalLeftover:
     """See :class:`connector.messaging.provider.Leftover`."""
 
-    def __init__(self, recovery: Recovery, dead: DeadClient, in_progress: Channel | None) -> None:
+    def __init__(self, recovery: Recovery, dead: DeadClient, claims: Sequence[LocalClaim]) -> None:
         self._recovery = recovery
         self._dead = dead
-        self._in_progress = in_progress
+        self.claims = claims
         self._is_released = False
         self.client_id = dead.info.client_id
         self.application = dead.info.application
         self.instance = dead.info.instance
         self.declared_dead = dead.info.declared_dead
-
-    @cached_property
-    def claims(self) -> Sequence[LocalClaim]:
-        """See :attr:`connector.messaging.provider.Leftover.claims`."""
-        return self._recovery.claims_of(self.client_id, self._in_progress)
 
     def forget(self) -> None:
         """See :meth:`connector.messaging.provider.Leftover.forget`."""
@@ -64,12 +58,12 @@ class Recovery:
 
     def leftovers(self, in_progress: Destination | None, *, at_start: bool) -> Iterator[LocalLeftover]:
         """See :meth:`connector.messaging.provider.Connection.leftovers`."""
-        place = Channel(in_progress) if in_progress is not None else None
-        remaining: list[DeadClient] = []
+        store = self._client.store
+        found: list[DeadClient] = []
         try:
-            for dead in self._client.registry.dead():
+            for dead in self._client.registry.dead(at_start=at_start):
                 if dead.info.application in ("", self._client.info.application):
-                    remaining.append(dead)
+                    found.append(dead)
                     continue
                 if at_start:
                     _log.warning(
@@ -77,24 +71,42 @@ class Recovery:
                         extra={"application": dead.info.application, "client": dead.info.client_id},
                     )
                 dead.release()
-            for dead in remaining:
-                self._client.store.finish(dead.info.client_id)
-            while remaining:
-                yield LocalLeftover(self, remaining.pop(0), place)
+            for dead in found:
+                store.finish(dead.info.client_id)
+            place = Channel(in_progress) if in_progress is not None else None
+            claims = store.claims([dead.info.client_id for dead in found], place) if found else {}
+            while found:
+                dead = found.pop(0)
+                left = self._not_distributed(claims.get(dead.info.client_id, ()))
+                if not dead.info.is_known:
+                    left = [claim for claim in left if not claim.in_progress]
+                    if not left:
+                        continue
+                    _log.warning(
+                        "the claims of an unknown client go back to their queues",
+                        extra={"client": dead.info.client_id, "number": len(left)},
+                    )
+                yield LocalLeftover(self, dead, left)
         finally:
-            for dead in remaining:
+            for dead in found:
                 dead.release()
 
-    def claims_of(self, client_id: str, in_progress: Channel | None) -> Sequence[LocalClaim]:
-        """The open claims of a dead client, in the order in which they were taken."""
-        return self._client.store.claims(client_id, in_progress)
+    def _not_distributed(self, claims: Sequence[LocalClaim]) -> Sequence[LocalClaim]:
+        """Gives back the messages of topics that a client had claimed to distribute them; returns the others."""
+        topics = [
+            claim for claim in claims if not (claim.home.subscription or claim.home.destination.is_queue)
+        ]
+        if not topics:
+            return claims
+        self._client.store.apply([GivenBack(claim) for claim in topics], (), fenced=False)
+        return [claim for claim in claims if claim not in topics]
 
     def unowned(self, in_progress: Destination) -> Sequence[LocalClaim]:
         """See :meth:`connector.messaging.provider.Connection.unowned`."""
         registry = self._client.registry
         return [
             self._from_its_origin(claim)
-            for claim, _ in self._client.store.scan(Channel(in_progress), waiting=True, claimed=True)
+            for claim in self._client.store.lying(Channel(in_progress))
             if claim.owner is None or (claim.in_progress and not registry.knows(claim.owner.client_id))
         ]
 

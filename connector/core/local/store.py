@@ -15,7 +15,7 @@ thread, except for :meth:`Watch.wake` and :meth:`Registry.end`, which any thread
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -200,11 +200,17 @@ class Reader(Protocol):
         """Takes no more. Repeatable, from any thread."""
 
 
+Unreadable = Callable[[Message, str], object]
+"""Called with a message that cannot be read, and with the reason."""
+
+
 class Store(Protocol):
     """Channels and their messages, as one client sees them."""
 
     title: str
     """The store in error texts: ``memory``, or the path of a root."""
+    has_foreign: bool
+    """Whether other programs put messages into the channel of a topic itself. The engine distributes them."""
 
     def destinations(self) -> Sequence[Destination]:
         """All queues and topics, in any order."""
@@ -230,13 +236,25 @@ class Store(Protocol):
     def count(self, channel: Channel) -> Counts:
         """The numbers of a channel; zeros where there is none."""
 
-    def scan(self, channel: Channel, *, waiting: bool, claimed: bool) -> Iterator[tuple[LocalClaim, Message]]:
+    def scan(
+        self, channel: Channel, *, waiting: bool, claimed: bool, unreadable: Unreadable | None
+    ) -> Iterator[Message]:
         """The messages that lie in one part of a channel, in the order of taking, with their bodies.
+
+        A message that was claimed into an in-progress destination lies there. It has the property
+        ``connector_origin_destination``.
 
         Args:
             channel: with its part.
             waiting: those that wait.
-            claimed: those that are claimed, and those that were left to wait in an in-progress destination.
+            claimed: those that are claimed, from whatever part of the channel.
+            unreadable: see :meth:`connector.messaging.provider.Connection.browse`.
+        """
+
+    def lying(self, channel: Channel) -> Sequence[LocalClaim]:
+        """All messages that lie in an in-progress destination, whoever has put them there.
+
+        Those that nobody has claimed or left there have no owner, and :attr:`LocalClaim.in_progress` is False.
         """
 
     def reader(
@@ -300,11 +318,13 @@ class Store(Protocol):
             ProviderError: it cannot be changed.
         """
 
-    def claims(self, client_id: str, in_progress: Channel | None) -> Sequence[LocalClaim]:
-        """The claims of a client, in the order in which they were taken.
+    def claims(
+        self, client_ids: Collection[str], in_progress: Channel | None
+    ) -> Mapping[str, Sequence[LocalClaim]]:
+        """The claims of clients, in the order in which they were taken. A client without claims may be missing.
 
         Args:
-            client_id: whose.
+            client_ids: whose.
             in_progress: those that lie there, too. Those in any other in-progress destination are left out.
         """
 
@@ -391,6 +411,7 @@ class ClientInfo:
         application, instance: of an adapter; empty for a client that is none.
         origin: whose messages are local for no-local.
         declared_dead: whether an operator says that it is dead.
+        is_known: False where only its claims are left, because somebody has removed all else.
         who: the holder in error texts: ``this process``, or ``process 12 on host``.
     """
 
@@ -399,6 +420,7 @@ class ClientInfo:
     instance: str = ""
     origin: str = ""
     declared_dead: bool = False
+    is_known: bool = True
     who: str = "this process"
 
 
@@ -454,8 +476,12 @@ class Registry(Protocol):
     def knows(self, client_id: str) -> bool:
         """Whether a client lives, or is dead and not forgotten yet."""
 
-    def dead(self) -> Iterator[DeadClient]:
-        """The dead clients, each held by this one until it is forgotten or released."""
+    def dead(self, *, at_start: bool) -> Iterator[DeadClient]:
+        """The dead clients, each held by this one until it is forgotten or released.
+
+        Args:
+            at_start: also those of which only claims are left. Nobody needs to hold them.
+        """
 
     def lock(self) -> AbstractContextManager[object]:
         """All decisions about records are made under it, by one client at a time. Re-entrant.

@@ -22,6 +22,7 @@ class TemporaryDestinations:
         self._client = client
         self._subscriptions = subscriptions
         self._numbers = itertools.count(1)
+        self._made: list[Destination] = []
 
     def make(self, kind: str) -> Destination:
         """See :meth:`connector.messaging.provider.Connection.temporary`."""
@@ -31,6 +32,7 @@ class TemporaryDestinations:
         destination = Destination(kind, f"temporary-{info.client_id}-{next(self._numbers)}")
         with self._client.registry.lock():
             self._client.store.create(Channel(destination))
+        self._made.append(destination)
         return destination
 
     def has_ended(self, destination: Destination) -> bool:
@@ -87,8 +89,14 @@ class TemporaryDestinations:
                 raise SubscriptionError(f"{destination} has a consumer ({who}); close that first")
             self._drop(destination)
 
+    def end_all(self) -> None:
+        """Ends those of this client."""
+        with self._client.registry.lock():
+            for destination in self._made:
+                self._drop(destination)
+
     def end_of(self, client_id: str) -> None:
-        """Ends those of a client that has ended."""
+        """Ends those of a client that is dead."""
         with self._client.registry.lock():
             for destination in self._client.store.destinations():
                 if temporary_owner(destination) == client_id:

@@ -53,7 +53,7 @@ class MemoryRegistry:
         """See :meth:`connector.core.local.store.Registry.knows`."""
         return client_id in self._memory.clients
 
-    def dead(self) -> Iterator[MemoryDead]:
+    def dead(self, *, at_start: bool) -> Iterator[MemoryDead]:
         """See :meth:`connector.core.local.store.Registry.dead`."""
         with self._memory:
             found = [one for one in self._memory.clients.values() if not one.alive and one.taken_by is None]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from connector.core.local.channel import Channel, Owner, Part
 from connector.core.local.claims import LocalClaim
-from connector.core.local.headers import edited
+from connector.core.local.headers import ORIGIN, edited
 from connector.core.local.store import (
     Change,
     Counts,
@@ -22,6 +22,7 @@ from connector.core.local.store import (
     Judge,
     Moved,
     Sent,
+    Unreadable,
 )
 from connector.core.state import MessageState
 from connector.errors import ClaimLost, MalformedData, ProviderError, SettlementError
@@ -45,6 +46,7 @@ class MemoryStore:
     """
 
     title = "memory"
+    has_foreign = False
 
     def __init__(self, memory: Memory, client: MemoryClient, window: str) -> None:
         self._memory = memory
@@ -80,15 +82,30 @@ class MemoryStore:
             claimed = sum(len(part.claimed) for part in counts.values())
         return Counts(waiting[Part.MAIN], claimed, waiting[Part.EXPIRED], waiting[Part.ERROR])
 
-    def scan(self, channel: Channel, *, waiting: bool, claimed: bool) -> Iterator[tuple[LocalClaim, Message]]:
+    def scan(
+        self, channel: Channel, *, waiting: bool, claimed: bool, unreadable: Unreadable | None
+    ) -> Iterator[Message]:
         """See :meth:`connector.core.local.store.Store.scan`."""
         with self._memory:
             part = self._memory.known(channel)
-            found: list[Entry] = list(part.waiting) if part is not None and waiting else []
+            entries = list(part.waiting) if part is not None and waiting else []
             if claimed:
-                found += [entry for one in self._memory.parts_of(channel) for entry in one.claimed.values()]
-            found.sort(key=lambda entry: entry.order)
-            return iter([(MemoryClaim(one), one.message.copy(one.body.data)) for one in found])
+                entries += [entry for one in self._memory.parts_of(channel) for entry in one.claimed.values()]
+            entries.sort(key=lambda entry: entry.order)
+            found = []
+            for entry in entries:
+                message = entry.message.copy(entry.body.data)
+                if entry.in_progress and entry.taken_from != channel.destination:
+                    message.set_property(ORIGIN, str(entry.taken_from))
+                found.append(message)
+        return iter(found)
+
+    def lying(self, channel: Channel) -> list[LocalClaim]:
+        """See :meth:`connector.core.local.store.Store.lying`."""
+        with self._memory:
+            part = self._memory.known(channel)
+            entries = [] if part is None else [*part.waiting, *part.claimed.values()]
+            return [MemoryClaim(entry) for entry in sorted(entries, key=lambda entry: entry.order)]
 
     def reader(
         self, channel: Channel, judge: Judge, into: Channel | None, destination: Destination
@@ -253,16 +270,18 @@ class MemoryStore:
             self._lie(entry, claim, owner, waits=False)
             return MemoryClaim(entry)
 
-    def claims(self, client_id: str, in_progress: Channel | None) -> list[LocalClaim]:
+    def claims(self, client_ids: Collection[str], in_progress: Channel | None) -> dict[str, list[LocalClaim]]:
         """See :meth:`connector.core.local.store.Store.claims`."""
+        found: dict[str, list[LocalClaim]] = {}
         with self._memory:
-            client = self._memory.clients.get(client_id)
-            found: list[LocalClaim] = [
-                MemoryClaim(one)
-                for one in (client.claims.values() if client is not None else ())
-                if not one.in_progress or (one.part is not None and one.part.channel == in_progress)
-            ]
-        found.sort(key=lambda claim: (claim.cycle, claim.sequence))
+            for client_id in client_ids:
+                client = self._memory.clients.get(client_id)
+                claims: list[LocalClaim] = [
+                    MemoryClaim(one)
+                    for one in (client.claims.values() if client is not None else ())
+                    if not one.in_progress or (one.part is not None and one.part.channel == in_progress)
+                ]
+                found[client_id] = sorted(claims, key=lambda claim: (claim.cycle, claim.sequence))
         return found
 
     def finish(self, client_id: str) -> None:
