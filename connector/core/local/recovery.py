@@ -92,7 +92,7 @@ class Recovery:
                 dead.release()
 
     def _not_distributed(self, claims: Sequence[LocalClaim]) -> Sequence[LocalClaim]:
-        """Gives back the messages of topics that a client had claimed to distribute them; returns the others."""
+        """Gives back what a client had claimed of topics to distribute it. Returns the others."""
         topics = [
             claim for claim in claims if not (claim.home.subscription or claim.home.destination.is_queue)
         ]

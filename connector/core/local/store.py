@@ -254,7 +254,7 @@ class Store(Protocol):
     def lying(self, channel: Channel) -> Sequence[LocalClaim]:
         """All messages that lie in an in-progress destination, whoever has put them there.
 
-        Those that nobody has claimed or left there have no owner, and :attr:`LocalClaim.in_progress` is False.
+        Those that nobody has claimed or left there have no owner, and are not :attr:`~LocalClaim.in_progress`.
         """
 
     def reader(
@@ -321,7 +321,7 @@ class Store(Protocol):
     def claims(
         self, client_ids: Collection[str], in_progress: Channel | None
     ) -> Mapping[str, Sequence[LocalClaim]]:
-        """The claims of clients, in the order in which they were taken. A client without claims may be missing.
+        """The claims of clients, each in the order in which they were taken. One without any may be missing.
 
         Args:
             client_ids: whose.

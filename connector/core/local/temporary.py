@@ -91,9 +91,10 @@ class TemporaryDestinations:
 
     def end_all(self) -> None:
         """Ends those of this client."""
-        with self._client.registry.lock():
-            for destination in self._made:
-                self._drop(destination)
+        if self._made:
+            with self._client.registry.lock():
+                for destination in self._made:
+                    self._drop(destination)
 
     def end_of(self, client_id: str) -> None:
         """Ends those of a client that is dead."""
