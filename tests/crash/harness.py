@@ -26,7 +26,7 @@ from typing import Any
 
 import yaml
 
-from tests.spark.standalone import StandaloneCluster
+from tests.spark.standalone import QUICK_JAVA, StandaloneCluster
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 _MARK = "CRASH_TEST_RUN"
@@ -546,7 +546,7 @@ def on(cluster: StandaloneCluster) -> dict[str, Any]:
     conf = {
         "spark.executor.memory": "512m",
         # an executor that is killed leaves its files here and not in the machine's /tmp
-        "spark.executor.extraJavaOptions": f"-Djava.io.tmpdir={cluster.directory}",
+        "spark.executor.extraJavaOptions": f"{QUICK_JAVA} -Djava.io.tmpdir={cluster.directory}",
     }
     return {"master": cluster.url, "conf": conf}
 

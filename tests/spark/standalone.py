@@ -13,10 +13,12 @@ from typing import IO
 from connector.spark.java import Java, find_java
 from connector.spark.pipeline import spark_jars
 
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of a Java that lives for some seconds: full compilation would take longer than all its work."""
+
 _JAVA_OPTIONS = (
     "-XX:+IgnoreUnrecognizedVMOptions",
-    "-XX:TieredStopAtLevel=1",
-    "-XX:+UseSerialGC",
+    *QUICK_JAVA.split(),
     "-Xmx256m",
     "--add-opens=java.base/java.lang=ALL-UNNAMED",
     "--add-opens=java.base/java.nio=ALL-UNNAMED",
