@@ -152,7 +152,7 @@ def test_with_debug_the_log_of_workers_has_all_frames_and_people_can_read_it(dep
 
 
 def test_the_last_line_of_a_failed_run_is_json_when_its_log_is(deploy: Deploy) -> None:
-    deployment = with_logging(deploy(), "{format: json}")
+    deployment = with_logging(deploy(java=False), "{format: json}")
     deployment.folder("in").parent.parent.mkdir(parents=True)
     deployment.folder("in").parent.write_text("a file where a directory is to be")
     run = deployment.start("--once")
@@ -215,7 +215,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
 def test_a_service_manager_is_told_ready_alive_and_stopping(
     deploy: Deploy, listen: Callable[[str], Manager], address: tuple[str, str]
 ) -> None:
-    deployment = deploy(connector={"PollStartTime": "00:00", "PollEndTime": "23:59"})
+    deployment = deploy(connector={"PollStartTime": "00:00", "PollEndTime": "23:59"}, java=False)
     manager = listen(address[1])
     run = deployment.start(NOTIFY_SOCKET=address[0], WATCHDOG_USEC="1000000")
     manager.await_line("READY=1")
@@ -232,7 +232,7 @@ def test_a_service_manager_is_told_ready_alive_and_stopping(
 def test_a_poll_that_hangs_stops_the_pings(
     deploy: Deploy, listen: Callable[[str], Manager], tmp_path: Path
 ) -> None:
-    deployment = deploy(connector={"stop_timeout": "1s"})
+    deployment = deploy(connector={"stop_timeout": "1s"}, java=False)
     manager = listen(str(tmp_path / "notify"))
     run = deployment.start(NOTIFY_SOCKET=str(tmp_path / "notify"), WATCHDOG_USEC="1000000")
     manager.await_line("READY=1")
@@ -253,7 +253,7 @@ def test_a_poll_that_hangs_stops_the_pings(
 def test_a_service_that_waits_between_two_attempts_to_reconnect_is_alive(
     deploy: Deploy, listen: Callable[[str], Manager], tmp_path: Path
 ) -> None:
-    deployment = deploy(connector={"RestartRetryInterval": 1})
+    deployment = deploy(connector={"RestartRetryInterval": 1}, java=False)
     manager = listen(str(tmp_path / "notify"))
     run = deployment.start(NOTIFY_SOCKET=str(tmp_path / "notify"), WATCHDOG_USEC="1000000")
     manager.await_line("READY=1")
@@ -273,7 +273,9 @@ def test_a_watchdog_of_another_process_is_left_alone(
     deploy: Deploy, listen: Callable[[str], Manager], tmp_path: Path
 ) -> None:
     manager = listen(str(tmp_path / "notify"))
-    run = deploy().start(NOTIFY_SOCKET=str(tmp_path / "notify"), WATCHDOG_USEC="500000", WATCHDOG_PID="1")
+    run = deploy(java=False).start(
+        NOTIFY_SOCKET=str(tmp_path / "notify"), WATCHDOG_USEC="500000", WATCHDOG_PID="1"
+    )
     manager.await_line("READY=1")
     manager.listen(1.5)
     assert "WATCHDOG=1" not in manager.lines

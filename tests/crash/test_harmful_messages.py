@@ -23,7 +23,10 @@ def test_messages_that_kill_or_block_their_worker_fail_and_the_good_ones_are_del
 ) -> None:
     """Two queues of a hundred good messages each; bounded time although one message never returns."""
     deployment = deploy(
-        inputs=("a", "b"), connector={"order": order, "max_attempts": 2}, store={"timeout": "1s"}
+        inputs=("a", "b"),
+        connector={"order": order, "max_attempts": 2},
+        store={"timeout": "1s"},
+        java=order == "destination",
     )
     good = deployment.send("a", [""] * 50)
     exits = deployment.send("a", ["exit:3"])
@@ -76,7 +79,7 @@ def test_processes_that_exit_print_and_fork_harm_no_other_message(deploy: Deploy
 def test_a_stray_fork_calls_no_further_subscription(deploy: Deploy) -> None:
     """A process whose fork comes back into the worker ends there: the next subscriber is called once."""
     deployment = deploy(
-        subscriptions=[{"object": "Customer", "name": "second", "process": "processes:second"}]
+        subscriptions=[{"object": "Customer", "name": "second", "process": "processes:second"}], java=False
     )
     ids = deployment.send("in", ["stray", ""])
     deployment.drain()
@@ -124,7 +127,7 @@ def test_a_worker_of_spark_that_is_killed_costs_no_message(deploy: Deploy, maste
 
 def test_what_a_process_raises_after_another_has_ended_the_worker_is_told_alone(deploy: Deploy) -> None:
     """No exception of the connector stands before it. A KeyboardInterrupt is one like any other."""
-    deployment = deploy(connector={"max_attempts": 1})
+    deployment = deploy(connector={"max_attempts": 1}, java=False)
     deployment.send("in", ["kill"])
     (raised,) = deployment.send("in", ["raise:no such street"])
     (interrupted,) = deployment.send("in", ["interrupt:enough"])

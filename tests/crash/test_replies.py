@@ -9,6 +9,8 @@ from connector.providers.dropbox import codec
 from tests.crash.conftest import Deploy
 from tests.crash.harness import Deployment, wait_for
 
+JAVA = False
+
 STEPS = (
     ("begin", 4, "group"),
     ("deliver", 7, "driver"),
@@ -120,7 +122,7 @@ def serve(customer, event):
 def test_a_process_on_a_worker_is_killed_while_it_asks_another_adapter_and_asks_again(
     deploy: Deploy,
 ) -> None:
-    front = deploy(only=[{"object": "Customer", "name": "ask", "process": "asking:ask"}])
+    front = deploy(java=True, only=[{"object": "Customer", "name": "ask", "process": "asking:ask"}])
     (front.directory / "asking.py").write_text(ASKING)
     back = deploy(
         inputs=("asked",),

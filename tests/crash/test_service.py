@@ -24,7 +24,7 @@ def _idle_service(deployment: Deployment) -> Run:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_finishes_what_is_in_flight_and_leaves_nothing_behind(deploy: Deploy, number: int) -> None:
     """The event at work is published; those after it in the same cycle as well, within stop_timeout."""
-    deployment = deploy()
+    deployment = deploy(java=number == signal.SIGTERM)
     ids = deployment.send("in", ["gate:1", "sleep:0.05", ""])
     run = deployment.start()
     wait_for(lambda: deployment.reached("1"))
@@ -79,6 +79,7 @@ def test_a_second_signal_ends_at_once_and_the_next_run_recovers(deploy: Deploy) 
     assert time.monotonic() - asked < 1
     run.await_gone()
     deployment.open("1")
+    deployment.java = False
     deployment.drain()
     assert deployment.ids("archive") == dict.fromkeys(ids, 1)
     assert max(deployment.begun().values()) <= 2
@@ -135,7 +136,7 @@ def test_a_service_stopped_while_it_starts_ends_well(deploy: Deploy, seconds: fl
 
 def test_poll_frequency_counts_from_the_end_of_a_poll_to_the_start_of_the_next(deploy: Deploy) -> None:
     """One message a poll, each half a second long: 0.5 s of work and 0.7 s of waiting, not 0.7 in all."""
-    deployment = deploy(connector={"PollQuantity": 1, "PollFrequency": 700, "wake": False})
+    deployment = deploy(connector={"PollQuantity": 1, "PollFrequency": 700, "wake": False}, java=False)
     deployment.send("in", ["sleep:0.5"] * 3)
     run = deployment.start()
     begun = []
@@ -148,7 +149,7 @@ def test_poll_frequency_counts_from_the_end_of_a_poll_to_the_start_of_the_next(d
 
 
 def test_a_service_with_poll_frequency_no_polls_nothing_but_takes_over_from_the_dead(deploy: Deploy) -> None:
-    deployment = deploy()
+    deployment = deploy(java=False)
     ids = deployment.send("in", ["gate:1", ""])
     killed = deployment.start()
     wait_for(lambda: deployment.reached("1"))
@@ -167,7 +168,7 @@ def test_a_service_with_poll_frequency_no_polls_nothing_but_takes_over_from_the_
 def test_outside_of_its_window_a_service_does_not_poll_and_a_drain_does(deploy: Deploy) -> None:
     in_two_hours = time.strftime("%H:%M", time.localtime(time.time() + 7200))
     in_three_hours = time.strftime("%H:%M", time.localtime(time.time() + 10800))
-    deployment = deploy(connector={"PollStartTime": in_two_hours, "PollEndTime": in_three_hours})
+    deployment = deploy(connector={"PollStartTime": in_two_hours, "PollEndTime": in_three_hours}, java=False)
     ids = deployment.send("in", [""])
     run = deployment.start()
     run.await_start()
@@ -202,6 +203,7 @@ def test_nothing_after_an_event_that_was_given_back_is_published(deploy: Deploy)
     assert begun == ids[:23]
     assert deployment.ids("in") == dict.fromkeys(ids[22:], 1)
     (deployment.directory / "up").unlink()
+    deployment.java = False
     deployment.drain()
     assert [d.id for d in deployment.deliveries() if d.word == "begin"] == ids[:23] + ids[22:]
 

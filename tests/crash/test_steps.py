@@ -2,6 +2,9 @@
 
 Each run first takes over from the one that was killed before, and then is killed itself at the next
 step; only the last runs to its end. So what is proved of a step holds also for a recovery.
+
+A driver that is killed leaves tasks of Spark that live on. A whole group leaves nothing, so that it runs
+without Spark.
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ def test_a_driver_killed_at_every_step_loses_nothing_and_repeats_nothing_silentl
 def test_a_whole_group_killed_at_every_step_loses_nothing_and_repeats_nothing_silently(
     deploy: Deploy,
 ) -> None:
-    deployment, ids = _filled(deploy)
+    deployment, ids = _filled(deploy, java=False)
     places = {**IN_THE_DRIVER, **IN_A_TASK}
     for place, nth in places.items():
         run = deployment.start("--drain", fault=f"{place}:{nth}=pause")
@@ -74,6 +77,6 @@ def test_kills_at_random_moments_lose_nothing_and_repeat_nothing_silently(deploy
     assert_settled_once(deployment, ids, kills=3)
 
 
-def _filled(deploy: Deploy) -> tuple[Deployment, list[str]]:
-    deployment = deploy(inputs=("a", "b"))
+def _filled(deploy: Deploy, *, java: bool = True) -> tuple[Deployment, list[str]]:
+    deployment = deploy(inputs=("a", "b"), java=java)
     return deployment, [i for queue in ("a", "b") for i in deployment.send(queue, ["", "sleep:0.01"] * 30)]
