@@ -8,15 +8,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from connector.adapter import Adapter
 from connector.cli.__main__ import main
-from connector.testing.pipeline import InProcessPipeline
 
 
-def _make_pipeline(adapter: Adapter, _output: Callable[[str], None] | None) -> InProcessPipeline:
-    return InProcessPipeline(adapter.configuration.directory, parallelism=2)
+def _use_no_spark() -> None:
+    from connector.adapter import Adapter
+    from connector.testing.pipeline import InProcessPipeline
+
+    def make_pipeline(adapter: Adapter, _output: Callable[[str], None] | None) -> InProcessPipeline:
+        return InProcessPipeline(adapter.configuration.directory, parallelism=2)
+
+    Adapter._make_pipeline = make_pipeline  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":
-    Adapter._make_pipeline = _make_pipeline  # type: ignore[method-assign]
+    if "run" in sys.argv[1:]:  # no other verb has a pipeline
+        _use_no_spark()
     sys.exit(main())

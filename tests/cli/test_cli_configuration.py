@@ -1,4 +1,4 @@
-"""The verbs check, config and schema, as real processes."""
+"""The verbs check, config and schema."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 from connector.cli.app import VERBS
 from connector.cli.app import run as run_in_process
+from tests.cli.in_process import call
 
 ROOT = Path(__file__).resolve().parents[2]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -20,18 +21,10 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def run(deployment: Path) -> Run:
-    def call(*arguments: str, cwd: Path = deployment, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "connector.cli", *arguments],
-            cwd=cwd,
-            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), **environment},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+    def run(*arguments: str, cwd: Path = deployment, **environment: str) -> subprocess.CompletedProcess[str]:
+        return call(cwd, *arguments, environment=environment)
 
-    return call
+    return run
 
 
 def mistaken(deployment: Path, old: str, new: str) -> None:
@@ -144,9 +137,22 @@ def test_a_file_that_is_none_is_a_problem_and_no_traceback(run: Run, arguments: 
     assert len(done.stdout.splitlines()) == 1
 
 
-def test_the_answer_does_not_need_a_terminal_that_shows_every_character(run: Run, deployment: Path) -> None:
+def test_the_answer_does_not_need_a_terminal_that_shows_every_character(deployment: Path) -> None:
     mistaken(deployment, "PollQuantity: 25", "PollQuantity: Ж")
-    done = run("check", PYTHONIOENCODING="ascii", LC_ALL="C")
+    done = subprocess.run(
+        [sys.executable, "-m", "connector.cli", "check"],
+        cwd=deployment,
+        env={
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(ROOT),
+            "PYTHONIOENCODING": "ascii",
+            "LC_ALL": "C",
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.returncode == 2
     assert "\\u0416" in done.stdout
 

@@ -1,4 +1,4 @@
-"""`connector request`: the command as a real process, an application that answers in this one."""
+"""`connector request`, and an application that answers in this process."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ import pytest
 
 from connector.messaging.client import ReceivedMessage
 from connector.providers.dropbox.connection import DropboxProvider
+from tests.cli.in_process import call
 from tests.requests.world import Answer, Application, Replying
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -85,9 +86,8 @@ class Asking:
         )
 
     def ask(self, *arguments: str, data: str = ASKED) -> Answered:
-        process = self.start(*arguments)
-        output, errors = process.communicate(data, timeout=30)
-        return Answered(process.returncode, output, errors)
+        done = call(self.directory, "request", *arguments, data=data)
+        return Answered(done.returncode, done.stdout, done.stderr)
 
     def await_request(self) -> None:
         """Until the command has sent one, which nobody takes."""

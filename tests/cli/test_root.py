@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.in_process import call
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 ADAPTER = """\
@@ -66,9 +68,12 @@ class Deployment:
 
     def run(self, *arguments: str, **environment: str) -> tuple[int, str, str]:
         """Exit status, standard output, standard error."""
-        process = self.start(*arguments, **environment)
-        out, err = process.communicate('{"Id": "1"}', timeout=60)
-        return process.returncode, out, err
+        if arguments[0] == "run":
+            process = self.start(*arguments, **environment)
+            out, err = process.communicate('{"Id": "1"}', timeout=60)
+            return process.returncode, out, err
+        done = call(self.directory, *arguments, data='{"Id": "1"}', environment=environment)
+        return done.returncode, done.stdout, done.stderr
 
     def send(self, **environment: str) -> None:
         status, _, err = self.run("send", "orders", **environment)

@@ -20,6 +20,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "CHANGELOG.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 IN_THE_CLONE = {"README.md", "docs/reference/commands.md"}
 """Pages whose reader stands in a clone of the repository; any other begins in an empty directory."""
+ABOUT_SPARK = {"README.md", "docs/tutorial/first-adapter.md", "docs/how-to/run-on-a-cluster.md"}
+"""Pages that are followed with Spark. On any other its part is the same, and it starts slowly."""
 
 NOT_RUN = {
     ("README.md", "own-tests"): 1,  # script/demo is run by tests/demo, script/test runs all tests
@@ -51,9 +53,12 @@ def workplace() -> Iterator[Path]:
 
 
 @pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
+def environment(tmp_path: Path, request: pytest.FixtureRequest) -> dict[str, str]:
     """The reader's environment: ``connector`` and ``python`` are those under test."""
-    for command, arguments in (("connector", "-m connector.cli "), ("python", "")):
+    parameters = getattr(request.node, "callspec", None)
+    page = name(parameters.params["page"]) if parameters else ""
+    module = "connector.cli" if page in ABOUT_SPARK else "tests.without_java"
+    for command, arguments in (("connector", f"-m {module} "), ("python", "")):
         path = tmp_path / command
         path.write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments}"$@"\n', "utf-8")
         path.chmod(0o755)
