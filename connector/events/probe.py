@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import json
 import sys
@@ -50,6 +51,11 @@ def _version(name: str) -> str | None:
     if name == "pyspark":
         # On a cluster it may come with Spark's own installation, of which Python's metadata knows nothing.
         return getattr(sys.modules.get(name), "__version__", None)
+    return _installed_version(name)
+
+
+@functools.cache
+def _installed_version(name: str) -> str | None:
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
