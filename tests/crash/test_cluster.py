@@ -4,32 +4,53 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import pytest
 
-from tests.crash.conftest import Deploy
-from tests.crash.harness import Run, assert_settled_once, on
+from tests.crash.harness import Deployment, Run, assert_settled_once, deployments, on
 from tests.spark.standalone import StandaloneCluster
 
 pytestmark = pytest.mark.cluster
 
+PROCESS = """
+def store_or_fail_elsewhere(customer, event):
+    if customer["Name"] == "elsewhere":
+        from lib.deep import fail
+        fail()
+    store(customer, event)
+"""
+
+
+class Settled(NamedTuple):
+    """A deployment whose driver and whose whole group were killed, and that was drained after."""
+
+    deployment: Deployment
+    ids: list[str]
+    failed: str
+    last: Run
+
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
-    """One for all tests of this file; what a killed run leaves on it must not hinder the next."""
-    started = StandaloneCluster(tmp_path_factory.mktemp("cluster"))
+def settled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settled]:
+    """The driver is killed while an executor is at work, then all of it while the driver settles."""
+    cluster = StandaloneCluster(tmp_path_factory.mktemp("cluster"))
     try:
-        started.start()
-        yield started
+        cluster.start()
+        with deployments(tmp_path_factory.mktemp("killed")) as deploy:
+            yield _settle(deploy(inputs=("a", "b"), spark=on(cluster)))
     finally:
-        started.stop()
+        cluster.stop()
 
 
-def test_a_driver_and_a_whole_group_killed_on_a_cluster_lose_nothing_and_repeat_nothing_silently(
-    deploy: Deploy, cluster: StandaloneCluster
-) -> None:
-    """The driver while an executor is at work, then all of it while the driver settles."""
-    deployment = deploy(inputs=("a", "b"), spark=on(cluster))
+def _settle(deployment: Deployment) -> Settled:
+    (directory := deployment.directory / "lib").mkdir()
+    (directory / "deep.py").write_text("def fail():\n    raise KeyError('gone')\n")
+    with (deployment.directory / "processes.py").open("a") as file:
+        file.write(PROCESS)
+    deployment.spark = {**deployment.spark, "ship": ["processes.py", "lib"]}
+    deployment.store = {"process": "processes:store_or_fail_elsewhere"}
+    deployment.configure()
     ids = [i for queue in ("a", "b") for i in deployment.send(queue, ["", "sleep:0.01"] * 40)]
     for place, nth, kill in (
         ("begin", 5, Run.signal_driver),
@@ -42,22 +63,18 @@ def test_a_driver_and_a_whole_group_killed_on_a_cluster_lose_nothing_and_repeat_
         assert run.wait() == -signal.SIGKILL
         run.await_gone(30)
         ids += deployment.send("a", ["sleep:0.01"] * 20)
-    deployment.drain(timeout=180)
-    assert_settled_once(deployment, ids, kills=2)
+    (failed,) = deployment.send("b", ["elsewhere"])
+    return Settled(deployment, ids, failed, deployment.drain(timeout=180))
 
 
-def test_the_place_of_a_failure_is_relative_to_the_deployment_on_a_cluster_too(
-    deploy: Deploy, cluster: StandaloneCluster
+def test_a_driver_and_a_whole_group_killed_on_a_cluster_lose_nothing_and_repeat_nothing_silently(
+    settled: Settled,
 ) -> None:
-    deployment = deploy(spark=on(cluster))
-    (directory := deployment.directory / "lib").mkdir()
-    (directory / "deep.py").write_text("def fail():\n    raise KeyError('gone')\n")
-    with (deployment.directory / "processes.py").open("a") as file:
-        file.write("\ndef far(customer, event):\n    from lib.deep import fail\n    fail()\n")
-    deployment.spark = {**deployment.spark, "ship": ["processes.py", "lib"]}
-    deployment.store = {"process": "processes:far"}
-    deployment.configure()
-    deployment.send("in", [""])
-    (event,) = deployment.drain(timeout=180).summary["events"]
+    assert_settled_once(settled.deployment, settled.ids, kills=2)
+
+
+def test_the_place_of_a_failure_is_relative_to_the_deployment_on_a_cluster_too(settled: Settled) -> None:
+    assert settled.deployment.ids("error") == {settled.failed: 1}
+    (event,) = [event for event in settled.last.summary["events"] if event["id"] == settled.failed]
     assert event["outcome"] == "failed"
     assert event["reason"] == "store: KeyError: 'gone' (lib/deep.py:2)"

@@ -26,9 +26,11 @@ from connector.errors import PipelineError
 from connector.events import probe
 from connector.spark.pipeline import SparkPipeline
 from tests.spark.conftest import Settings
+from tests.spark.standalone import QUICK_JAVA
 
 url, place = sys.argv[1], Path(sys.argv[2])
-pipeline = SparkPipeline(Settings(url, conf={"spark.executor.memory": "512m"}), place, "test")
+executors = {"spark.executor.memory": "512m", "spark.executor.extraJavaOptions": QUICK_JAVA}
+pipeline = SparkPipeline(Settings(url, conf=executors), place, "test")
 pipeline.start()
 facts = {"parallelism": pipeline.parallelism}
 places = [place for _ in "12" for place in pipeline.run("functions:place", b"", [b""] * 2, "x")]
@@ -44,7 +46,7 @@ except PipelineError as error:
 facts["after"] = pipeline.run("functions:upper", b"", [b"a", b"b", b"c"], "x") == [b"A", b"B", b"C"]
 pipeline.stop()
 dynamic = {
-    "spark.executor.memory": "512m",
+    **executors,
     "spark.dynamicAllocation.enabled": "true",
     "spark.dynamicAllocation.shuffleTracking.enabled": "true",
     "spark.dynamicAllocation.executorIdleTimeout": "1s",
