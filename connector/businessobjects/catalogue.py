@@ -136,8 +136,8 @@ def discover(base: Path, plugins: Path | None = None) -> Catalogue:
     Raises:
         ConfigurationError: ``plugins`` is not there, or two plug-ins serve one MIME type.
     """
-    infos, texts = _installed(tuple(sys.path))
-    found, warnings = list(infos), list(texts)
+    announced, texts = _announced(tuple(sys.path))
+    found, warnings = [*_shipped(), *announced], list(texts)
     if plugins is not None:
         location = base / plugins
         if not location.exists():
@@ -202,17 +202,22 @@ def _bad_class(reference: str, found: str, expected: str) -> ConfigurationError:
 
 
 @functools.cache
-def _installed(_path: tuple[str, ...]) -> tuple[tuple[HandlerInfo, ...], tuple[str, ...]]:
-    """What is shipped and what is announced, and warnings. Found once: it takes longer than all the rest.
+def _shipped() -> tuple[HandlerInfo, ...]:
+    return tuple(_find_shipped())
+
+
+@functools.cache
+def _announced(_path: tuple[str, ...]) -> tuple[tuple[HandlerInfo, ...], tuple[str, ...]]:
+    """What installed distributions announce, and warnings. To look through all of them takes a while.
 
     Args:
         _path: where modules are looked for; elsewhere others may be installed.
     """
     warnings: list[str] = []
-    return (*_shipped(), *_announced(warnings)), tuple(warnings)
+    return tuple(_find_announced(warnings)), tuple(warnings)
 
 
-def _shipped() -> Iterator[HandlerInfo]:
+def _find_shipped() -> Iterator[HandlerInfo]:
     for mime_type, reference in _SHIPPED_HANDLERS.items():
         module, _, class_name = reference.partition(":")
         path = _installed_file(module.split("."))
@@ -223,7 +228,7 @@ def _shipped() -> Iterator[HandlerInfo]:
                 yield replace(info, module=module, path="")
 
 
-def _announced(warnings: list[str]) -> Iterator[HandlerInfo]:
+def _find_announced(warnings: list[str]) -> Iterator[HandlerInfo]:
     shipped = set(_SHIPPED_HANDLERS.values())
     for entry_point in sorted(
         importlib.metadata.entry_points(group=ENTRY_POINT_GROUP), key=lambda e: (e.name, e.value)
