@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import IO
 
+from connector.spark.archive import archive_options
 from connector.spark.java import Java, find_java
 from connector.spark.pipeline import spark_jars
 
@@ -48,6 +49,7 @@ class StandaloneCluster:
     def __init__(self, directory: Path, workers: int = 2, cores: int = 1) -> None:
         self.directory = directory
         self.url = ""
+        self._archive: list[str] = []
         self._workers = workers
         self._cores = cores
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -56,7 +58,9 @@ class StandaloneCluster:
     def start(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         (self.directory / "log4j2.properties").write_text(_LOG)
-        home = java_home_for_executors(find_java(), self.directory)
+        java = find_java()
+        home = java_home_for_executors(java, self.directory)
+        self._archive = archive_options(java, spark_jars())
         common = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
         self._run("master", home, "org.apache.spark.deploy.master.Master", *common)
         self.url = self._await("master", re.compile(r"Starting Spark master at (spark://\S+)"))
@@ -93,6 +97,7 @@ class StandaloneCluster:
         command = [
             str(home / "bin" / "java"),
             *_JAVA_OPTIONS,
+            *self._archive,
             f"-Dlog4j2.configurationFile={self.directory / 'log4j2.properties'}",
             "-cp",
             f"{spark_jars()}/*",
