@@ -528,7 +528,7 @@ class Run:
 
     def await_pause(self, place: str) -> None:
         """Waits until one of its processes waits at a named place."""
-        wait_for(lambda: self.paused(place) or self.process.poll() is not None, 90, f"at {place}")
+        wait_for(lambda: self.paused(place) or self.process.poll() is not None, 180, f"at {place}")
         assert self.paused(place), f"ended before it came to {place}\n{self.errors}"
 
     def go_on(self) -> None:

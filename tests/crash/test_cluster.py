@@ -11,7 +11,7 @@ import pytest
 from tests.crash.harness import Deployment, Run, assert_settled_once, deployments, on
 from tests.spark.standalone import StandaloneCluster
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]  # ten starts of Java, on a busy machine
 
 PROCESS = """
 def store_or_fail_elsewhere(customer, event):

@@ -120,7 +120,7 @@ class StandaloneCluster:
 
     def _await(self, name: str, pattern: re.Pattern[str]) -> str:
         log = self.directory / f"{name}.log"
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while time.monotonic() < deadline:
             text = log.read_text("utf-8", "replace")
             if found := pattern.search(text):

@@ -17,7 +17,7 @@ import pytest
 from tests.spark.conftest import deployment
 from tests.spark.standalone import StandaloneCluster
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]  # ten starts of Java, on a busy machine
 
 DRIVER = """
 import json, sys, time
@@ -78,7 +78,7 @@ def facts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             [sys.executable, "-c", DRIVER, cluster.url, str(place)],
             capture_output=True,
             text=True,
-            timeout=200,
+            timeout=600,
             cwd=root,
             env={**os.environ, "PYTHONPATH": str(root)},
             check=False,
