@@ -21,7 +21,8 @@ from connector.events.job import CHECK, Workers
 from connector.events.probe import lacks
 from connector.events.report import CycleReport
 from connector.events.summary import Summary
-from connector.parts import AdapterProvider, make_plan, make_provider, make_requests, make_settings
+from connector.messaging.provider_kind import AdapterProvider
+from connector.parts import make_plan, make_provider, make_requests, make_settings
 from connector.requests.result import RequestResult
 from connector.restarts import Restarts
 from connector.spark.pipeline import SparkPipeline

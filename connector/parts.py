@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from connector.broker.subscriptions import Subscription
 from connector.businessobjects.catalogue import discover, spec_for_class
@@ -13,111 +12,38 @@ from connector.businessobjects.handlers import HandlerSpec, normal_mime_type
 from connector.businessobjects.rules import StaticMetaObject
 from connector.config.loading import Configuration
 from connector.config.model import Connector, InputEntry
-from connector.config.provider_model import Dropbox, Memory
 from connector.events.plan import EventPlan
 from connector.events.recovery import InDoubtPolicy
 from connector.events.settings import EventSettings, Input
 from connector.events.settling import CopyDestinations
 from connector.log import LogSettings
 from connector.messaging.destination import Destination
-from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
-from connector.messaging.provider import AccessSpec, Connection, Provider, Retention, TopicSubscription
-from connector.providers.dropbox.connection import DropboxProvider
-from connector.providers.dropbox.root import Root
-from connector.state.store import StateStore
+from connector.messaging.provider import AccessSpec, Provider, Retention, TopicSubscription
+from connector.messaging.provider_kind import AcceptedRoot, AdapterProvider, installed_providers
 from connector.trace import Trace
 
 if TYPE_CHECKING:
     from connector.requests.spec import RequestClientSpec
 
 
-class AdapterProvider(Provider, Protocol):
-    """What an adapter and its commands need of a provider beside messages."""
-
-    def check(self) -> object:
-        """Looks whether :meth:`Provider.connect` would find what it needs, and makes nothing.
-
-        Raises:
-            ProviderError: it would not.
-        """
-
-    def clients(self) -> Sequence[ClientNote]:
-        """The clients that live, or are dead and not taken over yet. Connects nothing, never raises."""
-
-    def batches(self, in_progress: Destination | None) -> Sequence[BatchNote]:
-        """The open claims of all clients, by client and batch. Connects nothing.
-
-        Raises:
-            ProviderError: this user may not look.
-        """
-
-    def waiting(self, source: Destination | TopicSubscription) -> WaitingNote:
-        """What waits in a queue or a subscription; nothing where there is none. Connects nothing.
-
-        Raises:
-            ProviderError: this user may not look.
-        """
-
-    def existing_state(self, application: str) -> StateStore:
-        """As :meth:`Provider.state`, to look only: it makes nothing."""
-
-    def declare_dead(self, client_id: str) -> ClientState | None:
-        """Marks a client whose lock never comes free as dead, on an operator's word.
-
-        Others take over from it then, as from any dead client. Should it go on after all, it must not settle
-        what others have been given.
-
-        Returns:
-            its state before: only one that was alive is changed. None = there is no such client.
-
-        Raises:
-            ProviderError: it cannot be marked.
-        """
-
-    def existing(self) -> Connection:
-        """A connection that only looks: it makes nothing.
-
-        Raises:
-            ProviderError: there is nothing to look at.
-        """
-
-
 def make_provider(configuration: Configuration) -> AdapterProvider:
-    """The provider of a deployment."""
-    settings = configuration.provider
-    if isinstance(settings, Memory):
-        from connector.providers.memory.provider import MemoryProvider
+    """The provider of a deployment.
 
-        return MemoryProvider(
-            max_bytes=settings.max_bytes,
-            send_timeout=settings.send_timeout,
-            accept_persistent=settings.accept_persistent,
-            redelivery_limit=settings.redelivery_limit,
-        )
-    assert isinstance(settings, Dropbox)
-    return _dropbox(configuration, settings)
+    Raises:
+        ConnectorError: the package of the provider cannot be imported.
+    """
+    section = configuration.provider
+    return installed_providers()[section.type].make(section, configuration.paths)
 
 
-def recorded_root(configuration: Configuration) -> Root | None:
-    """The root that a deployment records; None where it records none."""
-    settings = configuration.provider
-    if not isinstance(settings, Dropbox) or not settings.create:
-        return None
-    return _dropbox(configuration, settings).root
+def accept_root(configuration: Configuration) -> AcceptedRoot | None:
+    """Accepts the root of the provider as it is now; None where a deployment records none.
 
-
-def _dropbox(configuration: Configuration, settings: Dropbox) -> DropboxProvider:
-    return DropboxProvider(
-        settings.root,
-        create=settings.create,
-        record=configuration.directory / ".connector" / "root",
-        incoming=settings.incoming_directory,
-        outgoing=settings.outgoing_directory,
-        durable=settings.durability != "none",
-        keep_processed=settings.keep_processed,
-        redelivery_limit=settings.redelivery_limit,
-        lease=settings.lease,
-    )
+    Raises:
+        ProviderError: the root cannot be made or recorded.
+    """
+    section = configuration.provider
+    return installed_providers()[section.type].kind().accept_root(section, configuration.paths)
 
 
 def make_plan(
@@ -183,8 +109,8 @@ def make_requests(configuration: Configuration, provider: Provider | None = None
     """How the processes of a deployment make requests: the driver, a command, a Spark worker.
 
     Args:
-        provider: that of an adapter of this process; None = one of its own. A ``memory`` is found again in
-            this process only.
+        provider: that of an adapter of this process; None = one of its own. A provider of one process is
+            found again in this process only.
 
     Raises:
         ConfigurationError: a data handler is missing or its options are wrong.

@@ -13,7 +13,7 @@ from connector.cli.common import (
     answer_json,
 )
 from connector.config.loading import load
-from connector.parts import recorded_root
+from connector.parts import accept_root as accept
 
 _DONE: Final = {
     "made": "is made and recorded",
@@ -28,11 +28,10 @@ def accept_root(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False)
 
     For a deployment whose provider says create: true, after its root was replaced or removed on purpose.
     """
-    root = recorded_root(load(config))
-    if root is None:
+    accepted = accept(load(config))
+    if accepted is None:
         raise BadArgument("there is nothing to accept: the root is recorded only with create: true")
-    done = root.accept()
     if json:
-        answer_json({"root": root.path, "done": done})
+        answer_json({"root": accepted.path, "done": accepted.done})
     else:
-        answer(f"the root {root.path} {_DONE[done]}")
+        answer(f"the root {accepted.path} {_DONE[accepted.done]}")

@@ -8,7 +8,7 @@ from connector.cli.common import note
 from connector.config.loading import Configuration
 from connector.config.problems import nearest
 from connector.messaging.destination import Destination, parse_destination
-from connector.parts import AdapterProvider
+from connector.messaging.provider_kind import AdapterProvider
 
 INPUT: Final = "input"
 

@@ -11,7 +11,8 @@ from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, answe
 from connector.cli.tables import ago, span, table
 from connector.config.loading import Configuration, load
 from connector.messaging.notes import BatchNote, ClientNote, ClientState
-from connector.parts import AdapterProvider, make_provider, make_settings
+from connector.messaging.provider_kind import AdapterProvider
+from connector.parts import make_provider, make_settings
 from connector.state.store import InstanceNote, StateStore
 
 Row = dict[str, Any]

@@ -14,7 +14,8 @@ from connector.cli.tables import ago, table
 from connector.config.loading import load
 from connector.errors import ProviderError
 from connector.messaging.notes import ClientNote, ClientState
-from connector.parts import AdapterProvider, make_provider
+from connector.messaging.provider_kind import AdapterProvider
+from connector.parts import make_provider
 
 
 def takeover(

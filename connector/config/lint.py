@@ -17,7 +17,6 @@ from connector.config.metaobjects import Collected, MetaObjects
 from connector.config.model import AdapterFile, Connector
 from connector.config.places import Places
 from connector.config.problems import nearest, shown
-from connector.config.provider_model import Dropbox, Memory, Provider
 from connector.config.python_names import LookupProblem, check_process, missing_imports
 from connector.config.reading import Location, Reading, find
 from connector.config.spark_lint import check_spark
@@ -33,7 +32,6 @@ class Lint:
         places: ``adapter.yaml`` as it stands; gets what is wrong.
         reading, file: what could be read of it.
         directory: of ``adapter.yaml``.
-        in_process: whether the deployment runs in one process, without Spark.
     """
 
     places: Places
@@ -43,11 +41,9 @@ class Lint:
     collected: Collected
     catalogue: Catalogue | None
     directory: Path
-    in_process: bool = False
 
     def run(self) -> None:
         connector = self.file.connector
-        self._provider(self.file.provider)
         self._window(connector)
         self._keeping(connector)
         static = self.metaobjects.static.get(connector.configuration_meta_object or "")
@@ -67,26 +63,7 @@ class Lint:
         """The subscriptions that could be read, each with its position in the file."""
         yield from zip(self.reading.kept("subscriptions"), self.file.subscriptions, strict=False)
 
-    # --- provider and polling ----------------------------------------------------------------
-
-    def _provider(self, provider: Provider) -> None:
-        if isinstance(provider, Memory) and not self.in_process:
-            self.places.add(
-                ("provider", "type"),
-                "memory is that of one process, and the adapter, its workers and every command are several",
-                "dropbox; memory is for tests without Spark (connector.testing.deployment)",
-            )
-        if not isinstance(provider, Dropbox):
-            return
-        if provider.root.exists() and not provider.root.is_dir():
-            self.places.add(("provider", "root"), f"{provider.root} is not a directory", "a directory")
-        incoming, outgoing = provider.incoming_directory, provider.outgoing_directory
-        if outgoing is not None and (incoming == "") != (outgoing == ""):
-            self.places.add(
-                ("provider", "outgoing_directory"),
-                f"{shown(outgoing)} with the incoming_directory {shown(incoming)}",
-                "two names, or '' for both",
-            )
+    # --- polling -----------------------------------------------------------------------------
 
     def _window(self, connector: Connector) -> None:
         start, end = connector.poll_start_time, connector.poll_end_time

@@ -12,19 +12,21 @@ from connector.businessobjects.catalogue import Catalogue, discover
 from connector.config.environment import fill_in
 from connector.config.http_model import Http
 from connector.config.kinds import resolve
-from connector.config.later import LATER, PROVIDERS, REFUSED, not_yet
+from connector.config.later import LATER, REFUSED
 from connector.config.lint import Lint, subscription_name
 from connector.config.metaobject_lint import check_metaobjects
 from connector.config.metaobjects import MetaObjects, collect
-from connector.config.model import FILES, AdapterFile, Connector, Logging, Spark
+from connector.config.model import AdapterFile, Connector, Logging, Spark
 from connector.config.places import Places
 from connector.config.problems import Mark, Problems, nearest
-from connector.config.provider_model import Provider
-from connector.config.reading import find, read_section
+from connector.config.provider_section import check_provider, read_provider
+from connector.config.reading import find, note_missing, read_section
+from connector.config.section import ProviderSection
 from connector.config.spark_owned import owner_reason
 from connector.config.subscription_model import Subscription
 from connector.config.tree import Items, Leaf, Table, kind_of, read_file
 from connector.errors import ConfigurationError, Problem
+from connector.messaging.provider_kind import DeploymentPaths
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class Configuration:
 
     file: Path
     directory: Path
-    provider: Provider
+    provider: ProviderSection
     connector: Connector
     subscriptions: tuple[Subscription, ...]
     metaobjects: MetaObjects
@@ -53,6 +55,11 @@ class Configuration:
     spark: Spark
     logging: Logging
     http: Http | None = None
+
+    @property
+    def paths(self) -> DeploymentPaths:
+        """The directories that concern the provider."""
+        return DeploymentPaths(self.directory)
 
 
 def load(
@@ -66,7 +73,7 @@ def load(
     Args:
         path: of ``adapter.yaml``.
         environment: for ``${NAME}``; default: that of the process.
-        in_process: whether it will run in this process, without Spark; then the provider may be ``memory``.
+        in_process: whether it will run in this process, without Spark. A provider of one process needs that.
 
     Raises:
         ConfigurationError: with every mistake. Warnings alone do not raise.
@@ -115,16 +122,17 @@ def _read(
     assert isinstance(filled, Table)
     file = Path(os.path.abspath(path))
     directory = file.parent
-    kind = _provider_type(filled)
-    needed = {"provider": _NEEDED[kind], "connector": {"ApplicationName": "unnamed"}}
-    complete = _complete(filled, needed, problems)
+    complete = _complete(filled, problems)
+    has_provider = isinstance(filled.entries.get("provider"), Table)
+    provider = read_provider(filled, directory, problems) if has_provider else None
     reading = read_section(
-        FILES[kind],
+        AdapterFile,
         complete,
         problems,
         directory=directory,
         refused=LATER | REFUSED,
-        instead={(section, key): text for section, keys in needed.items() for key, text in keys.items()},
+        instead={("connector", key): text for key, text in _NEEDED["connector"].items()},
+        given={"provider": provider.section if provider is not None else None},
     )
     read = reading.section
     if read is None:
@@ -136,9 +144,11 @@ def _read(
     catalogue = _catalogue(complete, read, directory, problems)
     quoting = read.connector.response_selector_quoting
     metaobjects = check_metaobjects(collected, catalogue, directory, problems, quoting)
-    Lint(
-        Places(complete, problems), reading, read, metaobjects, collected, catalogue, directory, in_process
-    ).run()
+    places = Places(complete, problems)
+    Lint(places, reading, read, metaobjects, collected, catalogue, directory).run()
+    if provider is None:
+        return None
+    check_provider(provider, DeploymentPaths(directory), places, in_process=in_process)
     subscriptions = tuple(
         subscription.model_copy(update={"name": subscription_name(subscription)})
         for subscription in read.subscriptions
@@ -146,7 +156,7 @@ def _read(
     return Configuration(
         file=file,
         directory=directory,
-        provider=read.provider,
+        provider=provider.section,
         connector=read.connector,
         subscriptions=subscriptions,
         metaobjects=metaobjects,
@@ -158,70 +168,38 @@ def _read(
     )
 
 
-_NEEDED: Final = {"dropbox": {"root": "./data"}, "memory": {"type": "memory"}}
-"""What the section of each type of provider needs, and what stands in for it where it is missing."""
+_NEEDED: Final[Mapping[str, Mapping[str, str]]] = {
+    "provider": {},
+    "connector": {"ApplicationName": "unnamed"},
+}
+"""The sections that a file needs, and what stands in for the keys that they need."""
 
 
-def _provider_type(root: Table) -> str:
-    """The type that decides how the file is read; ``dropbox`` where it is none that this version has."""
-    provider = root.entries.get("provider")
-    kind = provider.entries.get("type") if isinstance(provider, Table) else None
-    return str(kind) if isinstance(kind, Leaf) and kind in FILES else "dropbox"
-
-
-def _complete(root: Table, needed: Mapping[str, Mapping[str, str]], problems: Problems) -> Table:
+def _complete(root: Table, problems: Problems) -> Table:
     """The tree with what is missing made up, so that all the rest is checked in the same go."""
     complete = Table(root.mark, dict(root.entries), dict(root.keys))
-    for section, keys in needed.items():
+    for section, keys in _NEEDED.items():
         node = complete.entries.get(section)
-        if node is None or (isinstance(node, Leaf) and node.is_absent):
+        if isinstance(node, Table):
+            node = Table(node.mark, dict(node.entries), dict(node.keys))
+            missing = note_missing(section, node, keys, complete.keys[section].mark, problems)
+        elif node is None or (isinstance(node, Leaf) and node.is_absent):
             # Where a misspelt section stands, its unknown key says enough.
             if not any(nearest(key, [section]) for key in complete.entries if key not in _SECTIONS):
                 mark = complete.keys[section].mark if section in complete.keys else root.mark
                 problems.add(mark, section, f"{section} is missing", f"the section {section}")
-            node = Table(Mark(root.mark.file))  # no line: made up
-            for key, value in keys.items():
-                node.put(Leaf.of(key, root.mark), Leaf.of(value, root.mark))
-        elif not isinstance(node, Table):
-            problems.add(node.mark, section, kind_of(node), "a mapping")
-            node = Table(node.mark)
-            for key, value in keys.items():
-                node.put(Leaf.of(key, node.mark), Leaf.of(value, node.mark))
-        elif section == "provider" and _is_later(node, problems):
-            # It has keys of its own, which nobody knows yet.
-            node = Table(
-                node.mark, {"root": Leaf.of("./data", node.mark)}, {"root": Leaf.of("root", node.mark)}
-            )
+            node, missing = Table(Mark(root.mark.file)), [*keys]  # no line: made up
         else:
-            node = _complete_section(section, node, keys, complete.keys[section].mark, problems)
+            problems.add(node.mark, section, kind_of(node), "a mapping")
+            node, missing = Table(node.mark), [*keys]
+        for key in missing:
+            mark = node.mark if node.mark.line else root.mark
+            node.put(node.keys.get(key, Leaf.of(key, mark)), Leaf.of(keys[key], mark))
         complete.put(complete.keys.get(section, Leaf.of(section, root.mark)), node)
     return complete
 
 
 _SECTIONS = tuple(AdapterFile.model_fields)
-
-
-def _complete_section(
-    section: str, node: Table, needed: Mapping[str, str], mark: Mark, problems: Problems
-) -> Table:
-    node = Table(node.mark, dict(node.entries), dict(node.keys))
-    for key, value in needed.items():
-        given = node.entries.get(key)
-        if given is None or (isinstance(given, Leaf) and given.is_absent):
-            # An unset variable has been noted already, and a misspelt key is.
-            failed = isinstance(given, Leaf) and given.from_environment
-            if not failed and not any(nearest(other, [key]) for other in node.entries):
-                problems.add(mark, f"{section}.{key}", f"{key} is missing", f"{key}: ...")
-            node.put(node.keys.get(key, Leaf.of(key, mark)), Leaf.of(value, mark))
-    return node
-
-
-def _is_later(provider: Table, problems: Problems) -> bool:
-    kind = provider.entries.get("type")
-    if isinstance(kind, Leaf) and kind in PROVIDERS:
-        problems.add(kind.mark, "provider.type", not_yet(f"the provider {str(kind)!r}"), "dropbox")
-        return True
-    return False
 
 
 def _metaobject_sources(tree: Table, directory: Path, display: str) -> list[tuple[Path, str, Mark, str]]:

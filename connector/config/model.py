@@ -8,7 +8,7 @@ the source does not record is named as ours in the description.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
@@ -29,9 +29,8 @@ from connector.config.kinds import (
     one_or_list,
     split_list,
 )
-from connector.config.provider_model import Dropbox, Memory, Provider
 from connector.config.request_model import FORMAT, PROPERTY, ReplyMatching
-from connector.config.section import Section
+from connector.config.section import ProviderSection, Section
 from connector.config.subscription_model import Subscription
 from connector.config.tree import Leaf
 from connector.messaging.destination import Destination
@@ -345,7 +344,8 @@ class Logging(Section):
 class AdapterFile(Section):
     """``adapter.yaml`` as a whole, before its parts are checked against one another."""
 
-    provider: Provider = Field(description="Where messages live.")
+    # read before the others, by the provider's own model (provider_section.py); None = it is wrong
+    provider: ProviderSection | None = Field(description="Where messages live.")
     connector: Connector = Field(description="What is polled, and what becomes of it.")
     subscriptions: tuple[Subscription, ...] = Field(default=(), description="The integration broker.")
     metaobjects: Annotated[tuple[PathName, ...], BeforeValidator(one_or_list)] = Field(
@@ -359,19 +359,3 @@ class AdapterFile(Section):
     spark: Spark = Field(default=Spark(), description="Where the events are processed.")
     logging: Logging = Field(default=Logging(), description="Logs.")
     http: Http | None = Field(default=None, description="Requests over HTTP; left out: no server.")
-
-
-class DropboxFile(AdapterFile):
-    """With the provider ``dropbox``."""
-
-    provider: Dropbox
-
-
-class MemoryFile(AdapterFile):
-    """With the provider ``memory``."""
-
-    provider: Memory
-
-
-FILES: Final[dict[str, type[AdapterFile]]] = {"dropbox": DropboxFile, "memory": MemoryFile}
-"""What ``adapter.yaml`` is, by the type of its provider."""

@@ -6,7 +6,7 @@ hides no other, neither here nor in the checks that compare sections.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar, get_args, get_origin
@@ -51,6 +51,8 @@ def read_section(
     path: str = "",
     refused: Mapping[str, tuple[str, str]] | None = None,
     instead: Mapping[Location, str] | None = None,
+    given: Mapping[str, Any] | None = None,
+    noted: Collection[Location] = (),
 ) -> Reading[Model]:
     """Reads ``node`` as ``model``.
 
@@ -60,8 +62,11 @@ def read_section(
         refused: what is found and expected where a key, named with its section (``connector.Key``),
             is unknown for a reason of its own.
         instead: texts that stand in for values that are wrong and cannot be left out.
+        given: values that were read before, in place of those in ``node``.
+        noted: the places of mistakes that are noted already.
     """
     data = plain(node, model)
+    data.update(given or {})
     reading: Reading[Model] = Reading()
     for _ in range(50):
         try:
@@ -71,7 +76,8 @@ def read_section(
             details = error.errors(include_url=False)
         wrong: set[Location] = set()
         for detail in details:
-            _report(detail, node, path, problems, refused or {}, model)
+            if detail["loc"] not in noted:
+                _report(detail, node, path, problems, refused or {}, model)
             wrong.add(_to_leave_out(detail, data, model, instead or {}))
         if () in wrong:
             return reading
@@ -80,6 +86,30 @@ def read_section(
             _take_out(data, location, (instead or {}).get(location))
         reading.left_out |= wrong
     return reading
+
+
+def note_missing(
+    section: str, node: Table, needed: Iterable[str], mark: Mark, problems: Problems
+) -> list[str]:
+    """Notes the keys that a section lacks, and returns them.
+
+    Args:
+        section: its name.
+        node: what stands there.
+        needed: the keys.
+        mark: where the section begins.
+        problems: gets what is missing. An unset variable has been noted before, and a misspelt key is noted
+            as unknown.
+    """
+    missing = []
+    for key in needed:
+        given = node.entries.get(key)
+        if given is None or (isinstance(given, Leaf) and given.is_absent):
+            missing.append(key)
+            failed = isinstance(given, Leaf) and given.from_environment
+            if not failed and not any(nearest(other, [key]) for other in node.entries):
+                problems.add(mark, f"{section}.{key}", f"{key} is missing", f"{key}: ...")
+    return missing
 
 
 def _to_leave_out(

@@ -44,14 +44,14 @@ from connector.config.model import (
     Logging,
     Spark,
 )
-from connector.config.provider_model import Dropbox, Memory
+from connector.config.provider_section import provider_sections
 from connector.config.request_model import ReplyMatching
+from connector.config.section import DEFAULT_PROVIDER
 from connector.config.spark_owned import OWNED_SETTINGS
 from connector.config.subscription_model import Subscription
+from connector.messaging.provider_kind import installed_providers
 
 _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
-    ("provider` with `type: dropbox", Dropbox),
-    ("provider` with `type: memory", Memory),
     ("connector", Connector),
     ("connector.InputDestination[]", InputEntry),
     ("connector.reply_matching", ReplyMatching),
@@ -198,6 +198,8 @@ def _lines() -> Iterator[str]:
     yield "## adapter.yaml"
     yield ""
     yield from _table(AdapterFile)
+    for provider, section in provider_sections().items():
+        yield from _section(f"### `provider` with `type: {provider}`", section, provider=provider)
     for name, model in _SECTIONS:
         yield from _section(f"### `{name}`", model)
     yield "## metaobjects/*.yaml"
@@ -224,19 +226,22 @@ def _lines() -> Iterator[str]:
     yield ""
     yield "## Not in this version"
     yield ""
-    yield "These are refused by name: the providers " + ", ".join(f"`{name}`" for name in PROVIDERS) + ";"
+    absent = [name for name in PROVIDERS if name not in installed_providers()]
+    yield "These are refused by name: the providers " + ", ".join(f"`{name}`" for name in absent) + ";"
     yield ", ".join(f"`{key}`" for key in LATER) + "."
 
 
-def _section(title: str, model: type[BaseModel], skip: set[str] | None = None) -> Iterator[str]:
+def _section(
+    title: str, model: type[BaseModel], skip: set[str] | None = None, provider: str = ""
+) -> Iterator[str]:
     yield title
     yield ""
     yield " ".join((model.__doc__ or "").split()).replace("``", "`")
     yield ""
-    yield from _table(model, skip or set())
+    yield from _table(model, skip or set(), provider)
 
 
-def _table(model: type[BaseModel], skip: set[str] | None = None) -> Iterator[str]:
+def _table(model: type[BaseModel], skip: set[str] | None = None, provider: str = "") -> Iterator[str]:
     source_names = {short: name for name, short in ALIASES.items()}
     yield "| key | value | default | |"
     yield "|---|---|---|---|"
@@ -248,6 +253,9 @@ def _table(model: type[BaseModel], skip: set[str] | None = None) -> Iterator[str
         if key in source_names and model.__module__ == AttributeEntry.__module__:
             shown += f", `{source_names[key]}`"
         cells = (shown, _label(field), _default(field), field.description or "")
+        if provider and name == "type":  # the name of the provider, which its model does not know
+            default = f"`{provider}`" if provider == DEFAULT_PROVIDER else "needed"
+            cells = (shown, provider, default, field.description or "")
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
     yield ""
 

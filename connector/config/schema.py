@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from connector.config.model import FILES, AdapterFile
-from connector.config.provider_model import Provider
+from connector.config.model import AdapterFile
+from connector.config.provider_section import provider_sections
+from connector.config.section import DEFAULT_PROVIDER, ProviderSection
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
@@ -46,14 +47,18 @@ def json_schema() -> dict[str, Any]:
 
 
 def _providers(definitions: dict[str, Any]) -> list[dict[str, Any]]:
-    """The section of each type of provider, put among the definitions in place of their base."""
-    del definitions[Provider.__name__]
+    """The section of each provider, put among the definitions in place of their base."""
+    del definitions[ProviderSection.__name__]
     references = []
-    for model in FILES.values():
-        section = model.model_fields["provider"].annotation
-        assert section is not None
-        definitions[section.__name__] = section.model_json_schema(by_alias=True)
-        references.append({"$ref": f"#/$defs/{section.__name__}"})
+    for name, model in provider_sections().items():
+        schema = model.model_json_schema(by_alias=True, ref_template=f"#/$defs/{name}.{{model}}")
+        inner = schema.pop("$defs", {})
+        schema["properties"]["type"]["const"] = name
+        if name != DEFAULT_PROVIDER:
+            schema["required"] = ["type", *schema.get("required", ())]
+        definitions[name] = schema
+        definitions.update({f"{name}.{key}": value for key, value in inner.items()})
+        references.append({"$ref": f"#/$defs/{name}"})
     return references
 
 

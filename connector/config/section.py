@@ -1,11 +1,28 @@
-"""The base of all sections of a configuration."""
+"""The base of all sections of a configuration, and that of the section ``provider``."""
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from connector.config.kinds import Text
+
+DEFAULT_PROVIDER: Final = "dropbox"
+"""The provider of a section without ``type``: the one that needs no server."""
 
 
 class Section(BaseModel):
     """Base of all sections: unknown keys are mistakes, values do not change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class ProviderSection(Section):
+    """Base of the sections ``provider``: a provider adds its own keys (see ``ProviderKind.section``).
+
+    A field is annotated with a kind of :mod:`connector.config.kinds`, and has a description. The docstring
+    of a section introduces it in the reference page.
+    """
+
+    type: Text = Field(default=DEFAULT_PROVIDER, description="The provider: one that is installed.")

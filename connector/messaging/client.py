@@ -26,10 +26,8 @@ from connector.errors import ConnectorError
 from connector.messaging.bodies import Value
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message, PropertyValue
-from connector.messaging.provider import Capabilities, Provider
-
-PROVIDERS: Final = "connector.providers"
-"""Entry points: the name of a provider in a URL, and ``open(location, **options) -> Provider``."""
+from connector.messaging.provider import Capabilities
+from connector.messaging.provider_kind import installed_providers
 
 CLIENTS: Final = "connector.clients"
 """Entry points: who makes a :class:`MessagingConnection` of a provider; ``default``, or a provider's name."""
@@ -385,24 +383,24 @@ def connect(url: str, *, client_id: str = "", start: bool = True, **options: Any
 
     Args:
         url: ``dropbox:/var/mq``, ``dropbox:./data?create=true`` (made where it is missing or empty),
-            ``memory:name`` (within a process, one name is one provider); a provider that is
-            installed beside these names itself by an entry point.
+            ``memory:name`` (within a process, one name is one provider); of any other installed provider
+            its name and what that takes.
         client_id: of JMS; held by one process at a time.
         start: whether messages are delivered at once, or from :meth:`MessagingConnection.start` on.
         options: of the provider, as its class takes them.
 
     Raises:
-        ConnectorError: the URL names no provider.
+        ConnectorError: the URL names no provider, or the package of that cannot be imported.
         ClientIdError: somebody else has the client id.
         ProviderError: the provider is out of reach.
         TypeError: it has no such option.
     """
     scheme, colon, location = url.partition(":")
-    found = {entry.name: entry for entry in entry_points(group=PROVIDERS)}
+    found = installed_providers()
     if not colon or scheme not in found:
-        known = ", ".join(f"{name}:..." for name in sorted(found)) or "none is installed"
+        known = ", ".join(f"{name}:..." for name in found) or "none is installed"
         raise ConnectorError(f"{url!r} names no provider; there are {known}")
-    provider: Provider = found[scheme].load()(location, **options)
+    provider = found[scheme].open(location, **options)
     clients = {entry.name: entry for entry in entry_points(group=CLIENTS)}
     make = clients.get(scheme) or clients["default"]
     connection: MessagingConnection = make.load()(provider, client_id=client_id, start=start)

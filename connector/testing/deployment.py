@@ -20,17 +20,36 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 from connector.adapter import Adapter
 from connector.config.loading import Configuration, load
 from connector.errors import ProviderError, UnknownDestination
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
-from connector.parts import AdapterProvider, make_provider
-from connector.providers.dropbox.connection import DropboxProvider
-from connector.providers.dropbox.layout import QueueFolders
+from connector.messaging.provider_kind import AdapterProvider
+from connector.parts import make_provider
 from connector.testing.pipeline import InProcessPipeline
+
+
+class Folders(Protocol):
+    """Where the files of a queue are."""
+
+    @property
+    def working(self) -> str:
+        """The directory in which a foreign program writes a file."""
+
+    @property
+    def target(self) -> str:
+        """The directory into which it moves the file then."""
+
+
+@runtime_checkable
+class FolderProvider(Protocol):
+    """A provider that holds messages as files, which foreign programs put there."""
+
+    def folders(self, destination: Destination) -> Folders:
+        """The folders of a queue, made when missing."""
 
 
 class InProcessAdapter(Adapter):
@@ -39,8 +58,8 @@ class InProcessAdapter(Adapter):
     Args:
         configuration: of the deployment.
         provider: shared with others of this process; None = one of its own, made from the configuration.
-        isolated, parallelism: as :class:`~connector.testing.pipeline.InProcessPipeline` has them; with the
-            provider ``memory`` nothing can be isolated.
+        isolated, parallelism: as :class:`~connector.testing.pipeline.InProcessPipeline` has them; with a
+            provider of one process nothing can be isolated.
     """
 
     def __init__(
@@ -132,18 +151,11 @@ class Deployment:
             self._provider = make_provider(self.configuration)
         return self._provider
 
-    @property
-    def dropbox(self) -> DropboxProvider:
-        """The provider, where it is a directory, as files are looked at and dropped."""
-        assert isinstance(self.provider, DropboxProvider), "only the provider dropbox has files"
-        return self.provider
-
-    def folders(self, queue: str | Destination) -> QueueFolders:
-        """The folders of a queue of a dropbox, made when missing."""
-        destination = parse_destination(queue) if isinstance(queue, str) else queue
-        self.dropbox.root.enter()
-        self.dropbox.layout.prepare()
-        return self.dropbox.layout.ensure(destination)
+    def folders(self, queue: str | Destination) -> Folders:
+        """The folders of a queue, made when missing. Only for a provider that holds messages as files."""
+        provider = self.provider
+        assert isinstance(provider, FolderProvider), f"{self.configuration.provider.type} has no files"
+        return provider.folders(parse_destination(queue) if isinstance(queue, str) else queue)
 
     def send(self, destination: str, body: str | bytes | Message, **headers: Any) -> str:
         """Sends a message, as persistent as the provider takes it. Returns its id.
@@ -203,6 +215,9 @@ class Deployment:
             connection.close()
 
     def names(self, queue: str, folder: str = "target") -> list[str]:
-        """The names of the files in a folder of a queue of a dropbox: ``target``, ``processing`` ..."""
+        """The names of the files in a folder of a queue: ``target``, ``processing`` ...
+
+        Only for a provider that holds messages as files.
+        """
         path: str = getattr(self.folders(queue), folder)
         return sorted(os.listdir(path))

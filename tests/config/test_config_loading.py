@@ -11,10 +11,11 @@ import pytest
 
 from connector.config.loading import load
 from connector.config.masking import MASK
-from connector.config.provider_model import Dropbox, Memory
 from connector.config.resolved import as_yaml, resolved
 from connector.errors import ConfigurationError
 from connector.messaging.destination import Destination
+from connector.providers.dropbox.section import DropboxSection
+from connector.providers.memory.section import MemorySection
 
 if TYPE_CHECKING:
     from conftest import Deployment
@@ -32,7 +33,7 @@ def test_what_is_not_written_has_the_default_of_the_surface(deployment: Deployme
     assert (connector.duplicate_window, connector.in_doubt_events) == (100_000, "Reprocess")
     assert (connector.message_format_property, connector.restart_retry_count) == ("JMSType", 3)
     provider = configuration.provider
-    assert isinstance(provider, Dropbox)
+    assert isinstance(provider, DropboxSection)
     assert (provider.keep_processed, provider.redelivery_limit) == (604800.0, None)
     assert (provider.durability, provider.lease) == ("batch", None)
     assert configuration.spark.master == "local[*]"
@@ -46,7 +47,7 @@ def test_paths_count_from_the_directory_of_the_file(
     monkeypatch.chdir("/")
     configuration = load(file, {})
     assert configuration.directory == deployment.directory
-    assert isinstance(configuration.provider, Dropbox)
+    assert isinstance(configuration.provider, DropboxSection)
     assert configuration.provider.root == deployment.directory / "data"
     assert not configuration.provider.root.exists()
 
@@ -88,7 +89,7 @@ def test_a_value_is_read_by_the_type_of_its_key(
 def test_an_empty_directory_name_is_no_directory(deployment: Deployment, outgoing: str) -> None:
     deployment.replace(A, "root: ./data", f"root: ./data\n  incoming_directory: ''{outgoing}")
     provider = deployment.load().provider
-    assert isinstance(provider, Dropbox)
+    assert isinstance(provider, DropboxSection)
     assert (provider.incoming_directory, provider.outgoing_directory or "") == ("", "")
 
 
@@ -163,7 +164,7 @@ def test_only_a_deployment_in_one_process_has_its_messages_in_memory(deployment:
     deployment.replace(A, "  type: dropbox\n  root: ./data\n", "  type: memory\n  send_timeout: 2s\n")
     file = deployment.write()
     provider = load(file, {}, in_process=True).provider
-    assert isinstance(provider, Memory)
+    assert isinstance(provider, MemorySection)
     assert (provider.max_bytes, provider.send_timeout, provider.accept_persistent) == (64 << 20, 2.0, False)
     with pytest.raises(ConfigurationError, match="tests without Spark"):
         load(file, {})
@@ -172,7 +173,7 @@ def test_only_a_deployment_in_one_process_has_its_messages_in_memory(deployment:
 def test_a_client_without_a_sign_of_life_counts_as_dead_after_the_lease(deployment: Deployment) -> None:
     deployment.replace(A, "root: ./data", "root: ./data\n  lease: 30s")
     provider = deployment.load().provider
-    assert isinstance(provider, Dropbox)
+    assert isinstance(provider, DropboxSection)
     assert provider.lease == 30.0
 
 

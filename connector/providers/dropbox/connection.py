@@ -32,7 +32,7 @@ from connector.providers.dropbox.clients import ClientInfo, ClientLock, declare_
 from connector.providers.dropbox.committer import Committer
 from connector.providers.dropbox.distribution import Distributor
 from connector.providers.dropbox.headers import HeaderStore
-from connector.providers.dropbox.layout import Layout
+from connector.providers.dropbox.layout import Layout, QueueFolders
 from connector.providers.dropbox.lease import Pulse
 from connector.providers.dropbox.log import published_keys
 from connector.providers.dropbox.looking import look_at_waiting, open_batches
@@ -121,6 +121,16 @@ class DropboxProvider:
                 connection.close()
                 raise
         return connection
+
+    def folders(self, destination: Destination) -> QueueFolders:
+        """The folders of a destination, for tests that put files there; made when missing.
+
+        Raises:
+            ProviderError: they cannot be made.
+        """
+        self.root.enter()
+        self.layout.prepare()
+        return self.layout.ensure(destination)
 
     def clients(self) -> list[ClientNote]:
         """The clients that have a mark under the root, the oldest first."""

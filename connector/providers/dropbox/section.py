@@ -1,8 +1,8 @@
-"""The section ``provider``: one class a type, since each type has keys of its own."""
+"""The section ``provider`` with ``type: dropbox``."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -10,7 +10,6 @@ from connector.config.kinds import (
     Boolean,
     Kind,
     PathName,
-    Size,
     as_found,
     choice,
     duration,
@@ -18,16 +17,7 @@ from connector.config.kinds import (
     leaf,
     refuse,
 )
-from connector.config.section import Section
-
-TYPES: Final = ("dropbox", "memory")
-"""The providers of this version."""
-
-
-def _type(own: str) -> Kind:
-    """The type that a section is of; what is none is answered with all there are."""
-    schema: dict[str, Any] = choice(own).schema
-    return Kind(choice(*TYPES).read, str, schema, own)
+from connector.config.section import ProviderSection
 
 
 def _read_level(value: object) -> str:
@@ -40,21 +30,11 @@ def _read_level(value: object) -> str:
 
 
 _Level = Annotated[str, Kind(_read_level, str, {"type": ["string", "number", "boolean"]}, "name | ''")]
-_Redeliveries = Annotated[int | None, integer(0, "deliveries", none="none")]
 
 
-class Provider(Section):
-    """Where messages live."""
-
-    type: str
-
-
-class Dropbox(Provider):
+class DropboxSection(ProviderSection):
     """A shared directory: every process that sees it takes part, on one machine or many."""
 
-    type: Annotated[Literal["dropbox"], _type("dropbox")] = Field(
-        default="dropbox", description="The provider: `dropbox` or `memory`."
-    )
     root: PathName = Field(
         description="Directory that every adapter and every Spark worker sees under this path."
     )
@@ -81,7 +61,7 @@ class Dropbox(Provider):
     keep_processed: Annotated[float | None, duration(none="forever", zero=True)] = Field(
         default=7 * 86400.0, description="`processed/` and `expired/` are pruned after this."
     )
-    redelivery_limit: _Redeliveries = Field(
+    redelivery_limit: Annotated[int | None, integer(0, "deliveries", none="none")] = Field(
         default=None,
         description="Deliveries of a message by any consumer before it goes to the provider's own `error/`; "
         "the adapter's own limit is `max_attempts`.",
@@ -90,27 +70,4 @@ class Dropbox(Provider):
         default=None,
         description="A client without a sign of life for so long counts as dead although it holds its lock, "
         "adapters excepted; for file systems whose locks cannot be trusted.",
-    )
-
-
-class Memory(Provider):
-    """Messages in the memory of one process, lost with it: for tests that run without Spark.
-
-    `check` and every command refuse it, since they are processes of their own;
-    `connector.testing.deployment` takes it.
-    """
-
-    type: Annotated[Literal["memory"], _type("memory")] = Field(description="`memory`.")
-    max_bytes: Size = Field(
-        default=64 << 20, description="Bytes of messages that it holds; a sender waits for room."
-    )
-    send_timeout: Annotated[float, duration(zero=True)] = Field(
-        default=30.0, description="How long a sender waits for room; then the send has failed."
-    )
-    accept_persistent: Boolean = Field(
-        default=False,
-        description="`true`: takes persistent messages too, although it cannot keep what they promise.",
-    )
-    redelivery_limit: _Redeliveries = Field(
-        default=None, description="Deliveries of a message by any consumer before it counts as undeliverable."
     )

@@ -1,0 +1,131 @@
+"""Reading and checking the section ``provider``, by what the package of the provider registers."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from connector.config.kinds import as_found
+from connector.config.later import PROVIDERS, not_yet
+from connector.config.places import Places
+from connector.config.problems import Problems, nearest, shown
+from connector.config.reading import note_missing, read_section
+from connector.config.section import DEFAULT_PROVIDER, ProviderSection
+from connector.config.tree import Leaf, Table
+from connector.errors import ConnectorError
+from connector.messaging.provider_kind import DeploymentPaths, InstalledProvider, installed_providers
+
+_log = logging.getLogger("connector.config")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadProvider:
+    """The section as it was read, and the provider that it belongs to."""
+
+    installed: InstalledProvider
+    section: ProviderSection
+
+
+def read_provider(root: Table, directory: Path, problems: Problems) -> ReadProvider | None:
+    """Reads the section.
+
+    Args:
+        root: the tree of ``adapter.yaml``, with a mapping as ``provider``.
+        directory: of ``adapter.yaml``.
+        problems: gets what is wrong.
+
+    Returns:
+        None where it cannot be read; every mistake is noted then.
+    """
+    node = root.entries["provider"]
+    assert isinstance(node, Table)
+    installed = _installed(node, problems)
+    if installed is None:
+        return None
+    try:
+        model = installed.section()
+    except ConnectorError as error:
+        mark = node.entries["type"].mark if "type" in node.entries else node.mark
+        problems.add(mark, "provider.type", str(error), "")
+        return None
+    needed = [info.alias or name for name, info in model.model_fields.items() if info.is_required()]
+    missing = note_missing("provider", node, needed, root.keys["provider"].mark, problems)
+    reading = read_section(
+        model,
+        node,
+        problems,
+        directory=directory,
+        path="provider",
+        noted={(key,) for key in missing},
+    )
+    return ReadProvider(installed, reading.section) if reading.section is not None else None
+
+
+def provider_sections() -> dict[str, type[ProviderSection]]:
+    """The models of the sections of all installed providers, the default one first.
+
+    A provider whose package cannot be imported is left out, with a warning in the log.
+    """
+    found = {}
+    for name, installed in installed_providers().items():
+        try:
+            found[name] = installed.section()
+        except ConnectorError as error:
+            _log.warning("a provider cannot be used", extra={"provider": name, "reason": str(error)})
+    return dict(sorted(found.items(), key=lambda one: (one[0] != DEFAULT_PROVIDER, one[0])))
+
+
+def _installed(node: Table, problems: Problems) -> InstalledProvider | None:
+    """The provider that ``type`` names; None, and a problem, where it names none."""
+    found = installed_providers()
+    given = node.entries.get("type")
+    if isinstance(given, Leaf) and given.is_absent:
+        if given.from_environment:
+            return None  # a variable that is not set is noted already
+        given = None
+    name = DEFAULT_PROVIDER if given is None else str(given)
+    if name in found:
+        return found[name]
+    mark = node.mark if given is None else given.mark
+    if name in PROVIDERS:
+        problems.add(mark, "provider.type", not_yet(f"the provider {name!r}"), DEFAULT_PROVIDER)
+    else:
+        text = shown(name) if given is None else as_found(given)
+        expected = " | ".join(found) or "an installed provider, and there is none: install the connector anew"
+        problems.add(mark, "provider.type", text, expected, nearest(name, found))
+    return None
+
+
+def check_provider(
+    provider: ReadProvider, paths: DeploymentPaths, places: Places, *, in_process: bool
+) -> None:
+    """Notes the mistakes that the model of the section cannot see.
+
+    Args:
+        provider: the section as it was read.
+        paths: of the deployment.
+        places: gets what is wrong.
+        in_process: whether the deployment runs in one process, without Spark.
+    """
+    name = provider.installed.name
+    try:
+        kind = provider.installed.kind()
+        found = provider.installed.check(provider.section, paths)
+    except ConnectorError as error:
+        places.add(("provider", "type"), str(error), "")
+        return
+    if kind.one_process and not in_process:
+        places.add(
+            ("provider", "type"),
+            f"{name} is that of one process, and the adapter, its workers and every command are several",
+            f"{DEFAULT_PROVIDER}; {name} is for tests without Spark (connector.testing.deployment)",
+        )
+    for problem in found:
+        places.add(
+            ("provider", *problem.location),
+            problem.found,
+            problem.expected,
+            problem.nearest,
+            warning=problem.warning,
+        )

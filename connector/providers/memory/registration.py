@@ -1,0 +1,32 @@
+"""What the connector registers for ``memory`` (see :mod:`connector.messaging.provider_kind`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from connector.messaging.provider_kind import DeploymentPaths, ProviderKind
+from connector.providers.memory import open_provider
+
+if TYPE_CHECKING:
+    from connector.providers.memory.provider import MemoryProvider
+    from connector.providers.memory.section import MemorySection
+
+
+def _section() -> type[MemorySection]:
+    from connector.providers.memory.section import MemorySection
+
+    return MemorySection
+
+
+def _make(section: MemorySection, paths: DeploymentPaths) -> MemoryProvider:
+    from connector.providers.memory.provider import MemoryProvider
+
+    return MemoryProvider(
+        max_bytes=section.max_bytes,
+        send_timeout=section.send_timeout,
+        accept_persistent=section.accept_persistent,
+        redelivery_limit=section.redelivery_limit,
+    )
+
+
+KIND: Final = ProviderKind(section=_section, make=_make, open=open_provider, one_process=True)
