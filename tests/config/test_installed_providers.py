@@ -1,0 +1,337 @@
+"""A provider that another package brings works like the shipped ones, and disturbs none of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from connector.config.loading import check, load
+from connector.config.masking import MASK
+from connector.config.reference import reference
+from connector.config.resolved import resolved
+from connector.config.schema import json_schema
+from connector.errors import ConfigurationError, ConnectorError
+from connector.messaging import connect
+from connector.testing.deployment import Deployment
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+SHELVES = '''\
+from pathlib import Path
+
+from pydantic import Field
+
+from connector.config.kinds import Boolean, PathName, Text
+from connector.config.section import ProviderSection, Section
+from connector.messaging.provider_kind import ProviderKind, SectionProblem
+from connector.providers.dropbox.connection import DropboxProvider
+
+
+class Lamp(Section):
+    """What lights a shelf."""
+
+    watts: Text = Field(description="How bright.")
+
+
+class ShelfSection(ProviderSection):
+    """A shelf: messages stand on boards."""
+
+    boards: PathName = Field(description="Directory of the boards.")
+    dusted: Boolean = Field(default=True, description="Whether they are clean.")
+    key_password: Text | None = Field(default=None, description="Opens the glass door.")
+    lamp: Lamp | None = Field(default=None, description="Its light.")
+
+
+class ShelfProvider(DropboxProvider):
+    """A directory is good enough for a test."""
+
+
+def make(section, paths):
+    return ShelfProvider(section.boards, create=True, record=paths.directory / ".connector" / "shelves")
+
+
+def open_shelf(location, *, dusted=True):
+    return ShelfProvider(location, create=True)
+
+
+def check(section, paths):
+    if not section.dusted:
+        yield SectionProblem(("dusted",), "dusty boards", "true")
+
+
+KIND = ProviderKind(section=lambda: ShelfSection, make=make, open=open_shelf, check=check)
+'''
+
+ADAPTER = """\
+provider:
+  type: shelf
+  boards: ./boards
+connector:
+  ApplicationName: demo
+  InputDestination: queue://orders
+  ArchiveDestination: queue://archive
+  DataHandlerMimeType: application/json
+subscriptions:
+  - object: Order
+    process: processes:book
+metaobjects: ./metaobjects
+"""
+BOARDS = "  boards: ./boards\n"
+OBJECTS = "business_object: Order\nverbs: {Create: }\nattributes:\n  Id: {type: String, key: true}\n"
+PROCESSES = "def book(order, event):\n    pass\n"
+
+Install = Callable[..., Path]
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Installs a package ``shelves`` that registers the provider ``shelf``; returns its directory."""
+
+    def make(
+        source: str = SHELVES, *, package: str = "shelves", name: str = "shelf", value: str = ""
+    ) -> Path:
+        site = tmp_path / f"site-{package}"
+        information = site / f"{package}-2.1.dist-info"
+        information.mkdir(parents=True)
+        (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 2.1\n")
+        (information / "entry_points.txt").write_text(
+            f"[connector.providers]\n{name} = {value or f'{package}:KIND'}\n"
+        )
+        (site / f"{package}.py").write_text(source)
+        monkeypatch.syspath_prepend(str(site))
+        monkeypatch.delitem(sys.modules, package, raising=False)
+        return site
+
+    return make
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Writes a deployment, with texts replaced in its ``adapter.yaml``; returns that file."""
+    directory = tmp_path / "deployment"
+    (directory / "metaobjects").mkdir(parents=True)
+    (directory / "metaobjects/objects.yaml").write_text(OBJECTS)
+    (directory / "processes.py").write_text(PROCESSES)
+    monkeypatch.chdir(directory)
+
+    def make(old: str = "", new: str = "") -> Path:
+        assert old in ADAPTER
+        (directory / "adapter.yaml").write_text(ADAPTER.replace(old, new))
+        return directory / "adapter.yaml"
+
+    return make
+
+
+def run(site: Path, *arguments: str, text: str = "", module: str = "connector.cli") -> str:
+    """The answer of a command in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        env={**os.environ, "PYTHONPATH": f"{site}:{REPOSITORY}"},
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_its_section_is_read_with_paths_and_defaults(install: Install, write: Write) -> None:
+    install()
+    section = load(write()).provider
+    assert (section.type, section.model_dump()["dusted"]) == ("shelf", True)
+    assert section.model_dump()["boards"] == f"{Path.cwd()}/boards"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "mistake"),
+    [
+        (
+            "boards: ./boards",
+            "bords: ./boards",
+            "3:3: provider.bords: unknown key, expected a key",
+        ),
+        ("  boards: ./boards\n", "", "1:1: provider.boards: boards is missing, expected boards: ..."),
+        (BOARDS, f"{BOARDS}  dusted: perhaps\n", "4:11: provider.dusted: 'perhaps', expected true or false"),
+        (BOARDS, f"{BOARDS}  dusted: false\n", "4:11: provider.dusted: dusty boards, expected true"),
+        (BOARDS, f"{BOARDS}  root: ./data\n", "4:3: provider.root: unknown key"),
+        (BOARDS, f"{BOARDS}  lamp: {{}}\n", "4:9: provider.lamp: watts is missing"),
+        ("type: shelf", "type: shelv", "2:9: provider.type: 'shelv', expected dropbox | memory | shelf, did"),
+        ("type: shelf", "type: [shelf]", "2:9: provider.type: a list, expected dropbox | memory | shelf"),
+    ],
+)
+def test_check_finds_a_mistake_in_its_section(
+    install: Install, write: Write, old: str, new: str, mistake: str
+) -> None:
+    install()
+    write(old, new)
+    (problem,) = check("adapter.yaml")
+    assert str(problem).startswith(f"adapter.yaml:{mistake}")
+
+
+def test_a_mistake_in_its_section_hides_no_mistake_in_another(install: Install, write: Write) -> None:
+    install()
+    write("  boards: ./boards\nconnector:\n", "connector:\n  PollQuantity: 0\n")
+    assert [problem.path for problem in check("adapter.yaml")] == [
+        "provider.boards",
+        "connector.PollQuantity",
+    ]
+
+
+def test_config_shows_its_section_and_hides_its_secrets(install: Install, write: Write) -> None:
+    site = install()
+    write("boards: ./boards", "boards: ./boards\n  key_password: sesame")
+    document = resolved(load("adapter.yaml"))
+    assert document["provider"] == {
+        "type": "shelf",
+        "boards": f"{Path.cwd()}/boards",
+        "dusted": True,
+        "key_password": MASK,
+    }
+    assert yaml.safe_load(run(site, "config"))["provider"] == document["provider"]
+
+
+def test_the_schema_has_its_section(install: Install) -> None:
+    install()
+    schema = json_schema()
+    assert {"$ref": "#/$defs/shelf"} in schema["properties"]["provider"]["anyOf"]
+    section = schema["$defs"]["shelf"]
+    assert list(section["properties"]) == ["type", "boards", "dusted", "key_password", "lamp"]
+    assert (section["properties"]["type"]["const"], section["required"]) == ("shelf", ["type", "boards"])
+    assert "watts" in schema["$defs"]["shelf.Lamp"]["properties"]
+    assert "#/$defs/shelf.Lamp" in json.dumps(section)
+
+
+def test_the_reference_page_has_its_section(install: Install) -> None:
+    install()
+    page = reference()
+    section = page.partition("### `provider` with `type: shelf`")[2].partition("###")[0]
+    assert "A shelf: messages stand on boards." in section
+    assert "| `type` | shelf | needed |" in section
+    assert "| `boards` | path | needed | Directory of the boards. |" in section
+    assert page.index("type: dropbox") < page.index("type: memory") < page.index("type: shelf")
+
+
+def test_a_program_connects_by_its_url(install: Install, tmp_path: Path) -> None:
+    install()
+    with connect(f"shelf:{tmp_path}/boards", dusted=False) as connection, connection.session() as session:
+        session.send("orders", "1")
+        message = session.consumer("orders").receive(5)
+        assert message is not None
+        assert message.value == "1"
+    with pytest.raises(TypeError, match="dust"):
+        connect(f"shelf:{tmp_path}/boards", dust=True)
+
+
+def test_an_adapter_publishes_its_events(install: Install, write: Write) -> None:
+    install()
+    deployment = Deployment(write().parent)
+    deployment.send("orders", '{"BusinessObject": "Order", "Verb": "Create", "Id": "1"}')
+    with deployment.running() as adapter:
+        adapter.drain()
+        assert adapter.summary.total.published == 1
+    assert len(deployment.messages("archive")) == 1
+
+
+def test_the_commands_use_it(install: Install, write: Write) -> None:
+    site = install()
+    write()
+    run(site, "send", "orders", text='{"BusinessObject": "Order", "Verb": "Create", "Id": "1"}')
+    summary = json.loads(run(site, "run", "--drain", "--json", module="tests.without_java"))
+    assert (summary["claimed"], summary["published"]) == (1, 1)
+    (copy,) = run(site, "browse", "archive", "--json").splitlines()
+    assert json.loads(copy)["properties"]["connector_outcome"] == "published"
+
+
+BROKEN = "import no_such_library_of_shelves\n" + SHELVES
+
+
+@pytest.mark.parametrize("source", [BROKEN, "1 / 0", SHELVES.replace("lambda: Shelf", "lambda: 1 / Shelf")])
+def test_a_package_that_cannot_be_imported_is_named_where_its_provider_is_asked_for(
+    install: Install, write: Write, source: str
+) -> None:
+    install(source)
+    write()
+    (problem,) = check("adapter.yaml")
+    assert (problem.path, problem.line) == ("provider.type", 2)
+    expected = "the provider 'shelf' of the package shelves 2.1 cannot be used: "
+    assert problem.found.startswith(expected)
+    assert "repair or remove that package" in problem.found
+
+
+def test_a_program_that_connects_is_told_which_package_cannot_be_imported(install: Install) -> None:
+    install(BROKEN)
+    with pytest.raises(
+        ConnectorError, match=r"package shelves 2\.1 .*: No module named 'no_such_library_of_"
+    ):
+        connect("shelf:boards")
+
+
+def test_a_package_that_cannot_be_imported_leaves_the_other_providers_usable(
+    install: Install, write: Write, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    site = install(BROKEN)
+    write("type: shelf\n  boards: ./boards", "type: dropbox\n  root: ./data")
+    assert check("adapter.yaml") == []
+    connect(f"dropbox:{tmp_path}/mq?create=true").close()
+    assert "shelf" not in json.dumps(json_schema())
+    assert {record.getMessage() for record in caplog.records} == {"a provider cannot be used"}
+    assert "type: shelf" not in reference()
+    assert "dropbox" in run(site, "schema")
+
+
+def test_a_library_that_is_missing_when_the_provider_is_made_names_the_package_too(
+    install: Install, write: Write
+) -> None:
+    install(
+        SHELVES.replace("def make(section, paths):", "def make(section, paths):\n    import no_such_library")
+    )
+    deployment = Deployment(write().parent)
+    with pytest.raises(ConnectorError, match=r"package shelves 2\.1 .* No module named 'no_such_library'"):
+        deployment.running()
+
+
+def test_a_check_that_fails_is_a_mistake_that_names_the_package(install: Install, write: Write) -> None:
+    install(SHELVES.replace("if not section.dusted:", "if not section.dust:"))
+    write()
+    (problem,) = check("adapter.yaml")
+    assert "package shelves 2.1 cannot be used: AttributeError" in problem.found
+
+
+def test_an_entry_point_that_is_no_kind_of_provider_says_what_to_do(install: Install, write: Write) -> None:
+    install(value="shelves:open_shelf")
+    write()
+    with pytest.raises(
+        ConfigurationError, match="shelves:open_shelf is no ProviderKind; install the package"
+    ):
+        load("adapter.yaml")
+
+
+def test_a_name_that_two_packages_register_is_an_error_where_it_is_used(
+    install: Install, write: Write
+) -> None:
+    install()
+    install(package="racks")
+    write()
+    with pytest.raises(ConfigurationError, match=r"several packages .* 'shelf': racks 2\.1, shelves 2\.1"):
+        load("adapter.yaml")
+    write("type: shelf\n  boards: ./boards", "type: dropbox\n  root: ./data")
+    assert check("adapter.yaml") == []
+
+
+def test_a_name_of_a_later_version_may_be_registered(install: Install, write: Write) -> None:
+    write("type: shelf", "type: sql")
+    with pytest.raises(ConfigurationError, match="this version does not have the provider 'sql' yet"):
+        load("adapter.yaml")
+    install(name="sql")
+    assert load("adapter.yaml").provider.type == "sql"
+    assert "the providers `amqp`, `jms`;" in reference()
