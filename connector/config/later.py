@@ -20,14 +20,7 @@ REFUSED: Final = {
 }
 """Keys that one might look for and that will never be: what is found, and what is expected."""
 
-LATER: Final = {
-    **{key: (not_yet(what), "it left out") for key, what in _KEYS.items()},
-    "state": (
-        f"{not_yet('a provider that needs state.directory')}; a dropbox keeps journals, duplicate window and "
-        "locks under its root",
-        "it left out",
-    ),
-}
+LATER: Final = {key: (not_yet(what), "it left out") for key, what in _KEYS.items()}
 """Key, named with its section -> what is found and what is expected, as a problem says it."""
 
 PROVIDERS: Final = ("sql", "amqp", "jms")

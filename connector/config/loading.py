@@ -16,7 +16,7 @@ from connector.config.later import LATER, REFUSED
 from connector.config.lint import Lint, subscription_name
 from connector.config.metaobject_lint import check_metaobjects
 from connector.config.metaobjects import MetaObjects, collect
-from connector.config.model import AdapterFile, Connector, Logging, Spark
+from connector.config.model import AdapterFile, Connector, Logging, Spark, State
 from connector.config.places import Places
 from connector.config.problems import Mark, Problems, nearest
 from connector.config.provider_section import check_provider, read_provider
@@ -41,6 +41,7 @@ class Configuration:
         metaobjects: business objects, rules and options of data handlers.
         metaobject_paths: the files and directories that they were read from.
         datahandlers: plug-ins of the deployment; None = none.
+        state: where journals, published ids and locks are; None = the provider decides.
         http: the HTTP server; None = none.
     """
 
@@ -54,12 +55,13 @@ class Configuration:
     datahandlers: Path | None
     spark: Spark
     logging: Logging
+    state: State | None = None
     http: Http | None = None
 
     @property
     def paths(self) -> DeploymentPaths:
         """The directories that concern the provider."""
-        return DeploymentPaths(self.directory)
+        return _paths(self.directory, self.state)
 
 
 def load(
@@ -83,6 +85,10 @@ def load(
     if configuration is None or problems.errors:
         raise ConfigurationError(problems.sorted())
     return configuration
+
+
+def _paths(directory: Path, state: State | None) -> DeploymentPaths:
+    return DeploymentPaths(directory, state.directory if state is not None else None)
 
 
 def _without_owned(spark: Spark) -> Spark:
@@ -148,7 +154,7 @@ def _read(
     Lint(places, reading, read, metaobjects, collected, catalogue, directory).run()
     if provider is None:
         return None
-    check_provider(provider, DeploymentPaths(directory), places, in_process=in_process)
+    check_provider(provider, _paths(directory, read.state), places, in_process=in_process)
     subscriptions = tuple(
         subscription.model_copy(update={"name": subscription_name(subscription)})
         for subscription in read.subscriptions
@@ -164,6 +170,7 @@ def _read(
         datahandlers=read.datahandlers,
         spark=_without_owned(read.spark),
         logging=read.logging,
+        state=read.state,
         http=read.http,
     )
 

@@ -341,6 +341,17 @@ class Logging(Section):
     )
 
 
+class State(Section):
+    """What the instances of an application keep beside messages: journals, published ids, instance locks.
+
+    Only for a provider that does not keep them itself.
+    """
+
+    directory: PathName = Field(
+        description="Directory for them. Every instance of the `ApplicationName` sees it under this path."
+    )
+
+
 class AdapterFile(Section):
     """``adapter.yaml`` as a whole, before its parts are checked against one another."""
 
@@ -358,4 +369,7 @@ class AdapterFile(Section):
     )
     spark: Spark = Field(default=Spark(), description="Where the events are processed.")
     logging: Logging = Field(default=Logging(), description="Logs.")
+    state: State | None = Field(
+        default=None, description="Journals, published ids and locks; left out: the provider decides."
+    )
     http: Http | None = Field(default=None, description="Requests over HTTP; left out: no server.")

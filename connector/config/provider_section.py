@@ -121,6 +121,15 @@ def check_provider(
             f"{name} is that of one process, and the adapter, its workers and every command are several",
             f"{DEFAULT_PROVIDER}; {name} is for tests without Spark (connector.testing.deployment)",
         )
+    if paths.state is not None and kind.own_state:
+        places.add(
+            ("state",),
+            f"a {name} keeps journals, duplicate window and locks {kind.own_state}",
+            "it left out",
+            mark=places.key_mark("state"),
+        )
+    elif paths.state is not None and paths.state.exists() and not paths.state.is_dir():
+        places.add(("state", "directory"), f"{paths.state} is not a directory", "a directory")
     for problem in found:
         places.add(
             ("provider", *problem.location),

@@ -43,6 +43,7 @@ from connector.config.model import (
     InputEntry,
     Logging,
     Spark,
+    State,
 )
 from connector.config.provider_section import provider_sections
 from connector.config.request_model import ReplyMatching
@@ -58,6 +59,7 @@ _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("subscriptions[]", Subscription),
     ("spark", Spark),
     ("logging", Logging),
+    ("state", State),
     ("http", Http),
 )
 

@@ -47,6 +47,7 @@ def resolved(configuration: Configuration) -> dict[str, Any]:
         "datahandlers": _path(configuration.datahandlers),
         "spark": _section(configuration.spark),
         "logging": _section(configuration.logging),
+        "state": None if configuration.state is None else _section(configuration.state),
         "http": None if configuration.http is None else _section(configuration.http),
     }
     masked: dict[str, Any] = mask({key: value for key, value in sections.items() if value is not None})

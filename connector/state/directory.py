@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from connector.state.duplicates import DuplicateWindow
+from connector.state.duplicates import IN_FLIGHT, DuplicateWindow
 from connector.state.instances import InstanceLock, read_instances
 from connector.state.journal import JournalDirectory
 from connector.state.store import InstanceNote
@@ -22,7 +22,7 @@ from connector.state.store import InstanceNote
 PUBLISHED: Final = "published"
 """The folder into which a provider puts what tells published ids."""
 
-FOLDERS: Final = (PUBLISHED, "in-flight")
+FOLDERS: Final = (PUBLISHED, IN_FLIGHT)
 """The folders that belong to no instance."""
 
 

@@ -22,7 +22,8 @@ from connector.errors import ProviderError
 
 _MERGED: Final = "merged-"
 _MAX_FILES: Final = 200
-_IN_FLIGHT: Final = "in-flight"
+IN_FLIGHT: Final = "in-flight"
+"""The folder with the keys that clients are about to publish."""
 
 
 class DuplicateWindow:
@@ -45,7 +46,7 @@ class DuplicateWindow:
         keys_of: Callable[[bytes], Sequence[str]],
     ) -> None:
         self._directory = directory
-        self._in_flight = os.path.join(state_directory, _IN_FLIGHT)
+        self._in_flight = os.path.join(state_directory, IN_FLIGHT)
         self._lock = os.path.join(state_directory, "window.lock")
         self._client_id = client_id
         self._own = f"{client_id}-"

@@ -154,7 +154,9 @@ class Deployment:
     def folders(self, queue: str | Destination) -> Folders:
         """The folders of a queue, made when missing. Only for a provider that holds messages as files."""
         provider = self.provider
-        assert isinstance(provider, FolderProvider), f"{self.configuration.provider.type} has no files"
+        assert isinstance(provider, FolderProvider), (
+            f"the provider {self.configuration.provider.type} has no files"
+        )
         return provider.folders(parse_destination(queue) if isinstance(queue, str) else queue)
 
     def send(self, destination: str, body: str | bytes | Message, **headers: Any) -> str:

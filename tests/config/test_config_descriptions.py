@@ -118,6 +118,7 @@ provider:
   send_timeout: 500ms
   accept_persistent: true
   redelivery_limit: 3
+state: {directory: ./state}
 """
 
 

@@ -83,7 +83,8 @@ CASES = [
     case("bad reference", A, "PollQuantity: 25", 'PollQuantity: §"${A B}"', "connector.PollQuantity", "${NAME}"),
     # later versions
     case("later provider", A, "type: dropbox\n  root: ./data", "type: §amqp\n  url: amqp://x", "provider.type", "does not have the provider 'amqp' yet"),
-    case("state directory", A, "spark:\n", "§state: {directory: ./state}\nspark:\n", "state", "does not have a provider that needs state.directory", "under its root"),
+    case("state directory", A, "spark:\n", "§state: {directory: ./state}\nspark:\n", "state", "a dropbox keeps journals, duplicate window and locks under its root", "it left out"),
+    case("state without directory", A, "spark:\n", "state: §{}\nspark:\n", "state", "directory is missing"),
     case("unknown provider", A, "type: dropbox", "type: §dropbax", "provider.type", nearest="dropbox"),
     *(
         case(name, A, "metaobjects: ./metaobjects", f"metaobjects: ./metaobjects\nhttp:\n{lines}", path, text)

@@ -74,7 +74,7 @@ def test_messages_may_live_in_memory_and_leave_no_file(bench: Bench) -> None:
     (sent,) = deployment.messages("crm")
     assert sent.delivery_mode == NON_PERSISTENT
     assert not bench.root.exists()
-    with pytest.raises(AssertionError, match="only the provider dropbox has files"):
+    with pytest.raises(AssertionError, match="the provider memory has no files"):
         deployment.names("archive")
 
 

@@ -33,7 +33,11 @@ _Level = Annotated[str, Kind(_read_level, str, {"type": ["string", "number", "bo
 
 
 class DropboxSection(ProviderSection):
-    """A shared directory: every process that sees it takes part, on one machine or many."""
+    """A shared directory: every process that sees it takes part, on one machine or many.
+
+    Journals, published ids and instance locks lie under the root, where the commit of a settlement writes the
+    published ids. So `state.directory` is refused.
+    """
 
     root: PathName = Field(
         description="Directory that every adapter and every Spark worker sees under this path."

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import itertools
 import os
-import shutil
-import tempfile
 import threading
 import time
 import weakref
 from collections.abc import Iterable, Sequence
 from typing import Final
-from urllib.parse import quote
 
 from connector.core.local.channel import Channel, Part
 from connector.core.local.client import temporary_owner
@@ -22,6 +19,7 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import PERSISTENT, Message
 from connector.providers.memory.entries import Body, ChannelPart, Entry, weigh
 from connector.providers.memory.room import Room
+from connector.providers.memory.state import MemoryState
 from connector.providers.memory.watch import MemoryWatch
 from connector.state.directory import StateDirectory
 
@@ -88,6 +86,7 @@ class Memory:
         send_timeout: float,
         accept_persistent: bool,
         redelivery_limit: int | None,
+        state_directory: str | os.PathLike[str] | None,
     ) -> None:
         self.key = next(_keys)
         self.pid = os.getpid()
@@ -105,8 +104,7 @@ class Memory:
         self.entries: dict[int, Entry] = {}
         self._parts: dict[Channel, ChannelPart] = {}
         self._numbers = itertools.count(1)
-        self._directory: str | None = None
-        self._remover: weakref.finalize[[str, int], Memory] | None = None
+        self._state = MemoryState(state_directory)
         _memories[self.key] = self
 
     def __enter__(self) -> None:
@@ -302,33 +300,13 @@ class Memory:
     # -- state -------------------------------------------------------------------------------------
 
     def state(self, application: str) -> StateDirectory:
-        """Of the instances of one ApplicationName; it lives as long as this."""
-        if self._directory is None:
-            self._directory = tempfile.mkdtemp(prefix="connector-memory-")
-            self._remover = weakref.finalize(self, _remove, self._directory, self.pid)
-        directory = os.path.join(self._directory, folder_name(application))
-        return StateDirectory(directory, folder=folder_name, keys_of=published_keys)
+        """Of the instances of one ApplicationName."""
+        return self._state.of(application)
 
-    def remove_directory(self) -> None:
-        """Removes the state before its time."""
-        if self._remover is not None:
-            self._remover()
+    def end_state(self) -> None:
+        """See :meth:`MemoryState.end`."""
+        self._state.end()
 
 
 def _bytes(entries: Iterable[Entry]) -> int:
     return sum(entry.weight + len(entry.body.data) for entry in entries)
-
-
-def folder_name(name: str) -> str:
-    """A name of a user's as that of a folder, never one of ours."""
-    return f"@{quote(name, safe='')}"
-
-
-def published_keys(record: bytes) -> list[str]:
-    """The duplicate keys in the record of a settlement, in their order."""
-    return record.decode("utf-8", "surrogateescape").split("\n")
-
-
-def _remove(directory: str, pid: int) -> None:
-    if pid == os.getpid():  # not in a process that was forked off
-        shutil.rmtree(directory, ignore_errors=True)

@@ -31,8 +31,8 @@ class MemoryProvider:
 
     Unreliable, and says so: everything ends with the process. Settled messages are not kept. Expired ones
     are, until their room is needed; those delivered too often are until somebody takes them from
-    ``~RECOVER-ERROR`` or ``~REJECT-ERROR``. Journals and the duplicate window lie in a temporary directory
-    that goes with the provider.
+    ``~RECOVER-ERROR`` or ``~REJECT-ERROR``. Published ids outlive the process in
+    ``state_directory``.
 
     Args:
         max_bytes: what messages may take, bodies and headers. A sender waits for room; what it has claimed
@@ -41,6 +41,7 @@ class MemoryProvider:
         send_timeout: seconds that a sender waits; then ProviderError.
         accept_persistent: take persistent messages too, though they are lost with the process.
         redelivery_limit: deliveries of one message by anybody, then it is put aside; None or 0 = no limit.
+        state_directory: for journals, published ids and instance locks; None = a temporary directory.
     """
 
     capabilities = Capabilities(
@@ -59,12 +60,14 @@ class MemoryProvider:
         send_timeout: float = SEND_TIMEOUT,
         accept_persistent: bool = False,
         redelivery_limit: int | None = None,
+        state_directory: str | os.PathLike[str] | None = None,
     ) -> None:
         self._memory = Memory(
             max_bytes=max_bytes,
             send_timeout=send_timeout,
             accept_persistent=accept_persistent,
             redelivery_limit=redelivery_limit or None,
+            state_directory=state_directory,
         )
         self._connections: weakref.WeakSet[LocalConnection] = weakref.WeakSet()
         self.closed = False
@@ -75,7 +78,12 @@ class MemoryProvider:
         return _find_provider, (self._memory.key, self._memory.pid)
 
     def state(self, application: str) -> StateDirectory:
-        """See :meth:`connector.messaging.provider.Provider.state`; gone with the provider."""
+        """See :meth:`connector.messaging.provider.Provider.state`; a temporary one goes with the
+        provider.
+
+        Raises:
+            ProviderError: ``state_directory`` cannot be used.
+        """
         with self._memory:
             return self._memory.state(application)
 
@@ -159,7 +167,7 @@ class MemoryProvider:
             self.closed = True
             for connection in list(self._connections):
                 connection.close()
-            self._memory.remove_directory()
+            self._memory.end_state()
 
 
 def _find_provider(key: int, pid: int) -> MemoryProvider:

@@ -26,6 +26,7 @@ def _make(section: MemorySection, paths: DeploymentPaths) -> MemoryProvider:
         send_timeout=section.send_timeout,
         accept_persistent=section.accept_persistent,
         redelivery_limit=section.redelivery_limit,
+        state_directory=paths.state,
     )
 
 

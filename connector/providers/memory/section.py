@@ -14,7 +14,8 @@ class MemorySection(ProviderSection):
     """Messages in the memory of one process, lost with it: for tests that run without Spark.
 
     `check` and every command refuse it, since they are processes of their own;
-    `connector.testing.deployment` takes it.
+    `connector.testing.deployment` takes it. Journals, published ids and instance locks lie in
+    `state.directory`, otherwise in a temporary directory.
     """
 
     max_bytes: Size = Field(

@@ -1,0 +1,104 @@
+"""The directory in which a memory provider keeps journals, published ids and instance locks."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+import weakref
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from connector.errors import ProviderError
+from connector.state.directory import StateDirectory
+from connector.state.duplicates import IN_FLIGHT
+
+_LOCK: Final = "memory.lock"
+
+
+class MemoryState:
+    """The state of all applications of one provider.
+
+    Messages end with their process, and so do their journals and what a client had in flight. Published ids
+    stay. The first provider that uses the state of an application removes what dead processes have left.
+
+    Args:
+        directory: ``state.directory``, made when it is first needed; None = a temporary directory, which goes
+            with this object.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str] | None) -> None:
+        self._directory = "" if directory is None else os.path.abspath(directory)
+        self._is_temporary = directory is None
+        self._locks: dict[str, int] = {}
+        self._end: weakref.finalize[Any, MemoryState] = weakref.finalize(self, _close_all, self._locks)
+
+    def of(self, application: str) -> StateDirectory:
+        """The state of one ApplicationName.
+
+        Raises:
+            ProviderError: the directory cannot be used.
+        """
+        if self._is_temporary and not self._directory:
+            self._directory = tempfile.mkdtemp(prefix="connector-memory-")
+            self._end = weakref.finalize(self, _remove, self._directory, os.getpid())
+        path = os.path.join(self._directory, _folder(application))
+        if not self._is_temporary and path not in self._locks and self._end.alive:
+            try:
+                self._locks[path] = _join(path)
+            except OSError as error:
+                raise ProviderError(
+                    f"cannot use {path}: {error.strerror}; give this user the right to write there, or "
+                    "change state.directory"
+                ) from error
+        return StateDirectory(path, folder=_folder, keys_of=_published_keys)
+
+    def end(self) -> None:
+        """Lets others clear the directory, and removes a temporary one. Repeatable."""
+        self._end()
+
+
+def _join(path: str) -> int:
+    """Holds the state of an application together with others. Whoever is alone clears it before."""
+    os.makedirs(path, exist_ok=True)
+    descriptor = os.open(os.path.join(path, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _clear(Path(path))
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _clear(path: Path) -> None:
+    """Removes journals and keys in flight: what they are about has gone with its process."""
+    for file in path.glob(f"{IN_FLIGHT}/*"):
+        file.unlink()
+    for client in path.glob("@*/*/"):
+        shutil.rmtree(client)
+
+
+def _close_all(locks: dict[str, int]) -> None:
+    while locks:
+        os.close(locks.popitem()[1])
+
+
+def _remove(directory: str, pid: int) -> None:
+    if pid == os.getpid():  # not in a process that was forked off
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _folder(name: str) -> str:
+    """A name of a user's as that of a folder, never one of ours."""
+    return f"@{quote(name, safe='')}"
+
+
+def _published_keys(record: bytes) -> list[str]:
+    """The duplicate keys in the record of a settlement, in their order."""
+    return record.decode("utf-8", "surrogateescape").split("\n")
