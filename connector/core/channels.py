@@ -23,8 +23,7 @@ class Channels:
     redelivered (seed 001, 2 and 5.3).
 
     Args:
-        provider: where the messages live. Several processes over one that is ``distributed`` have the same
-            channels.
+        provider: where the messages live. All processes that use its messages have the same channels.
         client_id: of durable topic receivers; empty = there are none.
 
     Raises:

@@ -31,20 +31,14 @@ class Capabilities:
     Args:
         topics, selectors, temporary_destinations: as their names say; topics include every kind of
             subscription.
-        by_reference: a worker on another machine can load a claimed message by its reference.
         reliable: persistent messages survive a crash of every process.
-        keeps_state: the provider's own storage holds outcome journals and the duplicate window.
-        distributed: several processes may use it together.
         virtual_destinations: ``orders~EXPIRED`` and the like.
     """
 
     topics: bool = False
     selectors: bool = False
     temporary_destinations: bool = False
-    by_reference: bool = True
     reliable: bool = True
-    keeps_state: bool = True
-    distributed: bool = True
     virtual_destinations: bool = False
 
 
@@ -612,7 +606,7 @@ class Provider(Protocol):
     capabilities: Capabilities
 
     def state(self, application: str) -> StateStore:
-        """What the instances of an adapter keep beside messages (``keeps_state``).
+        """What the instances of an adapter keep beside messages.
 
         Its window has the published keys of every settlement of that application.
 

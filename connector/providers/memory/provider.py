@@ -49,7 +49,6 @@ class MemoryProvider:
         selectors=True,
         temporary_destinations=True,
         reliable=False,
-        distributed=False,
         virtual_destinations=True,
     )
 

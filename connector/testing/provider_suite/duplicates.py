@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from connector.messaging.provider import Connection, Provider, Settlement
 from connector.testing.provider_suite.base import (
     ARCHIVE,
@@ -36,8 +34,6 @@ class Duplicates(SuiteBase):
         assert len(keys) == 6
 
     def test_a_client_that_is_no_adapter_has_no_window(self, provider: Provider, connect: Connect) -> None:
-        if not provider.capabilities.keeps_state:
-            pytest.skip("the provider keeps no state, and says so")
         client = connect("")
         client.send(ORDERS, [self.text("1")])
         claim = self.take(client.poller(ORDERS))
@@ -54,8 +50,6 @@ class Duplicates(SuiteBase):
         poller = first.poller(ORDERS)
         claims = [self.take(poller, sequence=n) for n in range(3)]
         keys = [claim.duplicate_key for claim in claims]
-        if not provider.capabilities.keeps_state:
-            return
         first.settle(
             [
                 Settlement(claims[0], copy_to=ARCHIVE, published=keys[0]),

@@ -187,8 +187,6 @@ class Groups(SuiteBase):
     def test_published_keys_of_a_group_are_in_the_window(
         self, provider: Provider, connect: Connect, copy_to: Destination | None
     ) -> None:
-        if not provider.capabilities.keeps_state:
-            pytest.skip("the provider keeps no state, and says so")
         first, second = connect(), connect()
         claims = self._claims(first, *"01234")
         keys = [claim.duplicate_key for claim in claims]

@@ -34,7 +34,6 @@ def bodies(connection: LocalConnection) -> list[bytes]:
 def test_it_says_what_it_is() -> None:
     able = MemoryProvider.capabilities
     assert not able.reliable
-    assert not able.distributed
     assert able.topics
     assert able.selectors
     assert able.temporary_destinations
