@@ -44,7 +44,7 @@ def read_provider(root: Table, directory: Path, problems: Problems) -> ReadProvi
     if installed is None:
         return None
     try:
-        model = installed.section()
+        model = _model(installed)
     except ConnectorError as error:
         mark = node.entries["type"].mark if "type" in node.entries else node.mark
         problems.add(mark, "provider.type", str(error), "")
@@ -62,6 +62,20 @@ def read_provider(root: Table, directory: Path, problems: Problems) -> ReadProvi
     return ReadProvider(installed, reading.section) if reading.section is not None else None
 
 
+def _model(installed: InstalledProvider) -> type[ProviderSection]:
+    """The model of the section of a provider.
+
+    Raises:
+        ConnectorError: the package cannot be imported, or registers something else.
+    """
+    model = installed.section()
+    if not issubclass(model, ProviderSection):
+        raise ConnectorError(
+            f"the provider {installed.name!r} cannot be used: {model.__name__} is no ProviderSection"
+        )
+    return model
+
+
 def provider_sections() -> dict[str, type[ProviderSection]]:
     """The models of the sections of all installed providers, the default one first.
 
@@ -70,7 +84,7 @@ def provider_sections() -> dict[str, type[ProviderSection]]:
     found = {}
     for name, installed in installed_providers().items():
         try:
-            found[name] = installed.section()
+            found[name] = _model(installed)
         except ConnectorError as error:
             _log.warning("a provider cannot be used", extra={"provider": name, "reason": str(error)})
     return dict(sorted(found.items(), key=lambda one: (one[0] != DEFAULT_PROVIDER, one[0])))
@@ -118,7 +132,8 @@ def check_provider(
     if kind.one_process and not in_process:
         places.add(
             ("provider", "type"),
-            f"{name} is that of one process, and the adapter, its workers and every command are several",
+            f"the messages of {name} are in one process, and the adapter, its workers and every command are "
+            "several",
             f"{DEFAULT_PROVIDER}; {name} is for tests without Spark (connector.testing.deployment)",
         )
     if paths.state is not None and kind.own_state:

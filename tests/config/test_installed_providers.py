@@ -316,6 +316,15 @@ def test_an_entry_point_that_is_no_kind_of_provider_says_what_to_do(install: Ins
         load("adapter.yaml")
 
 
+def test_a_section_has_the_base_of_all_sections_of_providers(install: Install, write: Write) -> None:
+    install(SHELVES.replace("class ShelfSection(ProviderSection)", "class ShelfSection(Section)"))
+    write()
+    with pytest.raises(
+        ConfigurationError, match="'shelf' cannot be used: ShelfSection is no ProviderSection"
+    ):
+        load("adapter.yaml")
+
+
 def test_a_name_that_two_packages_register_is_an_error_where_it_is_used(
     install: Install, write: Write
 ) -> None:
