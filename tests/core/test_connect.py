@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,6 +71,14 @@ def test_an_option_that_the_provider_does_not_have_is_an_error(tmp_path: Path) -
 def test_a_directory_has_to_be_named() -> None:
     with pytest.raises(ValueError, match="needs a directory"):
         connect("dropbox:")
+
+
+def test_a_program_that_connects_does_not_import_what_reads_a_configuration() -> None:
+    program = (
+        "import sys; from connector.messaging import connect; connect('memory:').close(); "
+        "sys.exit(any(name in sys.modules for name in ('pydantic', 'yaml', 'connector.config')))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0
 
 
 def test_a_connection_may_begin_stopped(tmp_path: Path) -> None:
