@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from connector.broker.loading import load_process
 
 from benchmarks.common import deployment, fill, json_body, machine, scratch
-from connector.broker.loading import load_process
 from connector.config.loading import load
 from connector.events.task import Task
 from connector.messaging.destination import parse_destination

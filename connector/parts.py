@@ -6,7 +6,6 @@ import functools
 import math
 from typing import TYPE_CHECKING
 
-from connector.broker.subscriptions import Subscription
 from connector.businessobjects.catalogue import discover, spec_for_class
 from connector.businessobjects.handlers import HandlerSpec, normal_mime_type
 from connector.businessobjects.rules import StaticMetaObject
@@ -72,21 +71,7 @@ def make_plan(
         # the same objects as in the requests: the plan travels with every job, and has them once
         handlers=requests.plan.handlers if requests is not None else _handler_specs(configuration),
         default_handler=_default_handler(settings),
-        subscriptions=tuple(
-            Subscription(
-                name=entry.name,
-                object=entry.object,
-                verbs=entry.verbs,
-                process=entry.process,
-                destination=entry.destination,
-                timeout=entry.timeout,
-                retries=entry.retries,
-                mime_type=entry.mime_type,
-                format=entry.format,
-                reply=entry.reply,
-            )
-            for entry in configuration.subscriptions
-        ),
+        subscriptions=tuple(entry.subscription() for entry in configuration.subscriptions),
         default_verb=settings.default_verb or None,
         use_defaults=settings.use_defaults,
         max_body=settings.max_body,

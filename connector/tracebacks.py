@@ -50,7 +50,7 @@ class UserCode:
 
     Args:
         deployment: the directory of the deployment, where this process sees it.
-        target: the business process or data handler that was called.
+        target: the sink or data handler that was called.
     """
 
     deployment: str
@@ -220,7 +220,7 @@ def _is_foreign(file: str) -> bool:
 
 
 def _code(target: object) -> CodeType | None:
-    """The code of a function, or of the method that makes an object of a data handler's class work."""
+    """The code of a function, or of the method that makes a data handler or a sink work."""
     found: Any = target
     for _ in range(_MAX_CHAIN):
         if isinstance(code := getattr(found, "__code__", None), CodeType):
@@ -230,7 +230,7 @@ def _code(target: object) -> CodeType | None:
 
 
 def _method(target: object) -> Callable[..., Any] | None:
-    for name in ("to_business_object", "__call__"):
+    for name in ("to_business_object", "deliver", "prepare", "__call__"):
         method = getattr(type(target), name, None)
         if isinstance(getattr(method, "__code__", None), CodeType):
             return method

@@ -1,31 +1,47 @@
-"""Sinks: the code that delivers a business object to a subscriber (design, sections 4 and 6).
+"""Sinks: the contract of the code that delivers business objects to a subscriber.
 
-An *external* sink is called: what it does is done at once, so it stands between two lines of the
-journal. A *prepared* sink only makes a message; the settlement of the event sends it.
+A sink consists of three parts, and each part lives where it is needed:
+
+* The *entry*, a class of pydantic, is what a subscription in ``adapter.yaml`` says: its keys, their check,
+  and their texts for the schema and the reference. The entry point of the sink (group ``connector.sinks``)
+  names this class. It lives in the adapter's own process (:mod:`connector.config.subscription_model`).
+* The *spec* (:class:`SinkSpec`) is a small picklable object that the entry makes. It travels to the workers.
+* The *sink* is what a worker opens by the spec. It delivers.
+
+There are two kinds of sink.
+
+* An *external* sink (:class:`ExternalSink`) is called. What it does is done at once, outside the transaction
+  of the event. So the journal says ``begin`` before the call and ``done`` after it. An event whose worker
+  dies in between is in doubt, and the sink may be called again for it.
+* A *prepared* sink (:class:`PreparedSink`) only makes a message. The settlement of the event sends the
+  message in the commit that settles the event. So the message is sent exactly once, and only when the event
+  is published.
+
+``docs/how-to/write-a-sink.md`` shows all three parts, with a checklist. :mod:`connector.testing.sinks` is the
+suite that every sink passes.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
-
-import tenacity
+from typing import Any, ClassVar, Final, Literal, Protocol
 
 from connector.broker.lazy_requests import LazyRequests
 from connector.broker.requesting import Requests
-from connector.broker.subscriptions import SentHeaders
 from connector.businessobjects.datahandler import HandlerFailed, message_body
 from connector.businessobjects.instance import BusinessObject
-from connector.businessobjects.rules import JMS_TYPE, set_format
-from connector.errors import MalformedData, TemporaryFailure
-from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
+from connector.errors import MalformedData
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
 from connector.requests.result import RequestResult
 
-EVENT_ID: Final = "connector_event_id"
-"""The property of what is sent for an event: the JMSMessageID of that event."""
+ENTRY_POINTS: Final = "connector.sinks"
+"""The group of entry points. The name of an entry point is the key of the sink in a subscription."""
+
+ToBody = Callable[[BusinessObject], bytes | str]
+"""Writes a business object in one format, as :meth:`DataHandler.to_body` does."""
 
 _NO_REQUESTS: Final = LazyRequests(None, "")
 
@@ -81,27 +97,131 @@ class Event:
         return self.requests.request_async(name, data, timeout=timeout)
 
 
-class ExternalSink(Protocol):
-    """Delivers at once."""
+@dataclass(frozen=True, slots=True)
+class SinkContext:
+    """What a worker tells a sink that it opens.
+
+    Args:
+        subscription: the name of the subscription.
+        deployment: the directory of ``adapter.yaml`` on this machine. On a cluster it is the directory that
+            the files of ``spark.ship`` were unpacked to. Relative paths that are not resolved yet count from
+            here.
+        writer: gives the function that writes objects in the format of a MIME type. None = the connector's
+            default data handler. Raises ConfigurationError where no data handler serves the type. Call it in
+            :meth:`SinkSpec.open`, so that the mistake shows at the start.
+        properties: what the static meta-object says for an object and a verb, by key; empty where it says
+            nothing.
+        format_property: MessageFormatProperty: the header or property in which a message names its format.
+        persistent: whether messages are persistent, unless something else decides it: whether the provider
+            keeps such messages.
+    """
+
+    subscription: str
+    deployment: str
+    writer: Callable[[str | None], ToBody]
+    properties: Callable[[str, str], Mapping[str, str]]
+    format_property: str
+    persistent: bool
+
+
+class Sink(Protocol):
+    """What both kinds have in common.
+
+    A worker opens one sink for each subscription. Each worker has sinks of its own, so several sinks of one
+    subscription may deliver at the same time, in different processes and on different machines. One sink is
+    used by one thread at a time: the thread that opened the sink also calls and closes it. In tests without
+    worker processes several threads may do so one after the other.
+    """
+
+    failed: ClassVar[str] = "a sink has failed"
+    """The text of the log line for an exception of the sink. ``docs/reference/log.md`` lists the texts."""
+
+    def close(self) -> None:
+        """Gives back what the sink holds: connections, files.
+
+        Called after the last delivery, when the worker ends in good order. It has some two seconds. A worker
+        that is killed closes nothing. Afterwards the sink is not used again, and a second ``close`` does
+        nothing. An exception is logged and ignored.
+        """
+        return None
+
+
+class ExternalSink(Sink, Protocol):
+    """A sink that is called. Inherit from it: all but ``deliver`` comes with it."""
+
+    kind: ClassVar[Literal["external"]] = "external"
 
     def deliver(self, bo: BusinessObject, event: Event) -> object:
-        """Returning means done; what is returned is the answer, where the subscription replies.
+        """Delivers one object. Returning means done: it must not be lost any more when this returns.
+
+        It is called again for the same event after it has raised, and where nobody knows how a call ended.
+        ``event.id`` is the same then. ``event.delivery_count`` above 1 says that an earlier call may have
+        done its work. A sink makes a second call harmless where it can.
+
+        The caller looks after the ``timeout`` and ``retries`` of the subscription. A call that takes longer
+        than ``timeout`` ends with its worker.
+
+        Args:
+            bo: the object, shared with the other subscriptions of the event. A sink must not change it, and
+                must not keep it.
+            event: what is known of the message. It belongs to this call.
+
+        Returns:
+            the answer, where the subscription has ``reply: true``: None, a business object, a mapping, or a
+            :class:`connector.Reply`. Otherwise None; anything else is ignored.
 
         Raises:
-            Unsubscribed, NotActive, TemporaryFailure: as design, section 7.
-            Exception: anything else: failed, with its text.
+            Unsubscribed: this subscriber does not want the object, as if it had not subscribed.
+            NotActive: it can take nothing now. The message stays where it is, and the poll ends.
+            TemporaryFailure: it may work in a moment. The sink is called again in place, ``retries`` times,
+                then the event has failed.
+            Exception: anything else. The event has failed, and the text of the exception is the reason.
         """
 
 
-class PreparedSink(Protocol):
-    """Makes a message; nothing is visible until settlement."""
+class PreparedSink(Sink, Protocol):
+    """A sink that makes a message. Inherit from it: all but ``destination`` and ``prepare`` comes with it.
+
+    Attributes:
+        destination: where its messages go: a queue or topic of the adapter's own provider.
+    """
+
+    kind: ClassVar[Literal["prepared"]] = "prepared"
+    destination: Destination
 
     def prepare(self, bo: BusinessObject, event: Event) -> Message:
-        """The message for an object.
+        """The message for one object. Nothing is visible before the settlement sends it.
+
+        It may be called again for the same event, and its message may be thrown away: where another
+        subscription has failed, or the event is given back. So it must have no other effect.
+
+        Args:
+            bo: the object. A sink must not change it, and must not keep it.
+            event: what is known of the message. The subscriptions of an event share it, so a sink must not
+                change it.
 
         Raises:
-            MalformedData: the object cannot be written in the sink's format.
-            ValueError: no message can carry what it has to say.
+            MalformedData: the object cannot be written. The event has failed, with this text.
+            ValueError: no message can carry what it would have to say. The event has failed, with this text.
+            Exception: anything else. The event has failed, and the exception is logged with its traceback.
+        """
+
+
+class SinkSpec(Protocol):
+    """How a worker opens the sink of one subscription. Picklable, and small: it travels with every plan.
+
+    Its module and what that imports must be importable on the workers. The module of the entry need not be.
+    """
+
+    def open(self, context: SinkContext) -> ExternalSink | PreparedSink:
+        """Makes the sink. Called in each worker, before its first event, in the thread that delivers.
+
+        The adapter also calls it when it starts, in the process of a worker, so that mistakes show at once.
+        An exception here keeps the adapter from starting. So a sink connects to what may be out of reach for
+        a while at its first delivery.
+
+        Raises:
+            ConnectorError: the sink cannot be made; says why, and what to do.
         """
 
 
@@ -111,94 +231,6 @@ class Watch(Protocol):
     def arm(self, seconds: float, what: str) -> None: ...
 
     def disarm(self) -> None: ...
-
-
-class ProcessSink:
-    """A business process: a Python function ``f(bo, event)``.
-
-    Args:
-        function: the process.
-        name: of the subscription.
-        retries: calls after the first one, for TemporaryFailure only; the wait between two doubles
-            from 0.1 s to 10 s at most.
-        timeout: seconds one call may take; None = no limit.
-        watch: what ends this worker when a call takes longer.
-    """
-
-    def __init__(
-        self, function: Callable[..., Any], name: str, *, retries: int, timeout: float | None, watch: Watch
-    ) -> None:
-        self.function = function
-        self._name = name
-        self._timeout = timeout
-        self._watch = watch
-        self._retrying = (
-            tenacity.Retrying(
-                retry=tenacity.retry_if_exception_type(TemporaryFailure),
-                stop=tenacity.stop_after_attempt(retries + 1),
-                wait=tenacity.wait_exponential(multiplier=0.1, max=10.0) + tenacity.wait_random(0.0, 0.1),
-                reraise=True,
-            )
-            if retries
-            else None
-        )
-
-    def deliver(self, bo: BusinessObject, event: Event) -> object:
-        if self._retrying is not None:
-            return self._retrying(self._call, bo, event)
-        return self._call(bo, event)
-
-    def _call(self, bo: BusinessObject, event: Event) -> object:
-        if self._timeout is None:
-            return self.function(bo, event)
-        self._watch.arm(self._timeout, self._name)
-        try:
-            return self.function(bo, event)
-        finally:
-            self._watch.disarm()
-
-
-class DestinationSink:
-    """A destination of the same provider.
-
-    Args:
-        to_body: writes an object in the format of the sink.
-        headers_of: what the configuration says of the message, by object and verb.
-        format_property: MessageFormatProperty: where the message says its format.
-        persistent: whether the message is to survive a crash of the provider, unless DeliveryMode says so.
-    """
-
-    def __init__(
-        self,
-        to_body: Callable[[BusinessObject], bytes | str],
-        headers_of: Callable[[str, str], SentHeaders],
-        *,
-        format_property: str = JMS_TYPE,
-        persistent: bool = True,
-    ) -> None:
-        self._to_body = to_body
-        self._headers_of = functools.lru_cache(headers_of)
-        self._format_property = format_property
-        self._delivery_mode = PERSISTENT if persistent else NON_PERSISTENT
-
-    def prepare(self, bo: BusinessObject, event: Event) -> Message:
-        message_class, body = write_body(self._to_body, bo)
-        said = self._headers_of(bo.type, bo.verb or "")
-        message = Message(
-            body=body,
-            message_class=message_class,
-            correlation_id=event.message.correlation_id,
-            delivery_mode=self._delivery_mode if said.delivery_mode is None else said.delivery_mode,
-            priority=event.message.priority if said.priority is None else said.priority,
-        )
-        for name in ("JMSXGroupID", "JMSXGroupSeq"):  # what belongs together stays together
-            if name in event.message.properties:
-                message.set_property(name, event.message.properties[name], event.message.property_types[name])
-        if event.id:
-            message.set_property(EVENT_ID, event.id)
-        if said.format is not None:
-            set_format(message, said.format, self._format_property)
-        return message
 
 
 def write_body(to_body: Callable[[BusinessObject], bytes | str], bo: BusinessObject) -> tuple[str, bytes]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import importlib.metadata
 import importlib.util
 import os
 import sys
@@ -28,6 +27,7 @@ from connector.businessobjects.datahandler import (
 from connector.businessobjects.handlers import HandlerSpec, normal_mime_type
 from connector.businessobjects.names import did_you_mean
 from connector.errors import ConfigurationError, Problem
+from connector.plugins import announced
 
 SHIPPED: Final = "shipped"
 INSTALLED: Final = "installed"
@@ -230,9 +230,7 @@ def _find_shipped() -> Iterator[HandlerInfo]:
 
 def _find_announced(warnings: list[str]) -> Iterator[HandlerInfo]:
     shipped = set(_SHIPPED_HANDLERS.values())
-    for entry_point in sorted(
-        importlib.metadata.entry_points(group=ENTRY_POINT_GROUP), key=lambda e: (e.name, e.value)
-    ):
+    for entry_point in announced(ENTRY_POINT_GROUP):
         if entry_point.value in shipped:
             continue
         module, class_name = entry_point.module, entry_point.attr

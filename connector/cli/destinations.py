@@ -34,8 +34,8 @@ def roles(configuration: Configuration) -> dict[Destination, str]:
     for key, destination in connector.own_destinations.items():
         found.setdefault(destination, _ROLES[key])
     for subscription in configuration.subscriptions:
-        if subscription.destination is not None:
-            found.setdefault(subscription.destination, "subscription")
+        if subscription.sends_to is not None:
+            found.setdefault(subscription.sends_to, "subscription")
     static = configuration.metaobjects.static.get(connector.configuration_meta_object or "")
     if static is not None:
         for properties in (static.defaults, *(rule.properties for rule in static.rules)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from connector.businessobjects.metadata import read_timeout
 from connector.businessobjects.rules import StaticMetaObject
@@ -11,7 +11,8 @@ from connector.config.model import AdapterFile, InputEntry
 from connector.config.places import Places
 from connector.config.problems import Mark
 from connector.config.reading import Location, Reading
-from connector.config.subscription_model import Subscription
+from connector.config.subscription_model import PreparedEntry, SinkEntry
+from connector.config.subscription_reading import ReadEntry
 from connector.config.tree import Leaf, Table
 from connector.messaging.destination import Destination, parse_destination
 
@@ -26,6 +27,7 @@ Taken = dict[Destination, tuple[str, Mark]]
 def check_destinations(
     file: AdapterFile,
     reading: Reading[AdapterFile],
+    entries: Sequence[ReadEntry],
     static: StaticMetaObject | None,
     collected: Collected,
     places: Places,
@@ -33,11 +35,11 @@ def check_destinations(
     """Notes what is wrong with the inputs, and with destinations that have two roles.
 
     Args:
+        entries: the subscriptions.
         static: the static meta-object of the connector.
         collected: where that stands.
     """
     inputs = list(zip(reading.kept(*_INPUTS), file.connector.inputs, strict=False))
-    subscriptions = list(zip(reading.kept("subscriptions"), file.subscriptions, strict=False))
     if not file.connector.inputs:
         _warn_of_none(places)
     if places.leaf("connector", "InDoubtEvents") and not places.leaf("connector", "InProgressDestination"):
@@ -50,11 +52,11 @@ def check_destinations(
         _check_options(index, entry, places)
     # one of which a part was refused may differ from another in that part
     _check_twice([one for one in inputs if not _is_partial(reading, one[0])], places)
-    taken = _check_roles(file, inputs, subscriptions, places)
+    taken = _check_roles(file, inputs, entries, places)
     if static is not None:
         _check_replies(static, collected, taken, places)
     _check_in_progress(file, inputs, places)
-    _check_managed(file, inputs, subscriptions, places)
+    _check_managed(file, inputs, entries, places)
 
 
 def _is_partial(reading: Reading[AdapterFile], index: int) -> bool:
@@ -125,7 +127,7 @@ def _check_twice(inputs: list[tuple[int, InputEntry]], places: Places) -> None:
 def _check_roles(
     file: AdapterFile,
     inputs: list[tuple[int, InputEntry]],
-    subscriptions: list[tuple[int, Subscription]],
+    entries: Sequence[ReadEntry],
     places: Places,
 ) -> Taken:
     """One destination, one role: in two, the adapter would read what it has written."""
@@ -138,8 +140,9 @@ def _check_roles(
         (key, ("connector", key), destination) for key, destination in file.connector.own_destinations.items()
     ]
     roles.extend(
-        ("destination of a subscription", ("subscriptions", index, "destination"), subscription.destination)
-        for index, subscription in subscriptions
+        ("destination of a subscription", ("subscriptions", one.index, one.key), one.entry.sends_to)
+        for one in entries
+        if isinstance(one.entry, SinkEntry)
     )
     for role, location, destination in roles:
         if destination is not None:
@@ -201,7 +204,7 @@ def _check_in_progress(file: AdapterFile, inputs: list[tuple[int, InputEntry]], 
 def _check_managed(
     file: AdapterFile,
     inputs: list[tuple[int, InputEntry]],
-    subscriptions: list[tuple[int, Subscription]],
+    entries: Sequence[ReadEntry],
     places: Places,
 ) -> None:
     """Design, section 7: what ContainerManagedEvents excludes."""
@@ -220,10 +223,10 @@ def _check_managed(
                 f"{entry.destination}, a topic, under ContainerManagedEvents",
                 "a queue: for topics there is DuplicateEventElimination",
             )
-    for index, subscription in subscriptions:
-        if subscription.process is not None:
+    for one in entries:
+        if isinstance(one.entry, SinkEntry) and not isinstance(one.entry, PreparedEntry):
             places.add(
-                ("subscriptions", index, "process"),
-                "a process under ContainerManagedEvents",
+                ("subscriptions", one.index, one.key),
+                f"a {one.key} under ContainerManagedEvents",
                 "a destination: only what is sent by the settling commit itself is managed",
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,11 +17,10 @@ from connector.config.metaobjects import Collected, MetaObjects
 from connector.config.model import AdapterFile, Connector
 from connector.config.places import Places
 from connector.config.problems import nearest, shown
-from connector.config.python_names import LookupProblem, check_process, missing_imports
-from connector.config.reading import Location, Reading, find
+from connector.config.reading import Reading, find
 from connector.config.spark_lint import check_spark
-from connector.config.subscription_model import Subscription
-from connector.config.tree import Table
+from connector.config.subscription_model import CommonEntry, EntryCheck, SinkEntry
+from connector.config.subscription_reading import ReadEntry
 
 
 @dataclass(slots=True)
@@ -31,12 +30,14 @@ class Lint:
     Args:
         places: ``adapter.yaml`` as it stands; gets what is wrong.
         reading, file: what could be read of it.
+        entries: the subscriptions that could be read.
         directory: of ``adapter.yaml``.
     """
 
     places: Places
     reading: Reading[AdapterFile]
     file: AdapterFile
+    entries: Sequence[ReadEntry]
     metaobjects: MetaObjects
     collected: Collected
     catalogue: Catalogue | None
@@ -47,21 +48,17 @@ class Lint:
         self._window(connector)
         self._keeping(connector)
         static = self.metaobjects.static.get(connector.configuration_meta_object or "")
-        check_destinations(self.file, self.reading, static, self.collected, self.places)
+        check_destinations(self.file, self.reading, self.entries, static, self.collected, self.places)
         self._meta_objects(connector)
         self._requests(connector)
         names: dict[str, int] = {}
-        for index, subscription in self._subscriptions():
-            self._subscription(index, subscription, names)
+        for one in self.entries:
+            self._subscription(one, names)
         self._answered_twice()
         check_spark(self.file.spark, self.directory, self.places)
         check_http(self.file.http, self.places)
         if self.file.datahandlers is not None and not self.file.datahandlers.exists():
             self.places.add(("datahandlers",), f"there is no {self.file.datahandlers}", "a file or directory")
-
-    def _subscriptions(self) -> Iterator[tuple[int, Subscription]]:
-        """The subscriptions that could be read, each with its position in the file."""
-        yield from zip(self.reading.kept("subscriptions"), self.file.subscriptions, strict=False)
 
     # --- polling -----------------------------------------------------------------------------
 
@@ -200,71 +197,37 @@ class Lint:
 
     # --- subscriptions -----------------------------------------------------------------------
 
-    def _subscription(self, index: int, subscription: Subscription, names: dict[str, int]) -> None:
-        here = ("subscriptions", index)
-        self._objects(index, subscription)
-        entries = find(self.places.tree, here)[0]
-        written = set(entries.entries) if isinstance(entries, Table) else set()
-        sinks = written & {"process", "destination"}
-        if len(sinks) == 2:
-            self.places.add(
-                (*here, "destination"), "a process and a destination", "two subscriptions, one for each"
-            )
-        elif not sinks and not written & {"http", "table"}:
-            self.places.add(
-                here, "neither process nor destination", "one of them: who gets the business object"
-            )
-        if len(sinks) == 1:
-            self._foreign_keys(index, written, next(iter(sinks)), subscription)
-        if subscription.process is not None:
-            try:
-                check_process(subscription.process, self.directory)
-            except LookupProblem as error:
-                self.places.add((*here, "process"), error.found, error.expected, error.near)
-            else:
-                self._imports(here, subscription.process)
-        if subscription.mime_type is not None:
-            _, mark, path = find(self.places.tree, (*here, "mime_type"))
-            check_mime_type(subscription.mime_type, mark, path, self.catalogue, self.places.problems)
-        first = names.setdefault(subscription_name(subscription), index)
-        if first != index and sinks:
+    def _subscription(self, one: ReadEntry, names: dict[str, int]) -> None:
+        here = ("subscriptions", one.index)
+        self._objects(one.index, one.entry)
+        if not isinstance(one.entry, SinkEntry):
+            return
+        one.entry.check(
+            EntryCheck(self.places, here, one.key, self.directory, self.catalogue, self._runs_here())
+        )
+        first = names.setdefault(one.name, one.index)
+        if first != one.index:
             _, mark, _ = find(self.places.tree, ("subscriptions", first))
-            location = (*here, "name") if "name" in written else here
+            location = (*here, "name") if one.entry.name else here
             self.places.add(
                 location,
-                f"a second subscription named {subscription_name(subscription)!r}, first in line {mark.line}",
+                f"a second subscription named {one.name!r}, first in line {mark.line}",
                 "a name of its own: name: ...",
             )
 
-    def _imports(self, here: Location, process: str) -> None:
-        """What a process imports and is not there; only this Python can be asked."""
+    def _runs_here(self) -> bool:
+        """Whether the workers are on this machine, with the Python of this process."""
         spark = self.file.spark
-        if spark.python is not None or not (spark.master or "local").startswith("local"):
-            return
-        for file, line, module in missing_imports(process, self.directory):
-            self.places.add(
-                (*here, "process"),
-                f"{file} imports {module!r} in line {line}, which is not installed here",
-                f"an installed module, or {module}.py beside the configuration file",
-                warning=True,
-            )
-
-    def _foreign_keys(self, index: int, written: set[str], sink: str, subscription: Subscription) -> None:
-        """Keys that mean nothing for the kind of sink that a subscription has."""
-        foreign: tuple[str, ...] = ()
-        if sink == "destination":
-            foreign, expected = ("timeout", "retries", "reply"), "it with a process only"
-        elif not subscription.reply:
-            foreign, expected = ("mime_type", "format"), "it with a destination, or with reply: true"
-        for key in foreign:
-            if key in written:
-                self.places.add(("subscriptions", index, key), f"{key} of a {sink}", expected)
+        return spark.python is None and (spark.master or "local").startswith("local")
 
     def _answered_twice(self) -> None:
-        """Several processes that reply to one request."""
+        """Several sinks that reply to one request."""
         first: dict[tuple[str, str], int] = {}
-        for index, subscription in self._subscriptions():
-            for name, definition in self.metaobjects.definitions.items() if subscription.reply else ():
+        for one in self.entries:
+            index, subscription = one.index, one.entry
+            if not (isinstance(subscription, SinkEntry) and subscription.replies):
+                continue
+            for name, definition in self.metaobjects.definitions.items():
                 if not fnmatch.fnmatchcase(name, subscription.object):
                     continue
                 for verb in definition.verbs if subscription.verbs is None else subscription.verbs:
@@ -280,7 +243,7 @@ class Lint:
                         )
                         return
 
-    def _objects(self, index: int, subscription: Subscription) -> None:
+    def _objects(self, index: int, subscription: CommonEntry) -> None:
         definitions = self.metaobjects.definitions
         pattern = subscription.object
         matching = [name for name in definitions if fnmatch.fnmatchcase(name, pattern)]
@@ -310,8 +273,3 @@ class Lint:
                 f"one of {', '.join(sorted(verbs))}" if verbs else "verbs in its definition",
                 nearest(verb, verbs),
             )
-
-
-def subscription_name(subscription: Subscription) -> str:
-    """The name of a subscription: its own, or the object and the process or destination."""
-    return subscription.name or f"{subscription.object} {subscription.process or subscription.destination}"

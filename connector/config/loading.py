@@ -13,7 +13,7 @@ from connector.config.environment import fill_in
 from connector.config.http_model import Http
 from connector.config.kinds import resolve
 from connector.config.later import LATER, REFUSED
-from connector.config.lint import Lint, subscription_name
+from connector.config.lint import Lint
 from connector.config.metaobject_lint import check_metaobjects
 from connector.config.metaobjects import MetaObjects, collect
 from connector.config.model import AdapterFile, Connector, Logging, Spark, State
@@ -22,8 +22,10 @@ from connector.config.problems import Mark, Problems, nearest
 from connector.config.provider_section import check_provider, read_provider
 from connector.config.reading import find, note_missing, read_section
 from connector.config.section import ProviderSection
+from connector.config.sinks import Sinks
 from connector.config.spark_owned import owner_reason
-from connector.config.subscription_model import Subscription
+from connector.config.subscription_model import SinkEntry
+from connector.config.subscription_reading import SubscriptionReader
 from connector.config.tree import Items, Leaf, Table, kind_of, read_file
 from connector.errors import ConfigurationError, Problem
 from connector.messaging.provider_kind import DeploymentPaths
@@ -49,7 +51,7 @@ class Configuration:
     directory: Path
     provider: ProviderSection
     connector: Connector
-    subscriptions: tuple[Subscription, ...]
+    subscriptions: tuple[SinkEntry, ...]
     metaobjects: MetaObjects
     metaobject_paths: tuple[Path, ...]
     datahandlers: Path | None
@@ -150,14 +152,17 @@ def _read(
     catalogue = _catalogue(complete, read, directory, problems)
     quoting = read.connector.response_selector_quoting
     metaobjects = check_metaobjects(collected, catalogue, directory, problems, quoting)
+    reader = SubscriptionReader(Sinks.installed(), problems, directory)
+    entries = list(reader.read(complete.entries.get("subscriptions")))
     places = Places(complete, problems)
-    Lint(places, reading, read, metaobjects, collected, catalogue, directory).run()
+    Lint(places, reading, read, entries, metaobjects, collected, catalogue, directory).run()
     if provider is None:
         return None
     check_provider(provider, _paths(directory, read.state), places, in_process=in_process)
     subscriptions = tuple(
-        subscription.model_copy(update={"name": subscription_name(subscription)})
-        for subscription in read.subscriptions
+        read_entry.entry.model_copy(update={"name": read_entry.name})
+        for read_entry in entries
+        if isinstance(read_entry.entry, SinkEntry)
     )
     return Configuration(
         file=file,

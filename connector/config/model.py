@@ -31,7 +31,6 @@ from connector.config.kinds import (
 )
 from connector.config.request_model import FORMAT, PROPERTY, ReplyMatching
 from connector.config.section import ProviderSection, Section
-from connector.config.subscription_model import Subscription
 from connector.config.tree import Leaf
 from connector.messaging.destination import Destination
 
@@ -358,7 +357,9 @@ class AdapterFile(Section):
     # read before the others, by the provider's own model (provider_section.py); None = it is wrong
     provider: ProviderSection | None = Field(description="Where messages live.")
     connector: Connector = Field(description="What is polled, and what becomes of it.")
-    subscriptions: tuple[Subscription, ...] = Field(default=(), description="The integration broker.")
+    subscriptions: tuple[dict[str, Any], ...] = Field(default=(), description="The integration broker.")
+    """Read by :mod:`connector.config.subscription_reading`, each entry as its sink wants it."""
+
     metaobjects: Annotated[tuple[PathName, ...], BeforeValidator(one_or_list)] = Field(
         default=(),
         description="Business objects and meta-objects: a directory (its `*.yaml`), or a list of "

@@ -48,15 +48,16 @@ from connector.config.model import (
 from connector.config.provider_section import provider_sections
 from connector.config.request_model import ReplyMatching
 from connector.config.section import DEFAULT_PROVIDER
+from connector.config.sinks import Sinks
 from connector.config.spark_owned import OWNED_SETTINGS
-from connector.config.subscription_model import Subscription
+from connector.config.subscription_model import CommonEntry, ExternalEntry, PreparedEntry
 from connector.messaging.provider_kind import installed_providers
 
 _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("connector", Connector),
     ("connector.InputDestination[]", InputEntry),
     ("connector.reply_matching", ReplyMatching),
-    ("subscriptions[]", Subscription),
+    ("subscriptions[]", CommonEntry),
     ("spark", Spark),
     ("logging", Logging),
     ("state", State),
@@ -204,6 +205,8 @@ def _lines() -> Iterator[str]:
         yield from _section(f"### `provider` with `type: {provider}`", section, provider=provider)
     for name, model in _SECTIONS:
         yield from _section(f"### `{name}`", model)
+        if model is CommonEntry:
+            yield from _sinks()
     yield "## metaobjects/*.yaml"
     yield ""
     yield "A file may hold several documents, separated by `---`. The first column of a table also says which"
@@ -231,6 +234,16 @@ def _lines() -> Iterator[str]:
     absent = [name for name in PROVIDERS if name not in installed_providers()]
     yield "These are refused by name: the providers " + ", ".join(f"`{name}`" for name in absent) + ";"
     yield ", ".join(f"`{key}`" for key in LATER) + "."
+
+
+def _sinks() -> Iterator[str]:
+    yield "An entry has the keys of one sink, too. The key that has the name of the sink says which."
+    yield ""
+    for base, title in ((ExternalEntry, "external"), (PreparedEntry, "prepared")):
+        yield from _section(f"#### With any {title} sink", base, skip=set(CommonEntry.model_fields))
+        for key, entry in Sinks.installed().all():
+            if issubclass(entry, base):
+                yield from _section(f"#### `{key}`", entry, skip=set(base.model_fields))
 
 
 def _section(
@@ -267,7 +280,7 @@ def _label(field: FieldInfo) -> str:
     if kind is not None:
         return kind.label
     text = str(field.annotation)
-    if "dict" in text:
+    if text.startswith("dict"):
         return "mapping"
     return "list" if "tuple" in text else "section"
 

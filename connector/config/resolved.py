@@ -33,16 +33,10 @@ def resolved(configuration: Configuration) -> dict[str, Any]:
         definitions = configuration.metaobjects.definitions
         if not any(connector["DefaultVerb"] in definition.verbs for definition in definitions.values()):
             del connector["DefaultVerb"]
-    subscriptions = []
-    for subscription in configuration.subscriptions:
-        entry = _section(subscription)
-        if subscription.process is None:
-            del entry["timeout"], entry["retries"], entry["reply"]
-        subscriptions.append(entry)
     sections: dict[str, Any] = {
         "provider": _section(configuration.provider),
         "connector": connector,
-        "subscriptions": subscriptions,
+        "subscriptions": [_section(subscription) for subscription in configuration.subscriptions],
         "metaobjects": [str(path) for path in configuration.metaobject_paths],
         "datahandlers": _path(configuration.datahandlers),
         "spark": _section(configuration.spark),

@@ -7,16 +7,15 @@ import os
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from connector import faults
-from connector.broker.loading import load_process
-from connector.broker.sinks import DestinationSink, Event, ProcessSink, Watch
+from connector.broker.calling import Deliver, guarded
+from connector.broker.sinks import Event, ExternalSink, PreparedSink, SinkContext, Watch
 from connector.broker.subscriptions import Broker, Subscription
 from connector.businessobjects.datahandler import HandlerFailed
 from connector.businessobjects.instance import BusinessObject
-from connector.errors import NotActive, ProviderError, TemporaryFailure, Unsubscribed
+from connector.errors import MalformedData, NotActive, ProviderError, TemporaryFailure, Unsubscribed
 from connector.events.answering import Answering
 from connector.events.convert import Converter
 from connector.events.plan import EventPlan
@@ -37,15 +36,15 @@ class Publication:
     Args:
         delivered: subscriptions that have confirmed, those of earlier stays in the queue included.
         prepared: messages to send when the event is published.
-        replies: of processes that have confirmed; they are sent whatever becomes of the event.
-        refusals: replies that say why a process has failed; they are sent where the event has failed.
+        replies: of sinks that have confirmed; they are sent whatever becomes of the event.
+        refusals: replies that say why a sink has failed; they are sent where the event has failed.
         failures: what went wrong, by subscription.
         unsubscribed: subscriptions that do not want the object after all.
         inactive: why the event has to come again: the text of the one that is not active, or of a
             provider that cannot take a message; None otherwise.
         provider_failed: whether it was the provider.
         begun: whether an external delivery was begun.
-        in_vain: a process was called whose reply cannot be made now, and has to be called again.
+        in_vain: a sink was called whose reply cannot be made now, and has to be called again.
     """
 
     delivered: tuple[str, ...] = ()
@@ -60,18 +59,25 @@ class Publication:
     in_vain: bool = False
 
 
+class _External(NamedTuple):
+    """An external sink, and its ``deliver`` with the retries and the time limit of the subscription."""
+
+    sink: ExternalSink
+    deliver: Deliver
+
+
 class Publisher:
     """Delivers objects to subscribers.
 
     Args:
         plan: with the subscriptions.
-        deployment: where processes are loaded from.
-        converter: for the formats of destination sinks and replies.
+        deployment: the directory of the deployment on this machine.
+        converter: for the formats of messages and replies.
         access: where prepared messages are made.
-        watch: ends this worker when a process takes too long.
+        watch: ends this worker when an external sink takes too long.
 
     Raises:
-        ProcessNotFound: a business process cannot be loaded.
+        ConnectorError: a sink cannot be opened.
     """
 
     def __init__(
@@ -84,26 +90,45 @@ class Publisher:
         self._access = access
         self._answering = Answering(plan, converter, access)
         self._pid = os.getpid()
-        self._warned: set[str] = set()
-        self._external: dict[str, ProcessSink] = {}
-        self._prepared: dict[str, tuple[DestinationSink, Destination]] = {}
-        for subscription in plan.subscriptions:
-            if subscription.process is not None:
-                self._external[subscription.name] = ProcessSink(
-                    load_process(subscription.process, deployment),
-                    subscription.name,
-                    retries=subscription.retries,
-                    timeout=subscription.timeout,
-                    watch=watch,
-                )
-            elif subscription.destination is not None:
-                sink = DestinationSink(
-                    converter.handler(subscription.mime_type).to_body,
-                    partial(subscription.headers, plan.rules),
-                    format_property=plan.format_property,
-                    persistent=plan.persistent,
-                )
-                self._prepared[subscription.name] = (sink, subscription.destination)
+        self._external: dict[str, _External] = {}
+        self._prepared: dict[str, PreparedSink] = {}
+        try:
+            for subscription in plan.subscriptions:
+                self._open(subscription, converter, watch)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, subscription: Subscription, converter: Converter, watch: Watch) -> None:
+        plan, name = self._plan, subscription.name
+        sink = subscription.sink.open(
+            SinkContext(
+                name,
+                self._deployment,
+                writer=lambda mime_type: converter.handler(mime_type).to_body,
+                properties=lambda *of: {} if plan.rules is None else plan.rules.properties(*of),
+                format_property=plan.format_property,
+                persistent=plan.persistent,
+            )
+        )
+        if sink.kind == "prepared":
+            self._prepared[name] = sink
+        else:
+            deliver = guarded(
+                sink.deliver, name, retries=subscription.retries, timeout=subscription.timeout, watch=watch
+            )
+            self._external[name] = _External(sink, deliver)
+
+    def close(self) -> None:
+        """Closes the sinks. Repeatable."""
+        sinks: dict[str, ExternalSink | PreparedSink] = {**self._prepared}
+        sinks.update((name, external.sink) for name, external in self._external.items())
+        self._prepared, self._external = {}, {}
+        for name, sink in sinks.items():
+            try:
+                sink.close()
+            except (Exception, SystemExit) as error:  # the others have something to give back, too
+                log_failure(_log, "a sink cannot be closed", error, sink, self._deployment, subscription=name)
 
     def subscribers(self, bo: BusinessObject) -> Sequence[Subscription]:
         return self._broker.subscribers(bo.type, bo.verb or "")
@@ -161,21 +186,19 @@ class Publisher:
 
     def _deliver(
         self,
-        external: ProcessSink,
+        external: _External,
         subscription: Subscription,
         bo: BusinessObject,
         event: Event,
         reference: object,
         result: Publication,
     ) -> None:
-        """Calls a process; whoever awaits its answer gets a reply, and only then it has confirmed."""
+        """Calls a sink; whoever awaits its answer gets a reply, and only then it has confirmed."""
         name = subscription.name
         asked = None
         if subscription.reply:
             asked = self._answering.asked(subscription, event, f"{reference}|{name}")
-        returned, raised = self._call(external, bo, _event_for(name, event))
-        if raised is None and returned is not None and not subscription.reply:
-            self._warn_of_return(name, event.id)
+        returned, raised = self._call(external.deliver, bo, _event_for(name, event))
         failure = raised
         if asked is not None and not isinstance(failure, Unsubscribed | NotActive):
             try:
@@ -207,34 +230,42 @@ class Publisher:
         else:
             times = subscription.retries + 1
             tried = f" (tried {times} times)" * (isinstance(failure, TemporaryFailure) and times > 1)
-            process = external.function if raised is not None else None
-            place = self._log_failure(failure, process, name, bo, event)
+            sink = external.sink if raised is not None else None
+            place = self._log_failure(failure, sink, name, bo, event)
             result.failures += (f"{_reason(name, failure)}{tried}{place}",)
 
     def _log_failure(
-        self, error: BaseException, process: object, name: str, bo: BusinessObject, event: Event
+        self,
+        error: BaseException,
+        sink: ExternalSink | PreparedSink | None,
+        name: str,
+        bo: BusinessObject,
+        event: Event,
     ) -> str:
-        """Logs an exception of a business process or data handler, once, where it has happened.
+        """Logs an exception of a sink or data handler, once, where it has happened.
 
         Args:
             error: why a subscription has failed.
-            process: what raised it; None where no process did.
+            sink: what raised it; None where no sink did.
             name: of the subscription.
 
         Returns:
             the end of the reason, `` (FILE:LINE)``; empty for what is no exception of user code.
         """
-        text, handler = "a business process has failed", None
-        if process is None:
-            if not isinstance(error, HandlerFailed):
-                return ""  # a statement about an object: there is no place in a file where it came from
-            text, handler, process = "a data handler has failed", type(error.handler).__name__, error.handler
+        target: object = sink
+        handler = None
+        if sink is not None:
+            text = sink.failed
+        elif isinstance(error, HandlerFailed):
+            text, handler, target = "a data handler has failed", type(error.handler).__name__, error.handler
             error = error.__cause__ or error
+        else:
+            return ""  # a statement about an object: there is no place in a file where it came from
         return log_failure(
             _log,
             text,
             error,
-            process,
+            target,
             self._deployment,
             message_id=event.id,
             destination=event.input_destination,
@@ -245,28 +276,19 @@ class Publisher:
             attempts=event.delivery_count,
         )
 
-    def _warn_of_return(self, name: str, message_id: str) -> None:
-        """Says once for each subscription that nobody gets what its process returns."""
-        if name not in self._warned:
-            self._warned.add(name)
-            _log.warning(
-                "a process returned something, but its subscription has no reply: true",
-                extra={"subscription": name, "message_id": message_id},
-            )
-
     def _call(
-        self, external: ProcessSink, bo: BusinessObject, event: Event
+        self, deliver: Deliver, bo: BusinessObject, event: Event
     ) -> tuple[object, BaseException | None]:
-        """What a process returns, and what it raises."""
+        """What a sink returns, and what it raises."""
         try:
-            return external.deliver(bo, event), None
-        except BaseException as error:  # asyncio.CancelledError and SystemExit are the process's own, too
+            return deliver(bo, event), None
+        except BaseException as error:  # asyncio.CancelledError and SystemExit are the sink's own, too
             if isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
-                raise  # Ctrl-C; a worker ignores it, so that there it is the process's own as well
+                raise  # Ctrl-C; a worker ignores it, so that there it is the sink's own as well
             return None, error
         finally:
             if os.getpid() != self._pid:
-                os._exit(0)  # a fork that the process forgot to end: only its parent goes on
+                os._exit(0)  # a fork that the sink forgot to end: only its parent goes on
 
     def refuse(self, request: Message, reason: str, reference: object) -> Prepared | None:
         """See :meth:`connector.events.answering.Answering.refuse`."""
@@ -274,11 +296,13 @@ class Publisher:
 
     def _prepare(self, bo: BusinessObject, event: Event, key: str, name: str, result: Publication) -> None:
         # the key is the claim's, not the message's: two copies of one message may be at work together
-        sink, destination = self._prepared[name]
+        sink = self._prepared[name]
+        destination = sink.destination
         try:
             message = sink.prepare(bo, event)
-        except Exception as error:
-            place = self._log_failure(error, None, name, bo, event)
+        except (Exception, SystemExit) as error:
+            blamed = None if isinstance(error, MalformedData | ValueError) else sink
+            place = self._log_failure(error, blamed, name, bo, event)
             result.failures += (f"{_reason(name, error)}{place}",)
             return
         try:
@@ -298,7 +322,7 @@ class Publisher:
 
 
 def _event_for(subscription: str, event: Event) -> Event:
-    """An event of its own for the process of a subscription, which may change it."""
+    """An event of its own for the sink of a subscription, which may change it."""
     return Event(
         event.id,
         event.input_destination,

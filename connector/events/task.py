@@ -60,7 +60,7 @@ class Task:
         progress: told what is going on.
 
     Raises:
-        ConnectorError: processes or data handlers cannot be loaded.
+        ConnectorError: sinks or data handlers cannot be loaded.
     """
 
     def __init__(self, plan: EventPlan, deployment: str, progress: Progress) -> None:
@@ -97,8 +97,9 @@ class Task:
         return outcomes
 
     def close(self) -> None:
-        """No more events: takes leave of those that business processes have asked. Repeatable."""
+        """No more events: ends the requests of processes, and closes the sinks. Repeatable."""
         self._requests.stop(_LEAVE_SECONDS)
+        self._publisher.close()
 
     def _run(self, lanes: list[list[WorkItem]], journal: TaskJournal, outcomes: list[bytes]) -> None:
         """Adds the outcomes."""

@@ -17,6 +17,7 @@ FLOORS = {
         "connector.faults",
         "connector.log",
         "connector.open_files",
+        "connector.plugins",
         "connector.trace",
         "connector.tracebacks",
         "connector.messaging",
@@ -29,7 +30,13 @@ FLOORS = {
     ),
     1: ("connector.core", "connector.state"),
     2: ("connector.providers", "connector.requests.result", "connector.broker", "datahandlers"),
-    3: ("connector.config", "connector.events", "connector.requests"),
+    3: (
+        "connector.config",
+        "connector.events",
+        "connector.requests",
+        "connector.broker.process.settings",
+        "connector.broker.destination.settings",
+    ),
     4: ("connector.spark",),
     5: (
         "connector",

@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connector.broker.process.sink import ProcessSpec
 from connector.broker.subscriptions import Broker, Subscription
 
 
 def subscription(object_name: str, *verbs: str, name: str = "s") -> Subscription:
-    return Subscription(name, object_name, verbs or None, process="m:f")
+    return Subscription(name, object_name, verbs or None, ProcessSpec("m:f"))
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ CASES = [
     case("no reference", A, "process: processes:store_customer", "process: §processes.store_customer", "subscriptions[0].process", "module:function"),
     case("module of a package", A, "process: processes:store_customer", "process: §json.nothing:load", "subscriptions[0].process", "no module 'json.nothing'"),
     case("function of the library", A, "process: processes:store_customer", "process: §json:laods", "subscriptions[0].process", nearest="json:loads"),
-    case("process and destination", A, "    process: processes:store_customer", "    process: processes:store_customer\n    destination: §queue://x", "subscriptions[0].destination", "two subscriptions"),
+    case("process and destination", A, "    process: processes:store_customer", "    process: processes:store_customer\n    destination: §queue://x", "subscriptions[0].destination", "a process and a destination", "a subscription for each"),
     case("no sink", A, "    process: processes:store_customer\n", "", "subscriptions[0]", "neither process nor destination"),
     case("format of a process", A, "    process: processes:store_customer", "    process: processes:store_customer\n    mime_type: §text/xml", "subscriptions[0].mime_type", "with a destination, or with reply: true"),
     case("timeout of a destination", A, "    mime_type: text/xml", "    timeout: §5s", "subscriptions[1].timeout", "with a process only"),

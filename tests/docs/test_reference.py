@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from connector.broker.sinks import EVENT_ID
+from connector.broker.destination.sink import EVENT_ID
 from connector.businessobjects.catalogue import discover
 from connector.cli.app import VERBS, _application
 from connector.messaging.provider import HISTORY

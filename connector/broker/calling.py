@@ -1,0 +1,57 @@
+"""Calls of external sinks: tried again after a TemporaryFailure, and bounded in time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from connector.broker.sinks import Event, Watch
+from connector.businessobjects.instance import BusinessObject
+from connector.errors import TemporaryFailure
+
+Deliver = Callable[[BusinessObject, Event], object]
+"""As :meth:`connector.broker.sinks.ExternalSink.deliver`."""
+
+
+def guarded(
+    deliver: Deliver, subscription: str, *, retries: int = 0, timeout: float | None = None, watch: Watch
+) -> Deliver:
+    """``deliver`` with the retries and the time limit of its subscription.
+
+    Args:
+        deliver: of the sink. It is returned as it is where there is nothing to add.
+        subscription: its name.
+        retries: calls after the first one, for TemporaryFailure only. The wait between two calls doubles from
+            0.1 s to 10 s at most.
+        timeout: seconds that one call may take; None = no limit.
+        watch: ends this worker when a call takes longer.
+    """
+    if timeout is not None:
+        deliver = _timed(deliver, subscription, timeout, watch)
+    return _retried(deliver, retries) if retries else deliver
+
+
+def _timed(deliver: Deliver, subscription: str, timeout: float, watch: Watch) -> Deliver:
+    def timed(bo: BusinessObject, event: Event) -> object:
+        watch.arm(timeout, subscription)
+        try:
+            return deliver(bo, event)
+        finally:
+            watch.disarm()
+
+    return timed
+
+
+def _retried(deliver: Deliver, retries: int) -> Deliver:
+    import tenacity  # most subscriptions have no retries
+
+    retrying = tenacity.Retrying(
+        retry=tenacity.retry_if_exception_type(TemporaryFailure),
+        stop=tenacity.stop_after_attempt(retries + 1),
+        wait=tenacity.wait_exponential(multiplier=0.1, max=10.0) + tenacity.wait_random(0.0, 0.1),
+        reraise=True,
+    )
+
+    def retried(bo: BusinessObject, event: Event) -> object:
+        return retrying(deliver, bo, event)
+
+    return retried

@@ -1,0 +1,1 @@
+"""The sink ``destination``: a queue or topic of the same provider."""

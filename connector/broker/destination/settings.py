@@ -1,0 +1,33 @@
+"""What a subscription of a destination says."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from connector.broker.destination.sink import DestinationSpec
+from connector.config.destinations import SINK
+from connector.config.subscription_model import PreparedEntry
+from connector.messaging.destination import Destination
+
+
+class DestinationEntry(PreparedEntry):
+    """A destination of the same provider: the object becomes a message there."""
+
+    destination: Annotated[Destination, SINK] = Field(
+        description="A queue or topic; sent in the same commit that settles the event."
+    )
+
+    def sink(self) -> DestinationSpec:
+        """Makes the messages in the worker."""
+        return DestinationSpec(self.destination, self.mime_type, self.format)
+
+    def target(self) -> str:
+        """The destination."""
+        return str(self.destination)
+
+    @property
+    def sends_to(self) -> Destination:
+        """The destination."""
+        return self.destination

@@ -1,0 +1,106 @@
+"""A queue or topic of the same provider: the object becomes a message there."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from connector.broker.sinks import Event, PreparedSink, SinkContext, write_body
+from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.metadata import is_blank, read_delivery_mode, read_priority
+from connector.businessobjects.rules import set_format
+from connector.messaging.destination import Destination
+from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
+
+EVENT_ID: Final = "connector_event_id"
+"""The property of what is sent for an event: the JMSMessageID of that event."""
+
+
+class SentHeaders(NamedTuple):
+    """Headers that the configuration gives to a message; None = it does not say the header.
+
+    Args:
+        format: said where ``MessageFormatProperty`` wants it.
+        priority: JMSPriority.
+        delivery_mode: JMSDeliveryMode.
+    """
+
+    format: str | None = None
+    priority: int | None = None
+    delivery_mode: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DestinationSpec:
+    """Recipe for a :class:`DestinationSink`.
+
+    Args:
+        destination: where the messages go.
+        mime_type: their format; None = the connector's default data handler.
+        format: said where ``MessageFormatProperty`` wants it; None = OutputFormat of the rule.
+    """
+
+    destination: Destination
+    mime_type: str | None = None
+    format: str | None = None
+
+    def open(self, context: SinkContext) -> DestinationSink:
+        """Makes the sink.
+
+        Raises:
+            ConfigurationError: no data handler serves the MIME type.
+        """
+        return DestinationSink(self, context)
+
+
+class DestinationSink(PreparedSink):
+    """Makes messages for one destination.
+
+    Args:
+        spec: what the subscription says.
+        context: of the worker.
+    """
+
+    def __init__(self, spec: DestinationSpec, context: SinkContext) -> None:
+        self.destination = spec.destination
+        self._format = spec.format
+        self._properties = context.properties
+        self._to_body = context.writer(spec.mime_type)
+        self._headers_of = functools.lru_cache(self._read_headers)
+        self._format_property = context.format_property
+        self._delivery_mode = PERSISTENT if context.persistent else NON_PERSISTENT
+
+    def prepare(self, bo: BusinessObject, event: Event) -> Message:
+        """The object in the format of the subscription, with what belongs to the event."""
+        message_class, body = write_body(self._to_body, bo)
+        said = self._headers_of(bo.type, bo.verb or "")
+        message = Message(
+            body=body,
+            message_class=message_class,
+            correlation_id=event.message.correlation_id,
+            delivery_mode=self._delivery_mode if said.delivery_mode is None else said.delivery_mode,
+            priority=event.message.priority if said.priority is None else said.priority,
+        )
+        for name in ("JMSXGroupID", "JMSXGroupSeq"):  # what belongs together stays together
+            if name in event.message.properties:
+                message.set_property(name, event.message.properties[name], event.message.property_types[name])
+        if event.id:
+            message.set_property(EVENT_ID, event.id)
+        if said.format is not None:
+            set_format(message, said.format, self._format_property)
+        return message
+
+    def _read_headers(self, object_name: str, verb: str) -> SentHeaders:
+        """What the configuration says of messages for an object and verb.
+
+        Raises:
+            ValueError: Priority or DeliveryMode of the static meta-object is none.
+        """
+        said = self._properties(object_name, verb)
+        priority, mode = said.get("Priority", ""), said.get("DeliveryMode", "")
+        return SentHeaders(
+            said.get("OutputFormat") if self._format is None else self._format,
+            None if is_blank(priority) else read_priority(priority),
+            None if is_blank(mode) else read_delivery_mode(mode),
+        )

@@ -1,0 +1,1 @@
+"""The sink ``process``: a business process, a Python function."""

@@ -1,0 +1,42 @@
+"""What a subscription of a business process says."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from connector.broker.process.sink import ProcessSpec
+from connector.config.kinds import Text
+from connector.config.python_names import LookupProblem, check_process, missing_imports
+from connector.config.subscription_model import EntryCheck, ExternalEntry
+
+
+class ProcessEntry(ExternalEntry):
+    """A business process: a Python function that is called with the object and the event."""
+
+    process: Text = Field(description="The function, `module:function`, beside `adapter.yaml` or installed.")
+
+    def sink(self) -> ProcessSpec:
+        """Loads the function in the worker."""
+        return ProcessSpec(self.process, self.reply)
+
+    def target(self) -> str:
+        """The function, as it is written."""
+        return self.process
+
+    def check(self, check: EntryCheck) -> None:
+        """Looks for the function, and for what its module imports, without running it."""
+        try:
+            check_process(self.process, check.directory)
+        except LookupProblem as error:
+            check.add("process", error.found, error.expected, error.near)
+        else:
+            for file, line, module in (
+                missing_imports(self.process, check.directory) if check.runs_here else ()
+            ):
+                check.add(
+                    "process",
+                    f"{file} imports {module!r} in line {line}, which is not installed here",
+                    f"an installed module, or {module}.py beside the configuration file",
+                    warning=True,
+                )
+        super().check(check)

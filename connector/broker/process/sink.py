@@ -1,0 +1,64 @@
+"""A business process: a Python function that is called with the object and the event."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from connector.broker.process.loading import load_process
+from connector.broker.sinks import Event, ExternalSink, SinkContext
+from connector.businessobjects.instance import BusinessObject
+
+_log: Final = logging.getLogger("connector.events")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSpec:
+    """Recipe for a :class:`ProcessSink`.
+
+    Args:
+        process: ``module:function``.
+        replies: whether what the function returns is an answer.
+    """
+
+    process: str
+    replies: bool = False
+
+    def open(self, context: SinkContext) -> ProcessSink:
+        """Loads the function.
+
+        Raises:
+            ProcessNotFound: there is no such module or function, or importing the module raised.
+        """
+        function = load_process(self.process, context.deployment)
+        return ProcessSink(function, context.subscription, replies=self.replies)
+
+
+class ProcessSink(ExternalSink):
+    """A Python function ``f(bo, event)``.
+
+    Args:
+        function: the process.
+        subscription: its name.
+        replies: whether what the function returns is an answer.
+    """
+
+    failed: ClassVar[str] = "a business process has failed"
+
+    def __init__(self, function: Callable[..., Any], subscription: str, *, replies: bool = False) -> None:
+        self.__wrapped__ = function  # where a traceback without a frame of the user's points to
+        self._subscription = subscription
+        self._has_warned = replies
+
+    def deliver(self, bo: BusinessObject, event: Event) -> object:
+        """Calls the function. Says once where it returns what nobody gets."""
+        returned = self.__wrapped__(bo, event)
+        if returned is not None and not self._has_warned:
+            self._has_warned = True
+            _log.warning(
+                "a process returned something, but its subscription has no reply: true",
+                extra={"subscription": self._subscription, "message_id": event.id},
+            )
+        return returned

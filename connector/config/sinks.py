@@ -1,0 +1,120 @@
+"""The sinks that there are: those that installed distributions announce, the connector's own among them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint
+from typing import Final
+
+from connector.broker.sinks import ENTRY_POINTS
+from connector.config.subscription_model import ExternalEntry, PreparedEntry, SinkEntry
+from connector.errors import ConfigurationError, Problem
+from connector.plugins import announced
+from connector.tracebacks import error_text
+
+SHIPPED: Final = ("process", "destination")
+"""The keys of the connector's own sinks, in the order in which texts name them."""
+
+
+class SinkProblem(Exception):
+    """A sink cannot be used.
+
+    Attributes:
+        found, expected: as in :class:`connector.errors.Problem`.
+    """
+
+    def __init__(self, found: str, expected: str) -> None:
+        super().__init__(f"{found}, expected {expected}")
+        self.found, self.expected = found, expected
+
+
+@dataclass(slots=True)
+class Sinks:
+    """The installed sinks by their keys. A sink is imported when it is asked for."""
+
+    _announced: dict[str, list[EntryPoint]] = field(default_factory=dict)
+    _loaded: dict[str, type[SinkEntry]] = field(default_factory=dict)
+
+    @classmethod
+    def installed(cls) -> Sinks:
+        """Finds the entry points; imports nothing."""
+        sinks = cls()
+        for entry_point in announced(ENTRY_POINTS):
+            known = sinks._announced.setdefault(entry_point.name, [])
+            if all(entry_point.value != other.value for other in known):  # a distribution may be found twice
+                known.append(entry_point)
+        return sinks
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Of all sinks, the connector's own first."""
+        own = [key for key in SHIPPED if key in self._announced]
+        return (*own, *(key for key in self._announced if key not in SHIPPED))
+
+    def entry(self, key: str) -> type[SinkEntry]:
+        """The class of the entries with a sink.
+
+        Raises:
+            SinkProblem: two distributions bring this sink, it cannot be imported, or its class is none.
+        """
+        if key not in self._loaded:
+            self._loaded[key] = self._load(key)
+        return self._loaded[key]
+
+    def usable(self) -> Iterator[tuple[str, type[SinkEntry]]]:
+        """The sinks that can be imported, with their keys."""
+        for key in self.keys:
+            try:
+                yield key, self.entry(key)
+            except SinkProblem:
+                continue
+
+    def all(self) -> list[tuple[str, type[SinkEntry]]]:
+        """All sinks, with their keys.
+
+        Raises:
+            ConfigurationError: one of them cannot be used.
+        """
+        try:
+            return [(key, self.entry(key)) for key in self.keys]
+        except SinkProblem as problem:
+            raise ConfigurationError(
+                [Problem("sinks", 0, 0, "", problem.found, problem.expected)]
+            ) from problem
+
+    def _load(self, key: str) -> type[SinkEntry]:
+        entry_point, *others = self._announced[key]
+        if others:
+            both = " and ".join(_shown(one) for one in (entry_point, *others))
+            raise SinkProblem(
+                f"several installed sinks have the key {key!r}: {both}", "one of them installed"
+            )
+        try:
+            entry = entry_point.load()
+        except (Exception, SystemExit) as error:  # whatever a foreign module raises
+            raise SinkProblem(
+                f"the sink {_shown(entry_point)} cannot be imported: {error_text(error)}",
+                "a package that is installed with all that it needs",
+            ) from error
+        if not isinstance(entry, type) or not issubclass(entry, ExternalEntry | PreparedEntry):
+            raise SinkProblem(
+                f"the sink {_shown(entry_point)} is no entry of a subscription",
+                "a class that inherits from ExternalEntry or PreparedEntry",
+            )
+        if inspect.isabstract(entry):
+            missing = ", ".join(sorted(entry.__abstractmethods__))
+            raise SinkProblem(f"the sink {_shown(entry_point)} lacks {missing}", "a class that has them")
+        own = next((f for name, f in entry.model_fields.items() if key in (f.alias, name)), None)
+        if own is None or not own.is_required():
+            raise SinkProblem(
+                f"the sink {_shown(entry_point)} has no needed field {key!r}",
+                "a field with the name of the entry point, without a default",
+            )
+        return entry
+
+
+def _shown(entry_point: EntryPoint) -> str:
+    distribution = entry_point.dist.name if entry_point.dist is not None else "an unknown distribution"
+    return f"{entry_point.value} of {distribution}"

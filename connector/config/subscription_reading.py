@@ -1,0 +1,156 @@
+"""Reading the entries of ``subscriptions``, each as the sink that it names wants it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from connector.config.kinds import words
+from connector.config.later import LATER
+from connector.config.problems import Mark, Problems, nearest
+from connector.config.reading import field_names, join, read_section
+from connector.config.sinks import SinkProblem, Sinks
+from connector.config.subscription_model import CommonEntry, SinkEntry
+from connector.config.tree import Items, Leaf, Node, Table
+
+_LATER: Final = {
+    key.removeprefix("subscriptions."): reason
+    for key, reason in LATER.items()
+    if key.startswith("subscriptions.")
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReadEntry:
+    """An entry that could be read.
+
+    Args:
+        index: its position in the file.
+        key: of its sink; empty where it names none.
+        entry: a :class:`SinkEntry` where its sink's keys could be read.
+    """
+
+    index: int
+    key: str
+    entry: CommonEntry
+
+    @property
+    def name(self) -> str:
+        """The name of the subscription: its own, or the object and what it is delivered to."""
+        target = self.entry.target() if isinstance(self.entry, SinkEntry) else "?"
+        return self.entry.name or f"{self.entry.object} {target}"
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionReader:
+    """Reads the entries of one file.
+
+    Args:
+        sinks: those that there are.
+        problems: gets what is wrong.
+        directory: relative paths count from here.
+    """
+
+    sinks: Sinks
+    problems: Problems
+    directory: Path
+
+    def read(self, subscriptions: Node | None) -> Iterator[ReadEntry]:
+        """The entries that could be read.
+
+        Args:
+            subscriptions: the list. What is no list, or no mapping in it, is noted elsewhere.
+        """
+        for index, node in enumerate(subscriptions.items if isinstance(subscriptions, Items) else ()):
+            if isinstance(node, Table):
+                key, entry = self._entry(node, f"subscriptions[{index}]")
+                if entry is not None:
+                    yield ReadEntry(index, key, entry)
+
+    def _entry(self, node: Table, path: str) -> tuple[str, CommonEntry | None]:
+        named = [key for key in node.entries if key in self.sinks.keys and not _is_absent(node.entries[key])]
+        if not named:
+            return "", self._without_sink(node, path)
+        key, *others = named
+        if others:
+            self.problems.add(
+                node.entries[named[-1]].mark,
+                join(path, named[-1]),
+                words([f"a {one}" for one in named]).replace(" or ", " and "),
+                "a subscription for each",
+            )
+        try:
+            model = self.sinks.entry(key)
+        except SinkProblem as problem:
+            self.problems.add(node.keys[key].mark, join(path, key), problem.found, problem.expected)
+            return "", None
+        node = self._without_foreign(node, path, key, named)
+        read = read_section(model, node, self.problems, directory=self.directory, path=path, refused=_LATER)
+        return key, read.section or self._common(node, path, Problems())
+
+    def _without_foreign(self, node: Table, path: str, key: str, named: list[str]) -> Table:
+        """The entry without the keys of other sinks, which are noted."""
+        own = field_names(self.sinks.entry(key), ())
+        kept = Table(node.mark)
+        for other, value in node.entries.items():
+            if other not in own:
+                if other in named:
+                    continue
+                if having := [f"a {one}" for one in self._sinks_with(other)]:
+                    if len(named) == 1 and not _is_absent(value):
+                        text = f"{other} of a {key}"
+                        self.problems.add(
+                            value.mark, join(path, other), text, f"it with {words(having)} only"
+                        )
+                    continue
+            kept.put(node.keys[other], value)
+        return kept
+
+    def _sinks_with(self, key: str) -> list[str]:
+        return [sink for sink, entry in self.sinks.usable() if key in field_names(entry, ())]
+
+    def _without_sink(self, node: Table, path: str) -> CommonEntry | None:
+        """What all entries have in common, of an entry without a sink, which is noted."""
+        known = dict.fromkeys([*self.sinks.keys, *field_names(CommonEntry, ())])
+        known.update((key, None) for _, entry in self.sinks.usable() for key in field_names(entry, ()))
+        is_explained = False
+        for key, value in node.entries.items():
+            mark = node.keys[key].mark
+            if key in self.sinks.keys:  # a variable without a value, which is noted where it is not set
+                is_explained |= self._is_noted(value.mark)
+            elif key in _LATER:
+                self.problems.add(mark, join(path, key), *_LATER[key])
+                is_explained = True
+            elif key not in known:
+                near = nearest(key, known)
+                self.problems.add(mark, join(path, key), "unknown key", "a key of this section", near)
+                is_explained |= near in self.sinks.keys
+        if not is_explained:
+            self.problems.add(node.mark, path, *self._no_sink())
+        return self._common(node, path, self.problems)
+
+    def _common(self, node: Table, path: str, problems: Problems) -> CommonEntry | None:
+        """What all entries have in common, so that it is checked although the rest is wrong."""
+        kept = Table(node.mark)
+        for key in field_names(CommonEntry, ()):
+            if key in node.entries:
+                kept.put(node.keys[key], node.entries[key])
+        return read_section(CommonEntry, kept, problems, directory=self.directory, path=path).section
+
+    def _no_sink(self) -> tuple[str, str]:
+        keys = self.sinks.keys
+        if not keys:
+            return (
+                "no sink is installed, not even the connector's own",
+                "the connector installed anew (script/bootstrap): its entry points are of another version",
+            )
+        return f"neither {' nor '.join(keys)}", "one of them: who gets the business object"
+
+    def _is_noted(self, mark: Mark) -> bool:
+        return any((one.file, one.line) == (mark.file, mark.line) for one in self.problems.sorted())
+
+
+def _is_absent(value: Node) -> bool:
+    return isinstance(value, Leaf) and value.is_absent

@@ -1,0 +1,271 @@
+"""The suites that every sink passes.
+
+Subclass the one for your kind of sink in a test module of yours. Say the entry of a subscription, and for an
+external sink also what has arrived::
+
+    class TestAppend(ExternalSinkSuite):
+        key = "append"
+        entry = "{append: ./notes.jsonl}"
+
+        def arrived(self, deployment):
+            lines = (deployment.directory / "notes.jsonl").read_text().splitlines()
+            return [json.loads(line)["object"]["Text"] for line in lines]
+
+The package of the sink has to be installed, so that its entry point is found. Every test stands for one
+sentence of :mod:`connector.broker.sinks` or :mod:`connector.config.subscription_model`. Needs the ``dev``
+extra (pytest).
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from connector.broker.sinks import Event, ExternalSink, PreparedSink, SinkContext, ToBody
+from connector.businessobjects.instance import BusinessObject
+from connector.businessobjects.rules import JMS_TYPE
+from connector.config.loading import check
+from connector.config.reading import field_names
+from connector.config.reference import reference
+from connector.config.resolved import as_yaml, resolved
+from connector.config.schema import json_schema
+from connector.config.sinks import Sinks
+from connector.config.subscription_model import CommonEntry, ExternalEntry, PreparedEntry, SinkEntry
+from connector.messaging.message import Message
+from connector.testing.datahandlers import sample_definitions
+from connector.testing.deployment import Deployment
+
+_ADAPTER = """\
+provider: {{type: dropbox, root: ./data, create: true, durability: none}}
+connector:
+  ApplicationName: suite
+  InputDestination: queue://in
+  ArchiveDestination: queue://archive
+  ErrorDestination: queue://error
+  UnsubscribedDestination: queue://unsubscribed
+  DataHandlerMimeType: application/json
+subscriptions:
+  - {entry}
+metaobjects: ./metaobjects
+"""
+
+_OBJECTS = """\
+business_object: Note
+verbs: {Create: , Update: }
+attributes: {Text: {type: LongText, key: true}}
+"""
+
+
+def sample_object(text: str = "one") -> BusinessObject:
+    """A ``Note`` with a ``Text``."""
+    return BusinessObject(sample_definitions(), "Note", "Create", {"Text": text})
+
+
+def sample_event(message: Message | None = None, *, delivery_count: int = 1) -> Event:
+    """What a sink is told of a message."""
+    return Event("ID:1", "queue://in", delivery_count, message or Message(message_id="ID:1"), "suite")
+
+
+def _writes_json(mime_type: str | None) -> ToBody:
+    return lambda bo: json.dumps(bo.as_dict())
+
+
+def sample_context(
+    deployment: str | Path = ".",
+    *,
+    writer: Callable[[str | None], ToBody] = _writes_json,
+    properties: Callable[[str, str], Mapping[str, str]] = lambda name, verb: {},
+    persistent: bool = True,
+) -> SinkContext:
+    """What a worker tells a sink that it opens. The arguments are those of :class:`SinkContext`."""
+    return SinkContext("suite", str(deployment), writer, properties, JMS_TYPE, persistent)
+
+
+class _SinkSuite:
+    """What holds for both kinds."""
+
+    key: ClassVar[str]
+    """The key of the sink: the name of its entry point."""
+    entry: ClassVar[str]
+    """The entry of a subscription without ``object``, as a YAML mapping in braces."""
+    files: ClassVar[Mapping[str, str]] = {}
+    """More files of the deployment, by their names."""
+    base: ClassVar[type[SinkEntry]]
+
+    @pytest.fixture
+    def deployment(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deployment:
+        """A deployment with one subscription, of this sink. It is the working directory, too."""
+        monkeypatch.chdir(tmp_path)
+        entry = f"{{object: Note, {self.entry.strip().removeprefix('{')}"
+        deployment = Deployment(tmp_path, adapter=_ADAPTER.format(entry=entry), metaobjects=_OBJECTS)
+        for name, text in self.files.items():
+            deployment.write(name, text)
+        return deployment
+
+    # --- the entry ----------------------------------------------------------------------------
+
+    def test_an_entry_point_has_the_key_and_names_the_entry(self, deployment: Deployment) -> None:
+        (entry,) = deployment.configuration.subscriptions
+        assert type(entry) is Sinks.installed().entry(self.key)
+        assert isinstance(entry, self.base)
+
+    def test_check_finds_no_mistake_in_the_entry(self, deployment: Deployment) -> None:
+        assert check("adapter.yaml") == []
+
+    def test_the_key_of_the_sink_means_nothing_in_the_entry_of_another(self) -> None:
+        others: list[type[CommonEntry]] = [CommonEntry]
+        others += [entry for key, entry in Sinks.installed().all() if key != self.key]
+        assert [entry for entry in others if self.key in field_names(entry, ())] == []
+
+    def test_schema_and_reference_describe_each_key(self) -> None:
+        entry = Sinks.installed().entry(self.key)
+        described = json_schema()["$defs"][entry.__name__]["properties"]
+        text = reference()
+        for key in field_names(entry, ()):
+            assert described[key]["description"]
+            assert f"\n| `{key}` |" in text
+        assert f"\n#### `{self.key}`\n" in text
+
+    def test_the_resolved_configuration_has_the_same_entry(self, deployment: Deployment) -> None:
+        first = deployment.configuration
+        deployment.write("adapter.yaml", as_yaml(resolved(first)))
+        assert deployment.configuration.subscriptions == first.subscriptions
+
+    def test_the_default_name_does_not_depend_on_the_directory(self, deployment: Deployment) -> None:
+        (entry,) = deployment.configuration.subscriptions
+        assert entry.target()
+        assert str(deployment.directory) not in entry.name
+
+    # --- an event -----------------------------------------------------------------------------
+
+    def publish(self, deployment: Deployment, *texts: str) -> None:
+        """Processes one event for each text, in a worker of its own."""
+        for text in texts:
+            deployment.drop("in", json.dumps({"BusinessObject": "Note", "Verb": "Create", "Text": text}))
+        with deployment.running(isolated=True) as adapter:
+            adapter.drain()
+        failed = [message.properties.get("connector_reason") for message in deployment.messages("error")]
+        assert failed == []
+        assert len(deployment.messages("archive")) == len(texts)
+
+
+class ExternalSinkSuite(_SinkSuite):
+    """For a sink that is called."""
+
+    base = ExternalEntry
+
+    def arrived(self, deployment: Deployment) -> Sequence[str]:
+        """The ``Text`` of each Note that was delivered, in the order of the deliveries."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def open_sink(self, deployment: Deployment) -> Callable[[], ExternalSink]:
+        """Opens a sink as a worker does: by a spec that has travelled."""
+        (entry,) = deployment.configuration.subscriptions
+        spec = pickle.dumps(entry.sink())
+
+        def open_sink() -> ExternalSink:
+            sink = pickle.loads(spec).open(sample_context(deployment.directory))
+            assert sink.kind == "external"
+            return sink  # type: ignore[no-any-return]
+
+        return open_sink
+
+    def test_events_that_are_published_have_arrived_once_and_in_their_order(
+        self, deployment: Deployment
+    ) -> None:
+        self.publish(deployment, "one", "two", "Käse\n")
+        assert list(self.arrived(deployment)) == ["one", "two", "Käse\n"]
+
+    def test_what_was_delivered_has_arrived_when_deliver_returns(
+        self, deployment: Deployment, open_sink: Callable[[], ExternalSink]
+    ) -> None:
+        sink = open_sink()
+        sink.deliver(sample_object(), sample_event())
+        assert list(self.arrived(deployment)) == ["one"]
+        sink.close()
+
+    def test_a_delivery_leaves_the_object_as_it_was(self, open_sink: Callable[[], ExternalSink]) -> None:
+        bo, sink = sample_object(), open_sink()
+        sink.deliver(bo, sample_event())
+        sink.close()
+        assert bo == sample_object()
+
+    def test_an_event_that_comes_again_is_no_failure(
+        self, deployment: Deployment, open_sink: Callable[[], ExternalSink]
+    ) -> None:
+        sink = open_sink()
+        sink.deliver(sample_object(), sample_event())
+        sink.deliver(sample_object(), sample_event(delivery_count=2))
+        sink.close()
+        assert set(self.arrived(deployment)) == {"one"}
+
+    def test_sinks_of_several_workers_deliver_side_by_side(
+        self, deployment: Deployment, open_sink: Callable[[], ExternalSink]
+    ) -> None:
+        first, second = open_sink(), open_sink()
+        first.deliver(sample_object("one"), sample_event())
+        second.deliver(sample_object("two"), sample_event())
+        first.close()
+        second.deliver(sample_object("three"), sample_event())
+        second.close()
+        assert list(self.arrived(deployment)) == ["one", "two", "three"]
+
+    def test_a_sink_is_closed_as_often_as_one_likes_used_or_not(
+        self, open_sink: Callable[[], ExternalSink]
+    ) -> None:
+        used, unused = open_sink(), open_sink()
+        used.deliver(sample_object(), sample_event())
+        for sink in (used, used, unused, unused):
+            sink.close()
+
+
+class PreparedSinkSuite(_SinkSuite):
+    """For a sink that makes a message."""
+
+    base = PreparedEntry
+
+    @pytest.fixture
+    def open_sink(self, deployment: Deployment) -> Callable[[], PreparedSink]:
+        """Opens a sink as a worker does: by a spec that has travelled."""
+        (entry,) = deployment.configuration.subscriptions
+        spec = pickle.dumps(entry.sink())
+
+        def open_sink() -> PreparedSink:
+            sink = pickle.loads(spec).open(sample_context(deployment.directory))
+            assert sink.kind == "prepared"
+            return sink  # type: ignore[no-any-return]
+
+        return open_sink
+
+    def test_each_event_that_is_published_is_one_message(self, deployment: Deployment) -> None:
+        (entry,) = deployment.configuration.subscriptions
+        self.publish(deployment, "one", "two", "three")
+        assert len(deployment.messages(str(entry.sends_to))) == 3
+
+    def test_the_destination_is_the_one_that_the_entry_sends_to(
+        self, deployment: Deployment, open_sink: Callable[[], PreparedSink]
+    ) -> None:
+        (entry,) = deployment.configuration.subscriptions
+        assert open_sink().destination == entry.sends_to
+
+    def test_a_message_is_one_that_a_provider_takes(self, open_sink: Callable[[], PreparedSink]) -> None:
+        open_sink().prepare(sample_object(), sample_event()).check()
+
+    def test_preparing_again_makes_the_same_message_and_changes_nothing(
+        self, open_sink: Callable[[], PreparedSink]
+    ) -> None:
+        sink, bo, event = open_sink(), sample_object(), sample_event()
+        assert sink.prepare(bo, event) == sink.prepare(bo, event)
+        assert (bo, event) == (sample_object(), sample_event())
+
+    def test_a_sink_is_closed_as_often_as_one_likes(self, open_sink: Callable[[], PreparedSink]) -> None:
+        sink = open_sink()
+        sink.prepare(sample_object(), sample_event())
+        sink.close()
+        sink.close()
