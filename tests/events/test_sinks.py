@@ -1,0 +1,261 @@
+"""Sinks of others: what the publisher makes of what they say, and when it opens and closes them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connector.errors import ConnectorError
+from tests.distribution import install
+
+Bench = Any
+Outcomes = Callable[..., dict[str, tuple[str, str]]]
+CopyOf = Callable[..., Any]
+
+MODULE = '''
+import json, os
+from dataclasses import dataclass
+import connector
+from connector.broker.sinks import ExternalSink, PreparedSink, write_body
+from connector.config.kinds import Text
+from connector.config.subscription_model import ExternalEntry, PreparedEntry
+from connector.errors import ConnectorError
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message
+
+
+def note(deployment, what):
+    descriptor = os.open(os.path.join(deployment, "notes"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    os.write(descriptor, (what + "\\n").encode())
+    os.close(descriptor)
+
+
+@dataclass(frozen=True)
+class Spec:
+    kind: type
+    what: str
+
+    def open(self, context):
+        note(context.deployment, f"{context.subscription} opened")
+        if self.what == "refuses":
+            raise ConnectorError("the keep is locked: give it a key")
+        return self.kind(self.what, context)
+
+
+class Keep(ExternalSink):
+    def __init__(self, what, context):
+        self.what, self.context = what, context
+
+    def deliver(self, bo, event):
+        note(self.context.deployment, f"{event.subscription} {event.id} {event.delivery_count}")
+        name = bo["Name"] or ""
+        if name == "fail":
+            raise KeyError("no such shelf")
+        if name == "exit":
+            return event.delivery_count > 1 or os._exit(3)
+        if name:
+            raise getattr(connector, name)("said so")
+        return connector.Reply("VALDUPES", "known") if self.what == "answers" else None
+
+    def close(self):
+        note(self.context.deployment, f"{self.context.subscription} closed")
+        if self.what == "sticks":
+            raise OSError("the door sticks")
+
+
+class Forward(PreparedSink):
+    destination = parse_destination("queue://forwarded")
+
+    def __init__(self, what, context):
+        self.write = context.writer(None)
+
+    def prepare(self, bo, event):
+        name = bo["Name"] or ""
+        if name == "bug":
+            raise KeyError("no such shelf")
+        if name == "interpreter":
+            raise SystemExit(3)
+        if name == "refuse":
+            raise ValueError("too long")
+        return Message(write_body(self.write, bo)[1], "T")
+
+
+class KeepEntry(ExternalEntry):
+    """Keeps."""
+
+    keep: Text
+
+    def sink(self):
+        return Spec(Keep, self.keep)
+
+    def target(self):
+        return self.keep
+
+
+class ForwardEntry(PreparedEntry):
+    """Forwards."""
+
+    forward: Text
+
+    def sink(self):
+        return Spec(Forward, self.forward)
+
+    def target(self):
+        return self.forward
+
+    @property
+    def sends_to(self):
+        return Forward.destination
+'''
+
+KEEP = {"object": "Customer", "keep": "it", "name": "keep"}
+FORWARD = {"object": "Customer", "forward": "it", "name": "forward"}
+
+
+@pytest.fixture(autouse=True)
+def installed(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    sinks = {"keep": "their_keep:KeepEntry", "forward": "their_keep:ForwardEntry"}
+    install(tmp_path_factory.mktemp("site"), monkeypatch, "their-keep", sinks, {"their_keep": MODULE})
+    yield
+    sys.modules.pop("their_keep", None)
+
+
+def customer(name: str = "") -> str:
+    return json.dumps({"CustomerId": "1", "Name": name})
+
+
+def notes(bench: Bench) -> list[str]:
+    return Path(bench.directory / "notes").read_text().splitlines()
+
+
+def placeless(reason: str) -> str:
+    return re.sub(r" \([^()]*their_keep\.py:\d+\)", "", reason)
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+def test_a_worker_opens_a_sink_calls_it_for_each_event_and_closes_it(
+    bench: Bench, outcomes: Outcomes, isolated: bool
+) -> None:
+    deployment = bench.deploy(subscriptions=[KEEP])
+    deployment.drop("customers", customer(), "4.1.T")
+    deployment.drop("customers", customer(), "4.2.T")
+    assert {outcome for outcome, _ in outcomes(deployment, isolated=isolated).values()} == {"published"}
+    found = notes(bench)
+    assert [line for line in found if "ID:" in line] == ["keep ID:1 1", "keep ID:2 1"]
+    assert (found[0], found[-1]) == ("keep opened", "keep closed")
+    assert found.count("keep opened") == found.count("keep closed")
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome", "reason"),
+    [
+        ("Unsubscribed", "unsubscribed", "keep: Unsubscribed: said so"),
+        ("TemporaryFailure", "failed", "keep: TemporaryFailure: said so (tried 2 times)"),
+        ("fail", "failed", "keep: KeyError: 'no such shelf'"),
+    ],
+)
+def test_an_external_sink_says_what_a_process_may_say(
+    bench: Bench, outcomes: Outcomes, name: str, outcome: str, reason: str
+) -> None:
+    deployment = bench.deploy(subscriptions=[{**KEEP, "retries": 1}])
+    deployment.drop("customers", customer(name), "4.1.T")
+    found = outcomes(deployment)["ID:1"]
+    assert (found[0], placeless(found[1])) == (outcome, reason)
+
+
+def test_an_external_sink_that_is_not_active_keeps_the_message(bench: Bench) -> None:
+    deployment = bench.deploy(subscriptions=[KEEP])
+    deployment.drop("customers", customer("NotActive"), "4.1.T")
+    with deployment.running() as adapter:
+        assert adapter.poll().reason == "keep: NotActive: said so"
+    assert len(deployment.messages("customers")) == 1
+
+
+def test_an_event_whose_sink_ends_the_worker_runs_again_and_says_so(bench: Bench, outcomes: Outcomes) -> None:
+    deployment = bench.deploy(subscriptions=[KEEP])
+    deployment.drop("customers", customer("exit"), "4.1.T")
+    assert outcomes(deployment, isolated=True)["ID:1"][0] == "published"
+    assert [line for line in notes(bench) if "ID:1" in line] == ["keep ID:1 1", "keep ID:1 2"]
+
+
+def test_what_an_external_sink_raises_is_logged_as_a_failure_of_a_sink(
+    bench: Bench, outcomes: Outcomes, caplog: pytest.LogCaptureFixture
+) -> None:
+    deployment = bench.deploy(subscriptions=[KEEP])
+    deployment.drop("customers", customer("fail"), "4.1.T")
+    with caplog.at_level(logging.ERROR):
+        outcomes(deployment)
+    (line,) = [record for record in caplog.records if record.message == "a sink has failed"]
+    assert (line.subscription, line.message_id) == ("keep", "ID:1")  # type: ignore[attr-defined]
+    assert re.search(r"their_keep\.py:\d+$", line.place)  # type: ignore[attr-defined]
+
+
+def test_what_an_external_sink_returns_is_the_reply(bench: Bench, outcomes: Outcomes) -> None:
+    deployment = bench.deploy(subscriptions=[{**KEEP, "keep": "answers", "reply": True}])
+    deployment.send("queue://customers", customer(), reply_to="queue://answers")
+    outcomes(deployment)
+    (reply,) = deployment.messages("answers")
+    assert reply.properties["ResponseResult"] == "VALDUPES"
+    assert reply.body == b"known"
+
+
+def test_a_sink_that_cannot_be_opened_keeps_the_adapter_from_starting_and_the_others_are_closed(
+    bench: Bench,
+) -> None:
+    refusing = {"object": "Order", "keep": "refuses", "name": "refusing"}
+    deployment = bench.deploy(subscriptions=[KEEP, refusing])
+    with pytest.raises(ConnectorError, match="the keep is locked: give it a key"), deployment.running():
+        pass
+    assert notes(bench)[:3] == ["keep opened", "refusing opened", "keep closed"]
+
+
+def test_a_sink_that_cannot_be_closed_is_logged_and_the_others_are_closed(
+    bench: Bench, outcomes: Outcomes, caplog: pytest.LogCaptureFixture
+) -> None:
+    sticking = {"object": "Order", "keep": "sticks", "name": "sticking"}
+    deployment = bench.deploy(subscriptions=[sticking, KEEP])
+    with caplog.at_level(logging.ERROR):
+        outcomes(deployment)
+    (line,) = [record for record in caplog.records if record.message == "a sink cannot be closed"]
+    assert (line.subscription, line.reason) == ("sticking", "OSError: the door sticks")  # type: ignore[attr-defined]
+    assert {"sticking closed", "keep closed"} <= set(notes(bench))
+
+
+def test_a_prepared_sink_sends_with_the_settlement(bench: Bench, outcomes: Outcomes) -> None:
+    deployment = bench.deploy(subscriptions=[FORWARD])
+    deployment.drop("customers", customer(), "4.1.T")
+    assert outcomes(deployment)["ID:1"][0] == "published"
+    (message,) = deployment.messages("forwarded")
+    assert json.loads(message.body)["CustomerId"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("name", "reason", "is_logged"),
+    [
+        ("refuse", "forward: ValueError: too long", False),
+        ("bug", "forward: KeyError: 'no such shelf'", True),
+        ("interpreter", "forward: SystemExit: 3", True),
+    ],
+)
+def test_what_a_prepared_sink_raises_fails_the_event_and_is_logged_where_it_is_a_bug(
+    bench: Bench,
+    outcomes: Outcomes,
+    caplog: pytest.LogCaptureFixture,
+    name: str,
+    reason: str,
+    is_logged: bool,
+) -> None:
+    deployment = bench.deploy(subscriptions=[FORWARD])
+    deployment.drop("customers", customer(name), "4.1.T")
+    with caplog.at_level(logging.ERROR):
+        outcome, found = outcomes(deployment)["ID:1"]
+    assert (outcome, placeless(found)) == ("failed", reason)
+    assert ("a sink has failed" in {record.message for record in caplog.records}) is is_logged
+    assert deployment.messages("forwarded") == []
