@@ -170,7 +170,12 @@ def run_assignment(plan_bytes: bytes, deployment: str, payload: bytes) -> bytes:
 
 @functools.lru_cache(maxsize=4)
 def _plan(plan_bytes: bytes) -> EventPlan:
-    plan: EventPlan = pickle.loads(plan_bytes)  # from our own driver
+    try:
+        plan: EventPlan = pickle.loads(plan_bytes)  # from our own driver
+    except (ImportError, AttributeError) as error:
+        raise PipelineError(
+            f"the plan cannot be read here: {error}; install the package of each sink on the workers, too"
+        ) from error
     return plan
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import pickle
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -12,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from connector.errors import ConnectorError
+from connector.errors import ConnectorError, PipelineError
+from connector.events.worker import check_worker
 from tests.distribution import install
 
 Bench = Any
@@ -120,10 +122,12 @@ FORWARD = {"object": "Customer", "forward": "it", "name": "forward"}
 
 
 @pytest.fixture(autouse=True)
-def installed(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def site(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where the sinks are installed."""
+    directory = tmp_path_factory.mktemp("site")
     sinks = {"keep": "their_keep:KeepEntry", "forward": "their_keep:ForwardEntry"}
-    install(tmp_path_factory.mktemp("site"), monkeypatch, "their-keep", sinks, {"their_keep": MODULE})
-    yield
+    install(directory, monkeypatch, "their-keep", sinks, {"their_keep": MODULE})
+    yield directory
     sys.modules.pop("their_keep", None)
 
 
@@ -214,6 +218,17 @@ def test_a_sink_that_cannot_be_opened_keeps_the_adapter_from_starting_and_the_ot
     with pytest.raises(ConnectorError, match="the keep is locked: give it a key"), deployment.running():
         pass
     assert notes(bench)[:3] == ["keep opened", "refusing opened", "keep closed"]
+
+
+def test_a_worker_without_the_package_of_a_sink_says_what_to_install(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, site: Path
+) -> None:
+    (entry,) = bench.deploy(subscriptions=[KEEP]).configuration.subscriptions
+    plan = pickle.dumps(entry.sink())
+    monkeypatch.delitem(sys.modules, "their_keep")
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(site)])
+    with pytest.raises(PipelineError, match="No module named 'their_keep'; install the package of each sink"):
+        check_worker(plan, str(bench.directory), b"")
 
 
 def test_a_sink_that_cannot_be_closed_is_logged_and_the_others_are_closed(
