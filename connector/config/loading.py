@@ -152,7 +152,7 @@ def _read(
     catalogue = _catalogue(complete, read, directory, problems)
     quoting = read.connector.response_selector_quoting
     metaobjects = check_metaobjects(collected, catalogue, directory, problems, quoting)
-    reader = SubscriptionReader(Sinks.installed(), problems, directory)
+    reader = SubscriptionReader(Sinks(), problems, directory)
     entries = list(reader.read(complete.entries.get("subscriptions")))
     places = Places(complete, problems)
     Lint(places, reading, read, entries, metaobjects, collected, catalogue, directory).run()

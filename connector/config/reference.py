@@ -241,7 +241,7 @@ def _sinks() -> Iterator[str]:
     yield ""
     for base, title in ((ExternalEntry, "external"), (PreparedEntry, "prepared")):
         yield from _section(f"#### With any {title} sink", base, skip=set(CommonEntry.model_fields))
-        for key, entry in Sinks.installed().all():
+        for key, entry in Sinks().all():
             if issubclass(entry, base):
                 yield from _section(f"#### `{key}`", entry, skip=set(base.model_fields))
 

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
+
+from pydantic.json_schema import models_json_schema
 
 from connector.config.model import AdapterFile
 from connector.config.provider_section import provider_sections
 from connector.config.section import DEFAULT_PROVIDER, ProviderSection
 from connector.config.sinks import Sinks
-from connector.config.subscription_model import SinkEntry
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schema() -> dict[str, Any]:
     """The schema. It knows the keys and the form of values; ``connector check`` knows all the rest."""
-    sinks = Sinks.installed().all()
+    entries = [entry for _, entry in Sinks().all()]
+    sinks, definitions = models_json_schema([(entry, "validation") for entry in entries], by_alias=True)
     schema = AdapterFile.model_json_schema(by_alias=True)
     schema["properties"]["provider"] = {"anyOf": _providers(schema["$defs"])}
-    schema["properties"]["subscriptions"]["items"] = {"anyOf": _entries(sinks, schema["$defs"])}
+    schema["$defs"].update(definitions["$defs"])
+    schema["properties"]["subscriptions"]["items"] = {"anyOf": [*sinks.values()]}
     _tidy(schema)
     connector = schema["$defs"]["Connector"]["properties"]
     # Short forms that the model takes apart before it looks at the type.
@@ -33,7 +35,7 @@ def json_schema() -> dict[str, Any]:
     ]
     for section, key in (
         ("AdapterFile", "metaobjects"),
-        *((entry.__name__, "verbs") for _, entry in sinks),
+        *((sink["$ref"].rpartition("/")[2], "verbs") for sink in sinks.values()),
         ("Spark", "ship"),
         ("Http", "tokens"),
         ("Http", "hosts"),
@@ -65,17 +67,6 @@ def _providers(definitions: dict[str, Any]) -> list[dict[str, Any]]:
         definitions.update({f"{name}.{key}": value for key, value in inner.items()})
         references.append({"$ref": f"#/$defs/{name}"})
     return references
-
-
-def _entries(
-    sinks: Sequence[tuple[str, type[SinkEntry]]], definitions: dict[str, Any]
-) -> list[dict[str, Any]]:
-    """The entry of each sink, put among the definitions with the sections in it."""
-    for _, entry in sinks:
-        section = entry.model_json_schema(by_alias=True)
-        definitions.update(section.pop("$defs", {}))
-        definitions[entry.__name__] = section
-    return [{"$ref": f"#/$defs/{entry.__name__}"} for _, entry in sinks]
 
 
 def _or_nothing(field: dict[str, Any]) -> None:

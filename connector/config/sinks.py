@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
 from importlib.metadata import EntryPoint
-from typing import Final
 
 from connector.broker.sinks import ENTRY_POINTS
 from connector.config.subscription_model import ExternalEntry, PreparedEntry, SinkEntry
 from connector.errors import ConfigurationError, Problem
 from connector.plugins import announced
 from connector.tracebacks import error_text
-
-SHIPPED: Final = ("process", "destination")
-"""The keys of the connector's own sinks, in the order in which texts name them."""
 
 
 class SinkProblem(Exception):
@@ -30,28 +25,21 @@ class SinkProblem(Exception):
         self.found, self.expected = found, expected
 
 
-@dataclass(slots=True)
 class Sinks:
     """The installed sinks by their keys. A sink is imported when it is asked for."""
 
-    _announced: dict[str, list[EntryPoint]] = field(default_factory=dict)
-    _loaded: dict[str, type[SinkEntry]] = field(default_factory=dict)
-
-    @classmethod
-    def installed(cls) -> Sinks:
-        """Finds the entry points; imports nothing."""
-        sinks = cls()
+    def __init__(self) -> None:
+        self._announced: dict[str, list[EntryPoint]] = {}
+        self._loaded: dict[str, type[SinkEntry]] = {}
         for entry_point in announced(ENTRY_POINTS):
-            known = sinks._announced.setdefault(entry_point.name, [])
+            known = self._announced.setdefault(entry_point.name, [])
             if all(entry_point.value != other.value for other in known):  # a distribution may be found twice
                 known.append(entry_point)
-        return sinks
 
     @property
-    def keys(self) -> tuple[str, ...]:
-        """Of all sinks, the connector's own first."""
-        own = [key for key in SHIPPED if key in self._announced]
-        return (*own, *(key for key in self._announced if key not in SHIPPED))
+    def keys(self) -> Collection[str]:
+        """Of all sinks."""
+        return self._announced.keys()
 
     def entry(self, key: str) -> type[SinkEntry]:
         """The class of the entries with a sink.

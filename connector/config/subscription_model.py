@@ -34,6 +34,7 @@ from connector.config.metaobject_lint import check_mime_type
 from connector.config.places import Places
 from connector.config.reading import Location, find
 from connector.config.section import Section
+from connector.config.tree import Leaf, Table
 from connector.messaging.destination import Destination
 
 _AN_OBJECT = re.compile(r"[A-Za-z0-9_*?]+\Z")
@@ -86,7 +87,9 @@ class EntryCheck:
 
     def is_written(self, key: str) -> bool:
         """Whether the entry has a value for a key; a default does not count."""
-        return self.places.leaf(*self.location, key) is not None
+        entry, _, _ = find(self.places.tree, self.location)
+        value = entry.entries.get(key) if isinstance(entry, Table) else None
+        return value is not None and not (isinstance(value, Leaf) and value.is_absent)
 
     def check_mime_type(self, key: str, mime_type: str | None) -> None:
         """Notes where no data handler serves the MIME type that stands under ``key``; None is right."""
@@ -172,7 +175,7 @@ class ExternalEntry(SinkEntry):
         """Checks the reply. A class that overrides this calls it."""
         for key in () if self.reply else ("mime_type", "format"):
             if check.is_written(key):
-                check.add(key, f"{key} of a {check.key}", "it with a destination, or with reply: true")
+                check.add(key, f"{key} of a {check.key}", "it with reply: true")
         check.check_mime_type("mime_type", self.mime_type)
 
     def subscription(self) -> Subscription:

@@ -159,6 +159,18 @@ def test_nobody_names_a_concrete_provider() -> None:
     assert elsewhere == []
 
 
+def test_nobody_names_a_concrete_sink() -> None:
+    sinks = ("connector.broker.process", "connector.broker.destination")
+    elsewhere = [
+        f"{name} imports {imported}"
+        for sink in sinks
+        for name, imports in GRAPH.items()
+        for imported in imports
+        if _is_under(imported, (sink,)) and not _is_under(name, (sink,))
+    ]
+    assert elsewhere == []
+
+
 def test_shipped_data_handlers_use_the_public_contract_only() -> None:
     allowed = ("connector.businessobjects", "connector.errors", "connector.messaging", "datahandlers")
     beyond = [
