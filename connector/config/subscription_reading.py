@@ -116,6 +116,7 @@ class SubscriptionReader:
         known = dict.fromkeys([*self.sinks.keys, *field_names(CommonEntry, ())])
         known.update((key, None) for _, entry in self.sinks.usable() for key in field_names(entry, ()))
         is_explained = False
+        misspelt: dict[str, str] = {}
         for key, value in node.entries.items():
             mark = node.keys[key].mark
             if key in self.sinks.keys:  # a variable without a value, which is noted where it is not set
@@ -126,10 +127,28 @@ class SubscriptionReader:
             elif key not in known:
                 near = nearest(key, known)
                 self.problems.add(mark, join(path, key), "unknown key", "a key of this section", near)
-                is_explained |= near in self.sinks.keys
-        if not is_explained:
+                if near is not None and near in self.sinks.keys:
+                    misspelt[near] = key
+        if len(misspelt) == 1:
+            return self._misspelt(node, path, *misspelt.popitem())
+        if not (is_explained or misspelt):
             self.problems.add(node.mark, path, *self._no_sink())
         return self._common(node, path, self.problems)
+
+    def _misspelt(self, node: Table, path: str, key: str, written: str) -> CommonEntry | None:
+        """Notes what else is wrong with an entry whose sink has a misspelt key."""
+        try:
+            model = self.sinks.entry(key)
+        except SinkProblem:
+            return self._common(node, path, self.problems)
+        meant = Table(node.mark)
+        for name, value in node.entries.items():
+            if name == written:
+                meant.put(Leaf.of(key, node.keys[name].mark, raw=node.keys[name].raw), value)
+            elif name in field_names(model, ()):
+                meant.put(node.keys[name], value)
+        read_section(model, meant, self.problems, directory=self.directory, path=path)
+        return self._common(node, path, Problems())
 
     def _common(self, node: Table, path: str, problems: Problems) -> CommonEntry | None:
         """What all entries have in common, so that it is checked although the rest is wrong."""

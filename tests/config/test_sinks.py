@@ -150,6 +150,16 @@ def test_an_unknown_key_that_resembles_a_sink_is_asked_about_and_is_the_only_pro
     assert (problem.found, problem.expected, problem.nearest) == ("unknown key", expected, nearest)
 
 
+def test_a_misspelt_sink_hides_no_other_mistake(deployment: Deployment) -> None:
+    deployment.replace(A, P, "    destinaton: queue://a/b\n    verbs: Creat\n    timeout: 5")
+    deployment.replace(A, "    verbs: [Create, Update]\n", "")
+    assert [(problem.path, problem.line) for problem in deployment.check()] == [
+        ("subscriptions[0].destinaton", 21),
+        ("subscriptions[0].destinaton", 21),
+        ("subscriptions[0].verbs", 22),
+    ]
+
+
 def test_a_misspelt_key_that_no_sink_resembles_leaves_the_sink_missing(deployment: Deployment) -> None:
     deployment.replace(A, P, "    timeuot: 5s")
     unknown, missing = sorted(deployment.check(), key=lambda problem: problem.found, reverse=True)
