@@ -16,7 +16,7 @@ from benchmarks.common import machine, scratch, spread
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import NON_PERSISTENT, Message
 from connector.messaging.provider import Connection, TopicSubscription
-from connector.providers.dropbox.connection import DropboxProvider
+from connector.providers.dropbox.provider import DropboxProvider
 from connector.providers.memory.provider import MemoryProvider
 
 PRICES = parse_destination("topic://prices")

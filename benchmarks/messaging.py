@@ -23,7 +23,7 @@ from connector.messaging import AcknowledgeMode, connect
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
 from connector.messaging.provider import Provider, Settlement
-from connector.providers.dropbox.connection import DropboxProvider
+from connector.providers.dropbox.provider import DropboxProvider
 from connector.providers.memory.provider import MemoryProvider
 
 ORDERS = parse_destination("queue://orders")

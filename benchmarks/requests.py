@@ -31,7 +31,7 @@ from connector.messaging import connect
 from connector.messaging.client import MessagingConnection
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from connector.providers.dropbox.connection import DropboxProvider
+from connector.providers.dropbox.provider import DropboxProvider
 from connector.requests.client import RequestClient
 from connector.requests.plan import RequestPlan
 

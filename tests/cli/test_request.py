@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from connector.messaging.client import ReceivedMessage
-from connector.providers.dropbox.connection import DropboxProvider
+from connector.providers.dropbox.provider import DropboxProvider
 from tests.cli.in_process import call
 from tests.requests.world import Answer, Application, Replying
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from connector.messaging.client import ReceivedMessage
-from connector.providers.dropbox.connection import DropboxProvider
+from connector.providers.dropbox.provider import DropboxProvider
 from tests.requests.world import Application, Replying, greet, shared_memory
 
 ROOT = Path(__file__).resolve().parents[2]

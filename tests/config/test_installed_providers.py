@@ -31,7 +31,7 @@ from pydantic import Field
 from connector.config.kinds import Boolean, PathName, Text
 from connector.config.section import ProviderSection, Section
 from connector.messaging.provider_kind import ProviderKind, SectionProblem
-from connector.providers.dropbox.connection import DropboxProvider
+from connector.providers.dropbox.provider import DropboxProvider
 
 
 class Lamp(Section):

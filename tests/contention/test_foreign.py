@@ -9,7 +9,7 @@ from pathlib import Path
 
 from connector.messaging.destination import parse_destination
 from connector.messaging.provider import Settlement
-from connector.providers.dropbox.connection import DropboxProvider
+from connector.providers.dropbox.provider import DropboxProvider
 from tests.contention.crew import Crew
 
 ORDERS = parse_destination("queue://orders")

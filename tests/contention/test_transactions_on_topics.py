@@ -11,7 +11,7 @@ from connector import faults
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Connection, TopicSubscription
-from connector.providers.dropbox.connection import DropboxProvider
+from connector.providers.dropbox.provider import DropboxProvider
 from tests.contention.crew import Crew
 
 PRICES = parse_destination("topic://prices")

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Claim, Connection, Poller, Settlement, TopicSubscription
-from connector.providers.dropbox.connection import DropboxProvider
+from connector.providers.dropbox.provider import DropboxProvider
 
 NO_LIMIT = 1 << 40
 

@@ -13,7 +13,7 @@ from connector.core.channels import Channels
 from connector.core.state import MessageState
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
 from connector.messaging.provider import Provider
-from connector.providers.dropbox.connection import DropboxProvider
+from connector.providers.dropbox.provider import DropboxProvider
 from connector.providers.memory.provider import MemoryProvider
 
 PROVIDERS = ("memory", "dropbox")

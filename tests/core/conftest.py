@@ -10,7 +10,7 @@ import pytest
 from connector.core.connection import MessagingConnection
 from connector.errors import ProviderError
 from connector.messaging.provider import Capabilities, Connection, Provider
-from connector.providers.dropbox.connection import DropboxProvider
+from connector.providers.dropbox.provider import DropboxProvider
 from connector.providers.memory.provider import MemoryProvider
 from tests.core.channel_world import PROVIDERS, World, a_world
 

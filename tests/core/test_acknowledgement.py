@@ -13,7 +13,7 @@ from connector.core.connection import MessagingConnection
 from connector.core.session import Session
 from connector.errors import ClaimLost, ProviderError, SessionStateError
 from connector.messaging import AcknowledgeMode, ReceivedMessage
-from connector.providers.dropbox.connection import DropboxProvider
+from connector.providers.dropbox.provider import DropboxProvider
 from tests.core.conftest import Connect, Watched
 
 AUTO, DUPS_OK, CLIENT, INDIVIDUAL, TRANSACTED = AcknowledgeMode

@@ -21,7 +21,7 @@ PRELUDE = """
     import select, sys, time
     from connector.core.channels import Channels
     from connector.messaging.message import Message
-    from connector.providers.dropbox.connection import DropboxProvider
+    from connector.providers.dropbox.provider import DropboxProvider
     from tests.core.channel_world import Recorder
 
     channels = Channels(DropboxProvider(sys.argv[1], create=True))

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from connector.core.local.connection import LocalConnection
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Connection, Settlement, TopicSubscription
 from connector.messaging.selector import compile_selector
-from connector.providers.dropbox.connection import DropboxConnection, DropboxProvider
+from connector.providers.dropbox.provider import DropboxProvider
 
 ORDERS = parse_destination("queue://orders")
 PRICES = parse_destination("topic://prices")
@@ -75,14 +76,14 @@ def watch(root: Path, monkeypatch: pytest.MonkeyPatch) -> Watch:
 
 
 @pytest.fixture
-def connect(root: Path) -> Iterator[Callable[[bool], DropboxConnection]]:
+def connect(root: Path) -> Iterator[Callable[[bool], LocalConnection]]:
     """Connects with or without durability, to a root where queue and subscriptions are there."""
-    opened: list[DropboxConnection] = []
+    opened: list[LocalConnection] = []
 
-    def connect(durable: bool) -> DropboxConnection:
+    def connect(durable: bool) -> LocalConnection:
         connection = DropboxProvider(root, create=True, durable=durable).connect()
         opened.append(connection)
-        connection.layout.ensure(ORDERS)
+        connection.store.layout.ensure(ORDERS)
         for subscription in SUBSCRIBERS:
             connection.poller(subscription).close()
         return connection
@@ -123,7 +124,7 @@ SENDS = pytest.mark.parametrize("send", [send_one, send_many, publish, commit])
 
 @SENDS
 def test_with_durability_batch_messages_are_on_the_disk_before_one_of_them_is_visible(
-    connect: Callable[[bool], DropboxConnection], watch: Watch, send: Callable[[Connection], None]
+    connect: Callable[[bool], LocalConnection], watch: Watch, send: Callable[[Connection], None]
 ) -> None:
     connection = connect(True)
     watch.syncs.clear()
@@ -140,7 +141,7 @@ def test_with_durability_batch_messages_are_on_the_disk_before_one_of_them_is_vi
 
 @SENDS
 def test_with_durability_none_nothing_is_synced(
-    connect: Callable[[bool], DropboxConnection], watch: Watch, send: Callable[[Connection], None]
+    connect: Callable[[bool], LocalConnection], watch: Watch, send: Callable[[Connection], None]
 ) -> None:
     connection = connect(False)
     send(connection)
@@ -153,7 +154,7 @@ def test_with_durability_none_nothing_is_synced(
 
 @pytest.mark.parametrize("send", [send_many, commit])
 def test_many_messages_sync_the_names_in_a_folder_once(
-    connect: Callable[[bool], DropboxConnection], watch: Watch, send: Callable[[Connection], None]
+    connect: Callable[[bool], LocalConnection], watch: Watch, send: Callable[[Connection], None]
 ) -> None:
     connection = connect(True)
     watch.syncs.clear()

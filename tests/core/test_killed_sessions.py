@@ -16,7 +16,7 @@ import pytest
 
 from connector.core.connection import MessagingConnection
 from connector.messaging import AcknowledgeMode
-from connector.providers.dropbox.connection import DropboxProvider
+from connector.providers.dropbox.provider import DropboxProvider
 
 MESSAGES = 60
 ALL = {str(number) for number in range(MESSAGES)}

@@ -12,7 +12,7 @@ from connector.core.connection import MessagingConnection
 from connector.core.session import Session
 from connector.messaging import AcknowledgeMode
 from connector.messaging.provider import Provider
-from connector.providers.dropbox.connection import DropboxProvider
+from connector.providers.dropbox.provider import DropboxProvider
 from connector.providers.memory.provider import MemoryProvider
 
 CLIENT, TRANSACTED = AcknowledgeMode.CLIENT, AcknowledgeMode.TRANSACTED

@@ -21,7 +21,7 @@ from connector.errors import (
     UnknownDestination,
 )
 from connector.messaging import NON_PERSISTENT, PERSISTENT, AcknowledgeMode, Message, ReceivedMessage
-from connector.providers.dropbox.connection import DropboxProvider
+from connector.providers.dropbox.provider import DropboxProvider
 from connector.providers.memory.provider import MemoryProvider
 from tests.core.conftest import Connect
 

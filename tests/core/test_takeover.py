@@ -18,7 +18,7 @@ from connector.core.connection import MessagingConnection
 from connector.errors import ClaimLost
 from connector.messaging import AcknowledgeMode, Message, connect
 from connector.messaging.destination import parse_destination
-from connector.providers.dropbox.connection import DropboxProvider
+from connector.providers.dropbox.provider import DropboxProvider
 
 _PROGRAM = """
 import sys, time
@@ -187,7 +187,7 @@ def test_the_client_id_and_subscription_of_a_killed_process_are_free(tmp_path: P
 def test_a_client_that_was_itself_taken_for_dead_takes_over_nothing(tmp_path: Path) -> None:
     overdue = DropboxProvider(tmp_path, create=True, durable=False, lease=0.5).connect()
     other = DropboxProvider(tmp_path, create=True, durable=False, lease=0.1).connect()
-    while overdue.client_id in os.listdir(other.layout.clients):
+    while overdue.client_id in os.listdir(other.store.layout.clients):
         time.sleep(0.02)
         takeover.take_over(other, at_start=False)
     time.sleep(0.3)

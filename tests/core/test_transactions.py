@@ -15,7 +15,7 @@ from connector.core.connection import MessagingConnection
 from connector.core.session import Session
 from connector.errors import CapabilityError, SettlementError, TransactionRolledBack
 from connector.messaging import PERSISTENT, AcknowledgeMode, Message
-from connector.providers.dropbox.connection import DropboxProvider
+from connector.providers.dropbox.provider import DropboxProvider
 from connector.providers.memory.provider import MemoryProvider
 from tests.core.conftest import Connect, Watched
 

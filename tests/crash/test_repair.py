@@ -6,7 +6,7 @@ import time
 
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import PropertyValue
-from connector.providers.dropbox.connection import DropboxProvider
+from connector.providers.dropbox.provider import DropboxProvider
 from tests.crash.conftest import Deploy
 from tests.crash.harness import Deployment
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from connector.messaging.destination import Destination
 from connector.messaging.provider import TopicSubscription
-from connector.providers.dropbox.connection import DropboxProvider
+from connector.providers.dropbox.provider import DropboxProvider
 from tests.crash.conftest import Deploy
 from tests.crash.harness import Deployment, assert_settled_once, wait_for
 

@@ -21,7 +21,7 @@ from connector.errors import *
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.provider import GroupSettlement, Settlement
-from connector.providers.dropbox.connection import DropboxProvider
+from connector.providers.dropbox.provider import DropboxProvider
 if os.environ.get("TEST_ORDINARY_USER") and os.geteuid() == 0:
     os.setgroups([])
     os.setgid(65534)

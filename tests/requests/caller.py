@@ -11,7 +11,7 @@ import argparse
 import sys
 from concurrent.futures import as_completed
 
-from connector.providers.dropbox.connection import DropboxProvider
+from connector.providers.dropbox.provider import DropboxProvider
 from connector.requests.client import RequestClient
 from tests.requests.world import REPOSITORY, customer, plan
 

@@ -22,7 +22,7 @@ from connector.messaging.client import ReceivedMessage, Session
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message, PropertyValue
 from connector.messaging.provider import Capabilities, Connection, DestinationInfo, Provider
-from connector.providers.dropbox.connection import DropboxProvider
+from connector.providers.dropbox.provider import DropboxProvider
 from connector.providers.memory.provider import MemoryProvider
 from connector.requests.client import RequestClient
 from connector.requests.plan import RequestPlan

@@ -8,7 +8,7 @@ from typing import Final
 
 from connector.core.local.headers import Stamp
 from connector.core.local.store import ClientInfo, Record, Registry, Store, Watch
-from connector.errors import ClientIdError, DestinationError
+from connector.errors import ClientIdError, DestinationError, UnknownDestination
 from connector.messaging.destination import Destination
 
 CLIENT_ID: Final = "client id"
@@ -68,6 +68,13 @@ def temporary_owner(destination: Destination) -> str | None:
         return None
     match = _TEMPORARY_NAME.fullmatch(destination.name)
     return match[1] if match else None
+
+
+def has_ended(destination: Destination) -> UnknownDestination:
+    """What to say of a temporary destination that has ended."""
+    return UnknownDestination(
+        f"there is no {destination}: it was temporary, and has ended with its connection"
+    )
 
 
 def check_sendable(destination: Destination) -> None:

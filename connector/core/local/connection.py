@@ -11,13 +11,16 @@ from connector.core.local.channel import Channel, Part
 from connector.core.local.claims import LocalClaim
 from connector.core.local.client import Client, check_sendable, hold_client_id, temporary_owner
 from connector.core.local.headers import Stamp
-from connector.core.local.poller import DeliveryRules, LocalPoller
+from connector.core.local.poller import LocalPoller
 from connector.core.local.recovery import LocalLeftover, Recovery
+from connector.core.local.rules import DeliveryRules
 from connector.core.local.settlement import Settler
 from connector.core.local.store import Record, Registry, Store, Unreadable, Watch
 from connector.core.local.subscriptions import Subscription, Subscriptions
 from connector.core.local.temporary import TemporaryDestinations
+from connector.core.local.topics import ForeignMessages
 from connector.core.state import check_in_progress
+from connector.core.subscriptions import check
 from connector.errors import CapabilityError, ProviderError, SettlementError, UnknownDestination
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
@@ -56,13 +59,16 @@ class LocalConnection:
     ) -> None:
         self.client_id = registry.info.client_id
         self._client = client = Client(store, registry, watch, limit, Stamp(self.client_id))
-        self._store = store
+        self.store = store
         self._registry = registry
         self._watch = watch
         self._subscriptions = Subscriptions(client)
         self._temporaries = TemporaryDestinations(client, self._subscriptions)
+        self._foreign = ForeignMessages(client, self._subscriptions)
         self._settler = Settler(client, self._subscriptions, self._temporaries)
         self._recovery = Recovery(client, self._subscriptions, self._temporaries)
+        self._queues: dict[Destination, tuple[Channel]] = {}
+        """Queues that were sent to, none of them temporary: nothing has to be asked of them again."""
         self._pollers: list[LocalPoller] = []
         self._leftovers: list[LocalLeftover] = []
         self._closed = False
@@ -122,22 +128,33 @@ class LocalConnection:
                 consumer = self._subscriptions.consume(Channel(source.base))
             leave = partial(self._leave_temporary, consumer)
         else:
-            self._store.create(Channel(source.base))
+            self.store.create(Channel(source.base))
         if in_progress is not None:
-            self._store.create(Channel(in_progress))
+            self.store.create(Channel(in_progress))
         judge = DeliveryRules(self._client.limit, selector, is_view=bool(source.view))
         channel = Channel(source.base, part=_PARTS[source.view])
         into = Channel(in_progress) if in_progress is not None else None
-        reader = self._store.reader(channel, judge, into, source)
+        reader = self.store.reader(channel, judge, into, source)
         return LocalPoller(self._client, channel, reader, source, leave, may_end=is_temporary)
 
     def _subscription_poller(self, wanted: TopicSubscription) -> LocalPoller:
+        check(wanted)
         self._temporaries.check_consumer(wanted.topic)
+        self.store.create(Channel(wanted.topic))
+        self._foreign.distribute(wanted.topic)  # what came before the subscription is not for it
         subscription, consumer = self._subscriptions.attach(wanted)
         judge = DeliveryRules(self._client.limit, None, is_view=False)
-        reader = self._store.reader(subscription.channel, judge, None, wanted.topic)
+        reader = self.store.reader(subscription.channel, judge, None, wanted.topic)
         leave = partial(self._leave_subscription, subscription, consumer)
-        return LocalPoller(self._client, subscription.channel, reader, wanted.topic, leave, may_end=True)
+        return LocalPoller(
+            self._client,
+            subscription.channel,
+            reader,
+            wanted.topic,
+            leave,
+            may_end=True,
+            foreign=self._foreign,
+        )
 
     def _forget_poller(self, poller: LocalPoller) -> None:
         if poller in self._pollers:
@@ -185,16 +202,16 @@ class LocalConnection:
     def names(self) -> list[Destination]:
         """See :meth:`connector.messaging.provider.Connection.names`."""
         self._check_open()
-        return sorted(self._store.destinations())
+        return sorted(self.store.destinations())
 
     def destinations(self) -> list[DestinationInfo]:
         """See :meth:`connector.messaging.provider.Connection.destinations`."""
         self._check_open()
         everything = self._subscriptions.information()
         found = []
-        for destination in sorted(self._store.destinations()):
+        for destination in sorted(self.store.destinations()):
             if temporary_owner(destination) in (None, self.client_id):
-                counts = self._store.count(Channel(destination))
+                counts = self.store.count(Channel(destination))
                 of_it = tuple(one for one in everything if one.subscription.topic == destination)
                 found.append(
                     DestinationInfo(
@@ -236,7 +253,7 @@ class LocalConnection:
     def access(self) -> LocalAccessSpec:
         """See :meth:`connector.messaging.provider.Connection.access`."""
         self._check_open()
-        return LocalAccessSpec(self._store.tasks())
+        return LocalAccessSpec(self.store.tasks())
 
     def leftovers(self, in_progress: Destination | None, *, at_start: bool) -> Iterator[LocalLeftover]:
         """See :meth:`connector.messaging.provider.Connection.leftovers`."""
@@ -268,23 +285,28 @@ class LocalConnection:
     def prune(self, retentions: Sequence[Retention] = (), *, seconds: float = 0.5) -> Pruned:
         """See :meth:`connector.messaging.provider.Connection.prune`."""
         self._check_open()
-        return self._store.prune(retentions if self._client.info.application else (), seconds)
+        return self.store.prune(retentions if self._client.info.application else (), seconds)
 
     # -- sending and looking -----------------------------------------------------------------------
 
     def send(self, destination: Destination, messages: Iterable[Message]) -> list[str]:
         """See :meth:`connector.messaging.provider.Connection.send`."""
         self._check_open()
-        check_sendable(destination)
-        self._temporaries.check_there(destination)
+        queue = self._queues.get(destination)
+        if queue is None:
+            check_sendable(destination)
+            self._temporaries.check_there(destination)
+            if destination.is_queue:
+                queue = (Channel(destination),)
+                if temporary_owner(destination) is None:
+                    self._queues[destination] = queue
         stored = [self._client.stamp.new(message) for message in messages]
-        if destination.is_queue:
-            queue = (Channel(destination),)
-            self._store.put([(message, queue) for message in stored])
+        if queue is not None:
+            self.store.put([(message, queue) for message in stored])
         else:
-            self._store.create(Channel(destination))
+            self.store.create(Channel(destination))
             channels = self._subscriptions.channels_for
-            self._store.put([(message, channels(destination, message)) for message in stored])
+            self.store.put([(message, channels(destination, message)) for message in stored])
         return [message.message_id or "" for message in stored]
 
     def browse(
@@ -292,12 +314,11 @@ class LocalConnection:
     ) -> Iterator[Message]:
         """See :meth:`connector.messaging.provider.Connection.browse`; of a topic there is nothing to see."""
         self._check_open()
-        if not self._store.has(Channel(destination.base)):
-            lasting = [one for one in self._store.destinations() if temporary_owner(one) is None]
+        if not self.store.has(Channel(destination.base)):
+            lasting = [one for one in self.store.destinations() if temporary_owner(one) is None]
             known = ", ".join(str(one) for one in sorted(lasting))
             raise UnknownDestination(
-                f"there is no {destination} in {self._store.title}"
-                + (f"; there are {known}" if known else "")
+                f"there is no {destination} in {self.store.title}" + (f"; there are {known}" if known else "")
             )
         return self._shown(destination, unreadable) if destination.is_queue else iter(())
 
@@ -305,7 +326,7 @@ class LocalConnection:
         view = destination.view
         channel = Channel(destination.base, part=_PARTS.get(view, Part.MAIN))
         waiting, claimed = view != "PROCESSING", view in ("", "PROCESSING")
-        for message in self._store.scan(channel, waiting=waiting, claimed=claimed, unreadable=unreadable):
+        for message in self.store.scan(channel, waiting=waiting, claimed=claimed, unreadable=unreadable):
             message.destination = str(destination)
             yield message
 
@@ -321,6 +342,7 @@ class LocalConnection:
             try:
                 for poller in tuple(self._pollers):
                     poller.close()
+                self._subscriptions.end_remaining()
                 self._temporaries.end_all()
             finally:
                 self._end(abandoned=False)

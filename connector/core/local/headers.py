@@ -7,6 +7,8 @@ import time
 from typing import Final
 
 from connector.core.local.store import Edit
+from connector.errors import DestinationError
+from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message, natural_type
 from connector.messaging.provider import HISTORY, GroupSettlement, Settlement
 
@@ -34,10 +36,10 @@ class Stamp:
         return f"%-{self._client_id}-%"  # of letters and digits: there is nothing to escape
 
     def new(self, message: Message, suffix: str = "") -> Message:
-        """The message as it is stored; its id is set in the one that was given, too.
+        """The message as it is stored. Its id and its time are set in the one that was given, too.
 
         Args:
-            message: of the sender.
+            message: of the sender. It is also what is returned, where nothing else of it has to change.
             suffix: end of the id, where that must be the same for a second attempt.
 
         Raises:
@@ -47,8 +49,10 @@ class Stamp:
         now = time.time_ns() // 1000
         self._micros = micros = now if now > self._micros else self._micros + 1
         message.message_id = f"ID:{micros:016d}-{self._client_id}-{suffix or next(self._numbers)}"
-        stored = message.copy(bytes(message.body))
-        stored.timestamp = micros // 1000
+        message.timestamp = micros // 1000
+        if message.delivery_count == 1 and message.destination is None and _COUNT not in message.properties:
+            return message
+        stored = message.copy(message.body)
         stored.delivery_count = 1
         stored.destination = None  # the channel knows
         stored.properties.pop(_COUNT, None)
@@ -89,3 +93,13 @@ def copied(settlement: Settlement | GroupSettlement) -> Edit:
 def returned(settlement: Settlement) -> Edit:
     """For the message that a settlement gives back."""
     return Edit(settlement.properties, (), max(0, settlement.delivery_count))
+
+
+def origin_queue(message: Message) -> Destination | None:
+    """The queue that a message says it was taken from; None where it names none."""
+    value = message.properties.get(ORIGIN)
+    try:
+        found = parse_destination(value) if isinstance(value, str) else None
+    except DestinationError:
+        return None
+    return found if found is not None and found.is_queue and not found.view else None

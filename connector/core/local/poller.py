@@ -8,42 +8,11 @@ from collections.abc import Callable
 from connector.core.local.channel import Channel
 from connector.core.local.claims import LocalClaim
 from connector.core.local.client import Client
-from connector.core.local.store import Reader, Verdict
+from connector.core.local.store import Reader
+from connector.core.local.topics import ForeignMessages
 from connector.errors import ProviderError
 from connector.messaging.destination import Destination
-from connector.messaging.message import Message
 from connector.messaging.provider import Poller
-from connector.messaging.selector import Selector
-
-
-class DeliveryRules:
-    """Decide about a message before it is taken (see :class:`connector.core.local.store.Judge`).
-
-    A message that has expired, or was delivered too often, is put aside before a selector is asked.
-
-    Args:
-        limit: deliveries begun after which a message is put aside; None = no limit.
-        selector: of the messages that are taken; None = all.
-        is_view: a virtual destination is polled: what has expired or failed is just what it shows.
-    """
-
-    def __init__(self, limit: int | None, selector: Selector | None, *, is_view: bool) -> None:
-        self.limit = limit
-        self.selects = selector is not None
-        self.selector = selector.text if selector is not None else ""
-        self.is_view = is_view
-        self._matches = selector.matches if selector is not None else None
-
-    def __call__(self, headers: Message, now: int) -> Verdict:
-        """See :class:`connector.core.local.store.Judge`."""
-        if not self.is_view:
-            if 0 < headers.expiration <= now:
-                return Verdict.EXPIRED
-            if self.limit is not None and headers.delivery_count > self.limit:
-                return Verdict.EXHAUSTED
-        if self._matches is not None and not self._matches(headers):
-            return Verdict.LEAVE
-        return Verdict.TAKE
 
 
 class LocalPoller(Poller):
@@ -56,6 +25,7 @@ class LocalPoller(Poller):
         destination: as it was asked for.
         leave: called once, when the poller is closed.
         may_end: whether the channel can end before its consumers do.
+        foreign: distributes what other programs put into the topic of a subscription; None = of a queue.
     """
 
     def __init__(
@@ -67,6 +37,7 @@ class LocalPoller(Poller):
         leave: Callable[[LocalPoller], None],
         *,
         may_end: bool,
+        foreign: ForeignMessages | None = None,
     ) -> None:
         self.destination = destination
         self.expired = 0
@@ -75,6 +46,7 @@ class LocalPoller(Poller):
         self._reader = reader
         self._leave = leave
         self._may_end = may_end
+        self._foreign = foreign
         self._closed = False
         self._ending = threading.RLock()  # its connection may close it at the same time, from another thread
 
@@ -82,6 +54,8 @@ class LocalPoller(Poller):
         """See :meth:`connector.messaging.provider.Poller.claim`."""
         if self._closed:
             raise ProviderError(f"the consumer of {self.destination} is closed: make another")
+        if self._foreign is not None:
+            self._foreign.distribute(self.destination, cycle)
         claims = self._reader.claim(cycle, numbers)
         self.expired = self._reader.expired
         if not claims and self._may_end and not self._client.store.has(self._channel):
@@ -92,7 +66,9 @@ class LocalPoller(Poller):
 
     def has_news(self) -> bool:
         """Whether :meth:`claim` may find something, or say something."""
-        return self._closed or self._reader.has_news()
+        if self._closed or self._reader.has_news():
+            return True
+        return self._foreign is not None and self._foreign.has_news(self.destination)
 
     def close(self) -> None:
         """See :meth:`connector.messaging.provider.Poller.close`."""

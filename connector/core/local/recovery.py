@@ -9,12 +9,10 @@ from typing import Final
 from connector.core.local.channel import Channel, Owner
 from connector.core.local.claims import LocalClaim
 from connector.core.local.client import Client
-from connector.core.local.headers import ORIGIN
 from connector.core.local.store import DeadClient, Edit, GivenBack
 from connector.core.local.subscriptions import Subscriptions
 from connector.core.local.temporary import TemporaryDestinations
-from connector.errors import DestinationError
-from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.destination import Destination
 
 _log: Final = logging.getLogger("connector.core")
 
@@ -86,7 +84,7 @@ class Recovery:
                         "the claims of an unknown client go back to their queues",
                         extra={"client": dead.info.client_id, "number": len(left)},
                     )
-                yield LocalLeftover(self, dead, left)
+                yield LocalLeftover(self, dead, list(left))
         finally:
             for dead in found:
                 dead.release()
@@ -98,16 +96,16 @@ class Recovery:
         ]
         if not topics:
             return claims
-        self._client.store.apply([GivenBack(claim) for claim in topics], (), fenced=False)
+        self._client.store.apply([GivenBack(claim) for claim in topics], fenced=False)
         return [claim for claim in claims if claim not in topics]
 
     def unowned(self, in_progress: Destination) -> Sequence[LocalClaim]:
         """See :meth:`connector.messaging.provider.Connection.unowned`."""
         registry = self._client.registry
         return [
-            self._from_its_origin(claim)
+            claim
             for claim in self._client.store.lying(Channel(in_progress))
-            if claim.owner is None or (claim.in_progress and not registry.knows(claim.owner.client_id))
+            if claim.owner is None or not registry.knows(claim.owner.client_id)
         ]
 
     def adopt(self, claim: LocalClaim, cycle: int, sequence: int) -> LocalClaim | None:
@@ -127,7 +125,7 @@ class Recovery:
             if not claim.in_progress
         ]
         if back:
-            self._client.store.apply(back, (), fenced=False)
+            self._client.store.apply(back, fenced=False)
         self._client.store.forget(client_id)
         self._temporaries.end_of(client_id)
 
@@ -135,25 +133,8 @@ class Recovery:
         """Removes the subscriptions that have ended with their consumers."""
         self._subscriptions.sweep()
 
-    def _from_its_origin(self, claim: LocalClaim) -> LocalClaim:
-        """A message that nobody has claimed there goes back to the queue that it names, if any."""
-        if claim.owner is None and not claim.in_progress:
-            claim.in_progress = True
-            origin = _queue(claim.headers().properties.get(ORIGIN))
-            if origin is not None:
-                claim.home, claim.destination = Channel(origin), origin
-        return claim
-
 
 def _delivered_once_more(claim: LocalClaim) -> Edit:
     """Counts a delivery, but of a message that was left and so counted before, or that waits."""
     is_counted = claim.owner is None and claim.delivery_count > 0
     return Edit(deliveries=claim.delivery_count + (0 if is_counted or claim.waits else 1))
-
-
-def _queue(value: object) -> Destination | None:
-    try:
-        found = parse_destination(value) if isinstance(value, str) else None
-    except DestinationError:
-        return None
-    return found if found is not None and found.is_queue and not found.view else None

@@ -46,9 +46,11 @@ class Settler:
         fenced: bool,
     ) -> None:
         """See :meth:`connector.messaging.provider.Connection.settle`."""
+        if len(sends) == 1 and not settlements and not discards and sends[0].destination.is_queue:
+            self._send_alone(sends[0])
+            return
         changes: list[Change] = []
         writable: dict[Destination, tuple[Channel]] = {}
-        published: list[str] = []
         number = 0
         for prepared in sends:
             changes.append(self._send(prepared, writable))
@@ -57,9 +59,6 @@ class Settler:
         for settlement in settlements:
             if isinstance(settlement, GroupSettlement):
                 number += len(settlement.claims)
-                if settlement.published and len(settlement.published) != len(settlement.claims):
-                    raise ValueError("a group has a published key for each claim or none: one is longer")
-                published += settlement.published
                 self._add_group(settlement, changes, writable)
                 continue
             number += 1
@@ -68,11 +67,21 @@ class Settler:
             for prepared in settlement.discards:
                 changes.append(Discarded(prepared.handle))
             changes.append(self._change(settlement, writable))
-            if settlement.published is not None:
-                published.append(settlement.published)
         if changes:
-            keys = published if self._client.info.application else []
-            self._client.store.apply(changes, keys, fenced=fenced or number == 1)
+            self._client.store.apply(changes, fenced=fenced or number == 1)
+
+    def _send_alone(self, prepared: Prepared) -> None:
+        """One message sent to a queue, and nothing else: what a request is."""
+        destination = prepared.destination
+        if self._temporaries.has_ended(destination):
+            changes: tuple[Change] = (Discarded(prepared.handle),)
+        else:
+            changes = (Sent(prepared.handle, (Channel(destination),)),)
+        try:
+            self._client.store.apply(changes, fenced=False)
+        except SettlementError:
+            self._check_writable(destination, {})  # which says more clearly what is wrong
+            raise
 
     def _add_group(
         self, group: GroupSettlement, changes: list[Change], writable: dict[Destination, tuple[Channel]]
@@ -81,7 +90,11 @@ class Settler:
             changes += [self._change(settlement, writable) for settlement in group.each()]
         elif group.claims:
             channels = self._check_writable(group.copy_to, writable)
-            changes.append(GroupMoved(cast(Sequence[LocalClaim], group.claims), channels[0], copied(group)))
+            if group.published and len(group.published) != len(group.claims):
+                raise ValueError("a group has a published key for each claim or none: one is longer")
+            claims = cast(Sequence[LocalClaim], group.claims)
+            keys = group.published if self._client.info.application else ()
+            changes.append(GroupMoved(claims, channels[0], copied(group), keys))
 
     def _send(self, prepared: Prepared, writable: dict[Destination, tuple[Channel]]) -> Change:
         destination = prepared.destination
@@ -104,18 +117,19 @@ class Settler:
     def _change(self, settlement: Settlement, writable: dict[Destination, tuple[Channel]]) -> Change:
         claim, copy_to = settlement.claim, settlement.copy_to
         assert isinstance(claim, LocalClaim)
+        key = settlement.published if self._client.info.application else None
         if settlement.give_back:
             return GivenBack(claim, returned(settlement), settlement.stay and claim.in_progress)
         if copy_to is not None:
             channels = self._check_writable(copy_to, writable)
             edit = copied(settlement)
             if copy_to.is_queue:
-                return Moved(claim, channels, edit)
+                return Moved(claim, channels, edit, key)
             headers = edited(claim.headers(), edit)
-            return Moved(claim, self._subscriptions.channels_for(copy_to, headers), edit)
+            return Moved(claim, self._subscriptions.channels_for(copy_to, headers), edit, key)
         if claim.destination.view == "RECOVER-ERROR":
-            return Moved(claim, (claim.home._replace(part=Part.MAIN),), _AS_NEW)
-        return Removed(claim)
+            return Moved(claim, (claim.home._replace(part=Part.MAIN),), _AS_NEW, key)
+        return Removed(claim, key)
 
     def _check_writable(
         self, destination: Destination, writable: dict[Destination, tuple[Channel]]

@@ -106,11 +106,13 @@ class Moved:
         claim: the claim.
         channels: none = nobody gets it. One that is gone gets nothing.
         edit: of each copy.
+        published: a key that the duplicate window remembers from then on; None = none.
     """
 
     claim: LocalClaim
     channels: Sequence[Channel]
     edit: Edit = UNCHANGED
+    published: str | None = None
 
 
 @dataclass(slots=True)
@@ -121,18 +123,26 @@ class GroupMoved:
         claims: the claims.
         channel: the queue.
         edit: of each message.
+        published: a key for each claim, or none at all.
     """
 
     claims: Sequence[LocalClaim]
     channel: Channel
     edit: Edit
+    published: Sequence[str] = ()
 
 
 @dataclass(slots=True)
 class Removed:
-    """A claim ends without a copy. The store may keep the message where nobody takes it."""
+    """A claim ends without a copy. The store may keep the message where nobody takes it.
+
+    Args:
+        claim: the claim.
+        published: as for :class:`Moved`.
+    """
 
     claim: LocalClaim
+    published: str | None = None
 
 
 @dataclass(slots=True)
@@ -219,19 +229,23 @@ class Store(Protocol):
         """Whether there is such a channel; of a topic without a subscription, whether the topic is known."""
 
     def create(self, channel: Channel) -> None:
-        """Makes a channel, or makes a topic known; nothing where it is there.
+        """Makes a queue, or makes a topic known; nothing where it is there.
 
         Raises:
             ProviderError: it cannot be made.
         """
 
     def drop(self, channel: Channel, *, claimed: bool) -> None:
-        """Removes a channel with its parts and what waits in them.
+        """Removes a channel with its parts and what waits in them. The record of a subscription goes with it.
 
         Args:
             channel: a queue, a subscription, or a topic without any. One that is gone is passed over.
-            claimed: claims of it end, too. Else they can be settled, and one that is given back goes.
+            claimed: claims of it end, too. Else they can be settled, and one that is given back goes. A store
+                may keep a channel that has claims, emptied, until it is dropped again.
         """
+
+    def empty(self, channel: Channel) -> None:
+        """Removes what waits in a channel for delivery."""
 
     def count(self, channel: Channel) -> Counts:
         """The numbers of a channel; zeros where there is none."""
@@ -254,7 +268,8 @@ class Store(Protocol):
     def lying(self, channel: Channel) -> Sequence[LocalClaim]:
         """All messages that lie in an in-progress destination, whoever has put them there.
 
-        Those that nobody has claimed or left there have no owner, and are not :attr:`~LocalClaim.in_progress`.
+        All are :attr:`~LocalClaim.in_progress`. One that nobody has claimed there has no owner. It goes back
+        to :func:`.headers.origin_queue`, where it names one.
         """
 
     def reader(
@@ -274,7 +289,7 @@ class Store(Protocol):
 
         Args:
             messages: each with the channels that get it. Message id, time and delivery count are set. They
-                are the store's from then on.
+                are the sender's, who may change them afterwards.
 
         Raises:
             UnknownDestination: the queue is a temporary one that has ended.
@@ -291,12 +306,11 @@ class Store(Protocol):
             ProviderError: they cannot; the text says why and what to do.
         """
 
-    def apply(self, changes: Sequence[Change], published: Sequence[str], *, fenced: bool) -> None:
+    def apply(self, changes: Sequence[Change], *, fenced: bool) -> None:
         """Makes all changes, or none, in one durable step.
 
         Args:
             changes: of claims that are lost, those of this client are passed over unless ``fenced``.
-            published: keys that the duplicate window remembers from then on.
             fenced: every claim must still be this client's.
 
         Raises:
@@ -388,7 +402,7 @@ class TaskStore(Protocol):
 
         Args:
             destination: decides where it is kept; nothing is sent.
-            message: with its id and its time; the store's from then on.
+            message: with its id and its time. It is the sender's, who may change it afterwards.
             key: unique within the client.
 
         Raises:
@@ -507,7 +521,7 @@ class Registry(Protocol):
         """
 
     def write(self, record: Record) -> None:
-        """Makes or replaces a record; under :meth:`lock`.
+        """Makes or replaces a record; under :meth:`lock`. That of a new subscription makes its channel, too.
 
         Raises:
             ProviderError: it cannot be written.
@@ -528,8 +542,9 @@ class Registry(Protocol):
 class Watch(Waiter, Protocol):
     """Waits for messages that the open readers of a client may take."""
 
-    can_tell: bool
-    """Whether :meth:`begin` and :meth:`wait` work; else the connection has no waiter."""
+    @property
+    def can_tell(self) -> bool:
+        """Whether :meth:`begin` and :meth:`wait` work; else the connection has no waiter."""
 
     def pause(self, has_news: Callable[[], bool], seconds: float) -> None:
         """Waits until ``has_news``, :meth:`wake` or the end of the client; ``seconds`` at most."""

@@ -53,15 +53,24 @@ class Subscriptions:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._numbers = itertools.count(1)
+        self._ending: list[Subscription] = []
         self._known: dict[
             Destination, tuple[Sequence[Record], list[tuple[Subscription, Selector | None]]]
         ] = {}
 
     # -- who gets what is sent ---------------------------------------------------------------------
 
-    def channels_for(self, topic: Destination, headers: Message) -> list[Channel]:
-        """The channels that get a message that this client sends to a topic now."""
-        origin = self._client.info.origin
+    def channels_for(
+        self, topic: Destination, headers: Message, *, is_foreign: bool = False
+    ) -> list[Channel]:
+        """The channels that get a message that is sent to a topic now.
+
+        Args:
+            topic: the topic.
+            headers: of the message.
+            is_foreign: another program has sent it. Else this client does.
+        """
+        origin = "" if is_foreign else self._client.info.origin
         return [
             subscription.channel
             for subscription, selector in self._of(topic)
@@ -111,13 +120,11 @@ class Subscriptions:
             if found is None:
                 subscription = Subscription(self._key(wanted), wanted, self._client.info.origin)
                 store.create(Channel(wanted.topic))
-                store.create(subscription.channel)
                 self._write(subscription)
             elif existing is not None and not existing.consumers + existing.own:
                 subscription = Subscription(found.key, found.details, self._client.info.origin)
                 if not wanted.durable:  # it has ended, only nobody has removed it yet
-                    store.drop(found.channel, claimed=False)
-                    store.create(found.channel)
+                    store.empty(found.channel)
                 if subscription != found:
                     self._write(subscription)
             else:
@@ -144,6 +151,14 @@ class Subscriptions:
     def consumers(self, channel: Channel) -> list[Record]:
         """The consumers of a subscription or of a temporary queue."""
         return list(self._client.registry.records(CONSUMER, channel))
+
+    def end_remaining(self) -> None:
+        """Ends the subscriptions that could not end before, because a message of them was claimed."""
+        if self._ending:
+            ending, self._ending = self._ending, []
+            with self._client.registry.lock():
+                for subscription in ending:
+                    self._end_unattended(subscription)
 
     def sweep(self) -> None:
         """Removes the subscriptions that have ended with clients that died."""
@@ -215,12 +230,13 @@ class Subscriptions:
         self._client.registry.write(_record(subscription))
 
     def _remove(self, subscription: Subscription, *, claimed: bool = False) -> None:
-        self._client.registry.remove(_record(subscription))
         self._client.store.drop(subscription.channel, claimed=claimed)
 
     def _end_unattended(self, subscription: Subscription) -> None:
         if not subscription.details.durable and not self.consumers(subscription.channel):
             self._remove(subscription)
+            if self._client.store.has(subscription.channel):  # a message of it is claimed
+                self._ending.append(subscription)
 
     def _refuse_unacknowledged(self, found: Subscription) -> None:
         if claimed := self._client.store.count(found.channel).claimed:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import itertools
 
 from connector.core.local.channel import Channel
-from connector.core.local.client import Client, temporary_owner
+from connector.core.local.client import Client, has_ended, temporary_owner
 from connector.core.local.subscriptions import Subscriptions
-from connector.errors import DestinationError, SubscriptionError, UnknownDestination
+from connector.errors import DestinationError, ProviderError, SubscriptionError
 from connector.messaging.destination import Destination
 
 
@@ -29,6 +29,8 @@ class TemporaryDestinations:
         if kind not in ("queue", "topic"):
             raise DestinationError(f"{kind!r} is neither 'queue' nor 'topic'")
         info = self._client.info
+        if not info.client_id:
+            raise ProviderError("a connection that only looks has no temporary destinations")
         destination = Destination(kind, f"temporary-{info.client_id}-{next(self._numbers)}")
         with self._client.registry.lock():
             self._client.store.create(Channel(destination))
@@ -49,9 +51,7 @@ class TemporaryDestinations:
             UnknownDestination: it has ended.
         """
         if self.has_ended(destination):
-            raise UnknownDestination(
-                f"there is no {destination}: it was temporary, and has ended with its connection"
-            )
+            raise has_ended(destination)
 
     def check_consumer(self, destination: Destination) -> None:
         """Whether this client may consume from a destination, as far as that is temporary.

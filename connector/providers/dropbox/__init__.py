@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from connector.providers.dropbox.connection import DropboxProvider
+    from connector.providers.dropbox.provider import DropboxProvider
 
 
 def open_provider(location: str, *, durability: str = "batch", **options: Any) -> DropboxProvider:
@@ -14,12 +14,12 @@ def open_provider(location: str, *, durability: str = "batch", **options: Any) -
     Args:
         location: the root directory, behind which ``?create=true`` may stand; that is the option ``create``.
         durability: ``batch`` or ``none``.
-        options: the others of :class:`~connector.providers.dropbox.connection.DropboxProvider`.
+        options: the others of :class:`~connector.providers.dropbox.provider.DropboxProvider`.
 
     Raises:
         TypeError, ValueError: there is no such option, or it has no such value.
     """
-    from connector.providers.dropbox.connection import DropboxProvider
+    from connector.providers.dropbox.provider import DropboxProvider
 
     if not location:
         raise ValueError("'dropbox:' needs a directory: dropbox:/var/mq, dropbox:./data")

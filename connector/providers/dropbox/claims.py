@@ -12,8 +12,10 @@ from __future__ import annotations
 import os
 from typing import Final, NamedTuple
 
-from connector.errors import DestinationError
-from connector.messaging.destination import Destination, parse_destination
+from connector.core.local.channel import Channel, Owner
+from connector.core.local.claims import LocalClaim
+from connector.core.local.headers import ORIGIN, origin_queue
+from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.providers.dropbox import codec
 from connector.providers.dropbox.clients import base36
@@ -21,26 +23,23 @@ from connector.providers.dropbox.headers import HeaderStore
 from connector.providers.dropbox.layout import VIEW_LETTERS, Layout, QueueFolders
 
 TAG: Final = "~@"
-ORIGIN: Final = "connector_origin_destination"
-ATTEMPTS: Final = "connector_attempts"
 WAITS: Final = "waits"
 """Stands in the place of the owner of a message that waits in an in-progress destination."""
-_MAX_INT: Final = (1 << 31) - 1
 
 
-class Owner(NamedTuple):
-    """Who has claimed a message, and as what; ``view`` is the letter of a virtual destination."""
+class Tag(NamedTuple):
+    """Who has claimed a file, and from which virtual destination, by its letter."""
 
-    client_id: str
-    cycle: int
-    sequence: int
+    owner: Owner
     view: str = ""
 
-    def __str__(self) -> str:
-        return f"{self.client_id}-{base36(self.cycle)}-{base36(self.sequence)}"
+
+def owner_text(owner: Owner) -> str:
+    """An owner as file names have it."""
+    return f"{owner.client_id}-{base36(owner.cycle)}-{base36(owner.sequence)}"
 
 
-def parse_owner(text: str) -> Owner | None:
+def _parse_tag(text: str) -> Tag | None:
     parts = text.split("-")
     if len(parts) not in (3, 4) or not all(parts):
         return None
@@ -48,63 +47,58 @@ def parse_owner(text: str) -> Owner | None:
     if view and view not in VIEW_LETTERS:
         return None
     try:
-        return Owner(parts[0], int(parts[1], 36), int(parts[2], 36), view)
+        return Tag(Owner(parts[0], int(parts[1], 36), int(parts[2], 36)), view)
     except ValueError:
         return None
 
 
-def split_tag(claimed: str) -> tuple[str, Owner | None]:
-    """A name in ``processing/`` without its tag, and the owner that the tag names."""
-    name, separator, tag = claimed.rpartition(TAG)
-    owner = parse_owner(tag) if separator and name else None
-    return (name, owner) if owner else (claimed, None)
+def split_tag(claimed: str) -> tuple[str, Tag | None]:
+    """A name in ``processing/`` without its tag, and what the tag says."""
+    name, separator, text = claimed.rpartition(TAG)
+    tag = _parse_tag(text) if separator and name else None
+    return (name, tag) if tag else (claimed, None)
 
 
-class DropboxClaim:
-    """A claimed file (see :class:`connector.messaging.provider.Claim`).
+class DropboxClaim(LocalClaim):
+    """A claimed file (see :class:`connector.core.local.claims.LocalClaim`).
 
     Args:
-        path: relative to the root, as the file is called now.
+        layout, headers: of the root.
+        folders: that it goes back to.
+        home: the channel of these folders.
         name: the file name of the message, without the tag of a claim.
-        home: the folders it goes back to.
+        path: relative to the root, as the file is called now.
+        owner: who has it; None = nobody.
+        in_progress: whether it lies in an in-progress destination.
     """
 
-    __slots__ = (
-        "_full",
-        "_headers",
-        "_id",
-        "_layout",
-        "cycle",
-        "destination",
-        "home",
-        "name",
-        "owner",
-        "path",
-        "sequence",
-    )
+    __slots__ = ("_full", "_headers", "_id", "_layout", "folders", "name", "path")
 
     def __init__(
         self,
         layout: Layout,
         headers: HeaderStore,
-        home: QueueFolders,
+        folders: QueueFolders,
+        home: Channel,
         name: str,
         path: str,
-        cycle: int,
-        sequence: int,
-        owner: Owner | None = None,
+        owner: Owner | None,
+        *,
+        in_progress: bool = False,
     ) -> None:
         self._layout = layout
         self._headers = headers
+        self.folders = folders
         self.home = home
-        self.destination = home.destination
+        self.destination = folders.destination
         self.name = name
         self.path = path
-        self.cycle = cycle
-        self.sequence = sequence
         self.owner = owner
+        self.cycle, self.sequence = (owner.cycle, owner.sequence) if owner is not None else (0, 0)
+        self.in_progress = in_progress
         self._full: str | None = None
         self._id: str | None = None
+        self.waits = in_progress and owner is None and waits(self.full_name)
 
     @property
     def reference(self) -> str:
@@ -122,15 +116,6 @@ class DropboxClaim:
         if codec.DELIVERY_COUNT not in self.name and codec.HEADER_KEY not in self.name:
             return 0
         return self._decoded().delivery_count - 1
-
-    @property
-    def in_progress(self) -> bool:
-        folder = self._layout.absolute(self.path).rpartition("/")[0]
-        return folder != self.home.processing
-
-    @property
-    def waits(self) -> bool:
-        return self.owner is None and waits(self.full_name)
 
     @property
     def message_id(self) -> str:
@@ -152,7 +137,7 @@ class DropboxClaim:
         has_id = fields is not None and not codec.is_bare(fields.properties)
         if has_id and fields is not None:
             self._id = f"ID:{codec.decode_field(fields.id)}"
-        key = f"{self.home.text}|{self.message_id}"
+        key = f"{self.folders.text}|{self.message_id}"
         if "\n" in key:
             key = key.replace("\n", "%0A")
         if has_id:
@@ -171,11 +156,11 @@ class DropboxClaim:
         return codec.decode(self.full_name, readable_only=True)[0]
 
 
-def owned_name(name: str, owner: Owner | str, origin: Destination) -> str:
+def owned_name(name: str, owner: str, origin: Destination) -> str:
     """The name in an in-progress destination: with owner and origin among the properties.
 
     Args:
-        owner: :data:`WAITS` where nobody is.
+        owner: as :func:`owner_text` says, or :data:`WAITS` where it is nobody's.
     """
     if ORIGIN in name or codec.OWNER in name:
         name = codec.without_properties(name, (ORIGIN, codec.OWNER))
@@ -188,27 +173,8 @@ def waits(name: str) -> bool:
     return f"{codec.OWNER}S={WAITS}" in name
 
 
-def counted_anew(name: str) -> str:
-    """The full name in ``error/``: its deliveries are ``connector_attempts``, and begin anew when it is back.
-
-    Else a message that an operator moves back would come here again at once (reference, 4.2).
-    """
-    message, _ = codec.decode(name, readable_only=True)
-    earlier = message.properties.get(ATTEMPTS)
-    attempts = message.delivery_count - 1 + (earlier if isinstance(earlier, int) and earlier > 0 else 0)
-    name = codec.without_properties(name, (codec.DELIVERY_COUNT, ATTEMPTS))
-    return codec.add_properties(name, codec.encode_property(ATTEMPTS, "int", min(attempts, _MAX_INT)))
-
-
 def in_progress_origin(name: str) -> tuple[Owner | None, Destination | None]:
     """Owner and origin in the name of a message in an in-progress destination; only a queue is an origin."""
     message, own = codec.decode(name, readable_only=True)
-    owner = parse_owner(own.get("owner", ""))
-    origin = message.properties.get(ORIGIN)
-    if not isinstance(origin, str):
-        return owner, None
-    try:
-        destination = parse_destination(origin)
-    except DestinationError:
-        return owner, None
-    return owner, destination if destination.is_queue and not destination.view else None
+    tag = _parse_tag(own.get("owner", ""))
+    return tag.owner if tag else None, origin_queue(message)

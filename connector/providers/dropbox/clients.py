@@ -359,14 +359,14 @@ def holds_lock(directory: str, client_id: str) -> bool:
     return _is_file_locked(os.path.join(directory, client_id))
 
 
-def origin_of(directory: str, client_id: str) -> str:
-    """The origin of a living client; empty where there is none."""
+def info_of(directory: str, client_id: str) -> ClientInfo | None:
+    """What the mark of a client says; None where there is none."""
     try:
         descriptor = os.open(os.path.join(directory, client_id), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
-        return ""
+        return None
     try:
-        return read_info(descriptor).origin
+        return read_info(descriptor)
     finally:
         os.close(descriptor)
 

@@ -13,8 +13,8 @@ from connector.providers.dropbox.files import names_in
 from connector.providers.dropbox.headers import HeaderStore
 from connector.providers.dropbox.layout import Layout
 from connector.providers.dropbox.listing import rank
-from connector.providers.dropbox.recovery import claims_by_owner
-from connector.providers.dropbox.subscriptions import directory_name
+from connector.providers.dropbox.open_claims import claims_by_owner
+from connector.providers.dropbox.subscription_files import directory_name
 
 
 def open_batches(layout: Layout, headers: HeaderStore, in_progress: Destination | None) -> list[BatchNote]:
@@ -24,7 +24,7 @@ def open_batches(layout: Layout, headers: HeaderStore, in_progress: Destination 
         ProviderError: this user may not look.
     """
     found = []
-    for client_id, claims in claims_by_owner(layout, headers, in_progress).items():
+    for client_id, claims in claims_by_owner(layout, headers, None, in_progress).items():
         for number, batch in groupby(claims, key=lambda claim: claim.cycle):
             by_sequence = {claim.sequence: claim for claim in batch}
             found.append(BatchNote(client_id, number, _claimed_at(layout, by_sequence), by_sequence))

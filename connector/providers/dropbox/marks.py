@@ -94,8 +94,14 @@ class Mark:
             self._descriptor = -1
 
 
-def living(directory: str, is_alive: IsAlive, *, tidy: bool) -> list[ClientInfo]:
-    """Who has a mark there and lives; ``tidy``, under :func:`exclusive` only, removes those of the dead."""
+def living(directory: str, is_alive: IsAlive, *, tidy: bool) -> list[tuple[str, ClientInfo]]:
+    """The names of the marks in a directory, with their holders, as far as those live.
+
+    Args:
+        directory: of the marks.
+        is_alive: tells whether the client of a mark lives.
+        tidy: removes the marks of the dead; under :func:`exclusive` only.
+    """
     try:
         names = sorted(os.listdir(directory))
     except (FileNotFoundError, NotADirectoryError):
@@ -109,7 +115,7 @@ def living(directory: str, is_alive: IsAlive, *, tidy: bool) -> list[ClientInfo]
             continue
         try:
             if _is_locked(descriptor) and is_alive(name.partition("-")[0]):
-                found.append(read_info(descriptor))
+                found.append((name, read_info(descriptor)))
             elif tidy:
                 with contextlib.suppress(OSError):
                     os.unlink(path)

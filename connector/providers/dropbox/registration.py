@@ -9,7 +9,7 @@ from connector.messaging.provider_kind import AcceptedRoot, DeploymentPaths, Pro
 from connector.providers.dropbox import open_provider
 
 if TYPE_CHECKING:
-    from connector.providers.dropbox.connection import DropboxProvider
+    from connector.providers.dropbox.provider import DropboxProvider
     from connector.providers.dropbox.section import DropboxSection
 
 
@@ -20,7 +20,7 @@ def _section() -> type[DropboxSection]:
 
 
 def _make(section: DropboxSection, paths: DeploymentPaths) -> DropboxProvider:
-    from connector.providers.dropbox.connection import DropboxProvider
+    from connector.providers.dropbox.provider import DropboxProvider
 
     return DropboxProvider(
         section.root,

@@ -15,6 +15,10 @@ from connector.providers.dropbox.inotify import Inotify, exists, is_shared
 
 _log = logging.getLogger("connector.dropbox")
 
+_SHORTEST_PAUSE: Final = 0.0005
+_LONGEST_PAUSE: Final = 0.02
+"""Seconds between two looks of one that waits; the first is soon, those of a long wait cost nothing."""
+
 _LIMITS: Final = {
     errno.EMFILE: "too many inotify instances of this user, or open files of this process: raise "
     "fs.inotify.max_user_instances, or the limit of open files",
@@ -178,3 +182,65 @@ def _warn_of_limit(error: OSError) -> None:
         "some polls are not woken",
         extra={"reason": _LIMITS.get(error.errno or 0, str(error))},
     )
+
+
+class DropboxWatch:
+    """See :class:`connector.core.local.store.Watch`.
+
+    Args:
+        directories: into which messages come that the open readers may take.
+        returns: called with what is to be told before each message that this client gives back.
+    """
+
+    def __init__(
+        self, directories: Callable[[], Iterable[str]], returns: Callable[[Callable[[str], object]], None]
+    ) -> None:
+        self._directories = directories
+        self._returns = returns
+        self._waiter: Waiter | None = None
+        self._was_asked = False
+        self._woken = threading.Event()
+        self._ended = False
+
+    @property
+    def can_tell(self) -> bool:
+        """See :class:`connector.core.local.store.Watch`. Nothing is watched before somebody asks."""
+        if not (self._was_asked or self._ended):
+            self._was_asked = True
+            self._waiter = make_waiter(self._directories)
+            if self._waiter is not None:
+                self._returns(self._waiter.returns)
+        return self._waiter is not None
+
+    def begin(self) -> bool:
+        """See :meth:`connector.messaging.provider.Waiter.begin`."""
+        return self._waiter is not None and self._waiter.begin()
+
+    def wait(self, seconds: float) -> bool:
+        """See :meth:`connector.messaging.provider.Waiter.wait`."""
+        return self._waiter.wait(seconds) if self._waiter is not None else True
+
+    def pause(self, has_news: Callable[[], bool], seconds: float) -> None:
+        """See :meth:`connector.core.local.store.Watch.pause`."""
+        deadline = time.monotonic() + seconds
+        pause = _SHORTEST_PAUSE
+        os.sched_yield()  # a folder that has just changed always has news: let those run who make them
+        while not self._ended and not has_news():
+            left = deadline - time.monotonic()
+            if left <= 0 or self._woken.wait(min(pause, left)):
+                break
+            pause = min(pause * 1.5, _LONGEST_PAUSE)
+        self._woken.clear()  # only here: who was woken until now looks at the reason when this has returned
+
+    def wake(self) -> None:
+        """See :meth:`connector.messaging.provider.Connection.wake`."""
+        self._woken.set()
+        if self._waiter is not None:
+            self._waiter.wake()
+
+    def end(self) -> None:
+        """See :meth:`connector.core.local.store.Watch.end`."""
+        self._ended = True
+        self._woken.set()
+        if self._waiter is not None:
+            self._waiter.close()

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from connector.core.local.channel import Channel, Part
-from connector.core.local.client import temporary_owner
+from connector.core.local.client import SUBSCRIPTION, has_ended, temporary_owner
 from connector.core.local.store import ClientInfo, Record
 from connector.core.state import MessageState
-from connector.errors import CapabilityError, ProviderError, UnknownDestination
+from connector.errors import CapabilityError, ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.message import PERSISTENT, Message
 from connector.providers.memory.entries import Body, ChannelPart, Entry, weigh
@@ -154,6 +154,7 @@ class Memory:
 
     def drop(self, channel: Channel, *, claimed: bool) -> None:
         """See :meth:`connector.core.local.store.Store.drop`."""
+        self.remove_record(SUBSCRIPTION, Channel(channel.destination), channel.subscription)
         for part in self.parts_of(channel):
             del self._parts[part.channel]
             part.ended = True
@@ -169,9 +170,8 @@ class Memory:
 
     def new(self, message: Message) -> Entry:
         """A message of a sender, in no channel yet and not counted; headers and body are parted."""
-        body, message.body = message.body, b""
         number = next(self._numbers)
-        return Entry(number, message, Body(body), (-message.priority, number))
+        return Entry(number, message.copy(), Body(bytes(message.body)), (-message.priority, number))
 
     def keep(self, entry: Entry) -> Entry:
         """Counts a message that is new."""
@@ -232,9 +232,7 @@ class Memory:
             raise ProviderError(f"{destination} cannot be written: {self.refused[destination]}")
         owner = temporary_owner(destination)
         if owner is not None and (Channel(destination) not in self._parts or not self.is_alive(owner)):
-            raise UnknownDestination(
-                f"there is no {destination}: it was temporary, and has ended with its connection"
-            )
+            raise has_ended(destination)
 
     def check_delivery_mode(self, message: Message) -> None:
         """Whether a message may be entrusted to this.
@@ -296,6 +294,14 @@ class Memory:
         for entry in client.prepared.values():
             self.remove(entry)
         client.prepared.clear()
+
+    def remove_record(self, kind: str, of: Channel | str, key: str) -> None:
+        """Removes a record, where it is there."""
+        records = self.records.get((kind, of), {})
+        records.pop(key, None)
+        if not records:
+            self.records.pop((kind, of), None)
+        self.living.pop((kind, of), None)
 
     # -- state -------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 
 from connector.core.local.channel import Channel
+from connector.core.local.client import SUBSCRIPTION
 from connector.core.local.store import ClientInfo, Record
 from connector.messaging.provider import TopicSubscription
 from connector.providers.memory.memory import Memory, MemoryClient
@@ -87,17 +88,15 @@ class MemoryRegistry:
     def write(self, record: Record) -> None:
         """See :meth:`connector.core.local.store.Registry.write`."""
         with self._memory:
+            if record.kind == SUBSCRIPTION and isinstance(record.of, Channel):
+                self._memory.part(Channel(record.of.destination, record.key))
             self._memory.records.setdefault((record.kind, record.of), {})[record.key] = record
             self._memory.living.pop((record.kind, record.of), None)
 
     def remove(self, record: Record) -> None:
         """See :meth:`connector.core.local.store.Registry.remove`."""
         with self._memory:
-            records = self._memory.records.get((record.kind, record.of), {})
-            records.pop(record.key, None)
-            if not records:
-                self._memory.records.pop((record.kind, record.of), None)
-            self._memory.living.pop((record.kind, record.of), None)
+            self._memory.remove_record(record.kind, record.of, record.key)
 
     def end(self, *, abandoned: bool) -> None:
         """See :meth:`connector.core.local.store.Registry.end`."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from connector.core.local.channel import Channel, Owner, Part
 from connector.core.local.claims import LocalClaim
-from connector.core.local.headers import ORIGIN, edited
+from connector.core.local.headers import ORIGIN, edited, origin_queue
 from connector.core.local.store import (
     Change,
     Counts,
@@ -21,6 +21,7 @@ from connector.core.local.store import (
     GroupMoved,
     Judge,
     Moved,
+    Removed,
     Sent,
     Unreadable,
 )
@@ -74,6 +75,13 @@ class MemoryStore:
         with self._memory:
             self._memory.drop(channel, claimed=claimed)
 
+    def empty(self, channel: Channel) -> None:
+        """See :meth:`connector.core.local.store.Store.empty`."""
+        with self._memory:
+            part = self._memory.known(channel)
+            for entry in list(part.waiting) if part is not None else ():
+                self._memory.remove(entry)
+
     def count(self, channel: Channel) -> Counts:
         """See :meth:`connector.core.local.store.Store.count`."""
         with self._memory:
@@ -105,7 +113,17 @@ class MemoryStore:
         with self._memory:
             part = self._memory.known(channel)
             entries = [] if part is None else [*part.waiting, *part.claimed.values()]
-            return [MemoryClaim(entry) for entry in sorted(entries, key=lambda entry: entry.order)]
+            entries.sort(key=lambda entry: entry.order)
+            found: list[LocalClaim] = []
+            for entry in entries:
+                claim = MemoryClaim(entry)
+                if not claim.in_progress:
+                    claim.in_progress = True
+                    origin = origin_queue(entry.message) if claim.owner is None else None
+                    if origin is not None:
+                        claim.home, claim.destination = Channel(origin), origin
+                found.append(claim)
+        return found
 
     def reader(
         self, channel: Channel, judge: Judge, into: Channel | None, destination: Destination
@@ -150,7 +168,7 @@ class MemoryStore:
             self._memory.check_target(destination)
             self._memory.part(Channel(destination))
 
-    def apply(self, changes: Sequence[Change], published: Sequence[str], *, fenced: bool) -> None:
+    def apply(self, changes: Sequence[Change], *, fenced: bool) -> None:
         """See :meth:`connector.core.local.store.Store.apply`.
 
         First everything that can fail, then what cannot: nobody sees the one without the other.
@@ -163,6 +181,7 @@ class MemoryStore:
                 )
             for change in changes:
                 self._check(change, fenced=fenced)
+            published = [key for change in changes for key in _keys(change)]
             if published and self._window:
                 self._remember(published)
             for change in changes:
@@ -316,6 +335,15 @@ class MemoryStore:
     def tasks(self) -> MemoryTaskSpec:
         """See :meth:`connector.core.local.store.Store.tasks`."""
         return MemoryTaskSpec(self._memory.key, self._memory.pid, self._client.info.client_id)
+
+
+def _keys(change: Change) -> Sequence[str]:
+    """The keys that the duplicate window remembers with a change."""
+    if isinstance(change, GroupMoved):
+        return change.published
+    if isinstance(change, Moved | Removed) and change.published is not None:
+        return (change.published,)
+    return ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from connector.providers.dropbox.connection import DropboxConnection, DropboxProvider
+from connector.core.local.connection import LocalConnection
+from connector.providers.dropbox.provider import DropboxProvider
 
 
 @pytest.fixture
@@ -16,7 +17,7 @@ def provider(root: Path) -> DropboxProvider:
 
 
 @pytest.fixture
-def connection(provider: DropboxProvider) -> Iterator[DropboxConnection]:
+def connection(provider: DropboxProvider) -> Iterator[LocalConnection]:
     connection = provider.connect("suite", "a")
     yield connection
     connection.abandon()

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
+from connector.core.local.connection import LocalConnection
 from connector.errors import ProviderError
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Settlement, TopicSubscription
 from connector.providers.dropbox.clients import ClientInfo, ClientLock, dead_clients, new_client_id
-from connector.providers.dropbox.connection import DropboxConnection, DropboxProvider
+from connector.providers.dropbox.provider import DropboxProvider
 
 ORDERS = parse_destination("queue://orders")
 
@@ -30,7 +31,7 @@ sys.stdin.read()
 
 
 def test_a_process_that_is_killed_is_found_dead_at_once(
-    root: Path, connection: DropboxConnection, children: Any
+    root: Path, connection: LocalConnection, children: Any
 ) -> None:
     connection.send(ORDERS, [Message(str(n).encode()) for n in range(3)])
     child = children.start(HOLD, root)
@@ -44,7 +45,7 @@ def test_a_process_that_is_killed_is_found_dead_at_once(
     leftover.release()
 
 
-def test_a_process_that_is_stopped_is_alive(root: Path, connection: DropboxConnection, children: Any) -> None:
+def test_a_process_that_is_stopped_is_alive(root: Path, connection: LocalConnection, children: Any) -> None:
     connection.send(ORDERS, [Message(str(n).encode()) for n in range(3)])
     child = children.start(HOLD, root)
     child.stdout.readline()
@@ -64,7 +65,7 @@ def test_a_process_that_ends_in_order_leaves_no_mark(root: Path, children: Any) 
 
 
 def test_a_program_that_a_process_started_does_not_keep_it_alive(
-    root: Path, connection: DropboxConnection, children: Any
+    root: Path, connection: LocalConnection, children: Any
 ) -> None:
     """Nobody waits for a grandchild that knows nothing of the adapter."""
     connection.send(ORDERS, [Message(b"1"), Message(b"2")])
@@ -142,7 +143,7 @@ connection.close()
 
 
 def test_two_adapters_share_thousands_of_messages_and_take_none_twice(
-    root: Path, connection: DropboxConnection, children: Any
+    root: Path, connection: LocalConnection, children: Any
 ) -> None:
     sent = [
         i for _ in range(4) for i in connection.send(ORDERS, [Message(str(n).encode()) for n in range(1000)])
@@ -163,7 +164,7 @@ def test_two_adapters_share_thousands_of_messages_and_take_none_twice(
 
 
 def test_claims_whose_owner_has_no_mark_any_more_are_found_at_start_only(
-    root: Path, connection: DropboxConnection
+    root: Path, connection: LocalConnection
 ) -> None:
     first = DropboxProvider(root, create=True, durable=False).connect("suite", "b")
     first.send(ORDERS, [Message(b"1")])
@@ -234,7 +235,7 @@ except ProviderError as error:
     assert os.listdir(root / "dropboxmq/clients") == []
 
 
-def test_a_worker_that_does_not_see_the_root_is_told_so(root: Path, connection: DropboxConnection) -> None:
+def test_a_worker_that_does_not_see_the_root_is_told_so(root: Path, connection: LocalConnection) -> None:
     access = connection.access().open()
     access.check()
     os.rename(root / "dropboxmq", root / "elsewhere")
@@ -247,7 +248,7 @@ def test_a_worker_that_does_not_see_the_root_is_told_so(root: Path, connection: 
         os.rename(root / "elsewhere", root / "dropboxmq")
 
 
-def test_messages_on_their_way_name_the_client_and_sort_by_time(connection: DropboxConnection) -> None:
+def test_messages_on_their_way_name_the_client_and_sort_by_time(connection: LocalConnection) -> None:
     ids = [connection.send(ORDERS, [Message()])[0] for _ in range(50)]
     assert ids == sorted(ids, key=lambda identity: identity.split("-")[0])
     assert len({identity.split("-")[0] for identity in ids}) == 50

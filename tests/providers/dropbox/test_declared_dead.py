@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
+from connector.core.local.connection import LocalConnection
 from connector.errors import ClaimLost
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.notes import ClientState
 from connector.messaging.provider import Settlement, TopicSubscription
 from connector.providers.dropbox import lease
-from connector.providers.dropbox.connection import DropboxConnection, DropboxProvider
+from connector.providers.dropbox.provider import DropboxProvider
 
 ORDERS = parse_destination("queue://orders")
 NOTES = parse_destination("queue://notes")
@@ -50,7 +51,7 @@ def late(provider: DropboxProvider) -> Any:
     connection.abandon()
 
 
-def take_over(connection: DropboxConnection) -> list[int]:
+def take_over(connection: LocalConnection) -> list[int]:
     """Gives back what dead clients have left; the numbers of their claims."""
     numbers = []
     for leftover in connection.leftovers(None, at_start=False):
@@ -62,12 +63,12 @@ def take_over(connection: DropboxConnection) -> list[int]:
     return numbers
 
 
-def bodies(connection: DropboxConnection, destination: Any) -> list[bytes]:
+def bodies(connection: LocalConnection, destination: Any) -> list[bytes]:
     return sorted(message.body for message in connection.browse(destination))
 
 
 def test_only_who_holds_a_lock_can_be_declared_dead(
-    provider: DropboxProvider, connection: DropboxConnection, late: DropboxConnection
+    provider: DropboxProvider, connection: LocalConnection, late: LocalConnection
 ) -> None:
     assert [provider.declare_dead(name) for name in ("nobody", "", "../root-id", ".lock")] == [None] * 4
     assert provider.declare_dead(late.client_id) is ClientState.ALIVE
@@ -83,7 +84,7 @@ def test_only_who_holds_a_lock_can_be_declared_dead(
 
 
 def test_what_it_claimed_goes_to_others_and_nothing_that_it_does_late_touches_it(
-    provider: DropboxProvider, connection: DropboxConnection, late: DropboxConnection
+    provider: DropboxProvider, connection: LocalConnection, late: LocalConnection
 ) -> None:
     connection.send(ORDERS, [Message(b"1"), Message(b"2")])
     poller = late.poller(ORDERS)
@@ -104,22 +105,24 @@ def test_what_it_claimed_goes_to_others_and_nothing_that_it_does_late_touches_it
 
 def test_what_it_claims_before_it_finds_out_is_given_back_until_its_process_has_gone(
     provider: DropboxProvider,
-    connection: DropboxConnection,
-    late: DropboxConnection,
+    connection: LocalConnection,
+    late: LocalConnection,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     connection.send(ORDERS, [Message(b"1")])
     poller = late.poller(ORDERS)
     provider.declare_dead(late.client_id)
     assert take_over(connection) == [0]
-    monkeypatch.setattr(lease.time, "monotonic", lambda: late._pulse._beaten)  # no time passes for it
+    monkeypatch.setattr(
+        lease.time, "monotonic", lambda: late.store.place.pulse._beaten
+    )  # no time passes for it
     assert poller.take(1, 0) is not None
     monkeypatch.undo()
     assert take_over(connection) == [1]
     assert bodies(connection, ORDERS) == [b"1"]
     late.abandon()
     assert take_over(connection) == [0]
-    assert os.listdir(connection.layout.clients) == [connection.client_id]
+    assert os.listdir(connection.store.layout.clients) == [connection.client_id]
 
 
 @pytest.mark.parametrize("place", ["settle.record", "settle.committing"])
@@ -127,7 +130,7 @@ def test_a_settlement_that_was_under_way_happens_wholly_or_not_at_all(
     root: Path,
     tmp_path: Path,
     provider: DropboxProvider,
-    connection: DropboxConnection,
+    connection: LocalConnection,
     children: Any,
     monkeypatch: pytest.MonkeyPatch,
     place: str,
@@ -156,11 +159,11 @@ def test_a_settlement_that_was_under_way_happens_wholly_or_not_at_all(
     window = provider.state("suite").window(connection.client_id, 10)
     assert ("k0" in window, "k1" in window) == (committed, committed)
     assert take_over(connection) == [0]
-    for folder in (connection.layout.associated, connection.layout.committing):
+    for folder in (connection.store.layout.associated, connection.store.layout.committing):
         assert os.listdir(folder) == []
 
 
-def test_what_it_held_is_free(provider: DropboxProvider, connection: DropboxConnection) -> None:
+def test_what_it_held_is_free(provider: DropboxProvider, connection: LocalConnection) -> None:
     wanted = TopicSubscription(parse_destination("topic://prices"), "news", "c", durable=True)
     late = provider.connect("", client_id="c")
     late.poller(wanted)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from connector.core.local.connection import LocalConnection
 from connector.errors import (
     ClientIdError,
     DestinationError,
@@ -20,7 +21,7 @@ from connector.errors import (
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.provider import DestinationInfo, Settlement, TopicSubscription
-from connector.providers.dropbox.connection import DropboxConnection, DropboxProvider
+from connector.providers.dropbox.provider import DropboxProvider
 
 ORDERS = parse_destination("queue://orders")
 EXPIRED = parse_destination("orders~EXPIRED")
@@ -29,13 +30,13 @@ REJECT = parse_destination("orders~REJECT-ERROR")
 
 
 @pytest.fixture
-def connection(root: Path) -> Iterator[DropboxConnection]:
+def connection(root: Path) -> Iterator[LocalConnection]:
     connection = DropboxProvider(root, create=True, durable=False, redelivery_limit=1).connect()
     yield connection
     connection.abandon()
 
 
-def fail(connection: DropboxConnection, **headers: Any) -> None:
+def fail(connection: LocalConnection, **headers: Any) -> None:
     """Puts a message into the error folder of orders: delivered too often."""
     connection.send(ORDERS, [Message(b"1", **headers)])
     poller = connection.poller(ORDERS)
@@ -54,7 +55,7 @@ def files(root: Path) -> dict[str, int]:
 
 @pytest.mark.parametrize("headers", [{}, {"type": "t" * 400}], ids=["short", "long"])
 def test_acknowledging_what_is_recovered_from_error_sends_it_anew(
-    root: Path, connection: DropboxConnection, headers: dict[str, Any]
+    root: Path, connection: LocalConnection, headers: dict[str, Any]
 ) -> None:
     fail(connection, **headers)
     assert files(root) == {"error": 1}
@@ -84,7 +85,7 @@ def test_what_is_recovered_from_error_is_sent_anew_also_where_nothing_is_kept(ro
     "headers", [{}, {"type": "t" * 205}, {"type": "t" * 400}], ids=["short", "fits", "long"]
 )
 def test_what_is_moved_back_from_error_is_delivered_anew_and_its_attempts_are_counted_on(
-    root: Path, connection: DropboxConnection, headers: dict[str, Any]
+    root: Path, connection: LocalConnection, headers: dict[str, Any]
 ) -> None:
     fail(connection, **headers)
     for attempts in (1, 2):
@@ -92,7 +93,7 @@ def test_what_is_moved_back_from_error_is_delivered_anew_and_its_attempts_are_co
         assert "JMSXDeliveryCount" not in path.name
         (seen,) = connection.browse(RECOVER)
         assert (seen.delivery_count, seen.properties) == (1, {"connector_attempts": attempts})
-        assert len(os.listdir(connection.layout.headers)) == ("hdr" in path.name)
+        assert len(os.listdir(connection.store.layout.headers)) == ("hdr" in path.name)
         path.rename(root / "orders/incoming/target" / path.name)
         poller = connection.poller(ORDERS)
         claim = poller.take(1, 0)
@@ -105,7 +106,7 @@ def test_what_is_moved_back_from_error_is_delivered_anew_and_its_attempts_are_co
 
 
 def test_acknowledging_what_is_rejected_puts_it_among_the_processed(
-    root: Path, connection: DropboxConnection
+    root: Path, connection: LocalConnection
 ) -> None:
     fail(connection)
     claim = connection.poller(REJECT).take(1, 0)
@@ -126,7 +127,7 @@ sys.stdin.read()
     ("view", "folder"), [(EXPIRED, "expired"), (RECOVER, "error"), (REJECT, "error")], ids=str
 )
 def test_what_the_dead_took_from_a_view_goes_back_where_it_was(
-    root: Path, connection: DropboxConnection, children: Any, view: Any, folder: str
+    root: Path, connection: LocalConnection, children: Any, view: Any, folder: str
 ) -> None:
     if folder == "error":
         fail(connection)
@@ -145,11 +146,11 @@ def test_what_the_dead_took_from_a_view_goes_back_where_it_was(
     assert files(root) == {folder: 1}
 
 
-def test_a_copy_to_a_view_is_refused_and_nothing_happens(root: Path, connection: DropboxConnection) -> None:
+def test_a_copy_to_a_view_is_refused_and_nothing_happens(root: Path, connection: LocalConnection) -> None:
     connection.send(ORDERS, [Message(b"1")])
     claim = connection.poller(ORDERS).take(1, 0)
     assert claim is not None
-    with pytest.raises(SettlementError, match="it is a view of queue://orders; send to that"):
+    with pytest.raises(SettlementError, match="it shows a part of queue://orders; send to that"):
         connection.settle([Settlement(claim, copy_to=EXPIRED)])
     with pytest.raises(DestinationError, match="send to that"):
         connection.access().open().prepare(EXPIRED, Message(), "key")
@@ -169,7 +170,7 @@ connection.close()
 
 
 def test_another_process_sends_to_a_temporary_queue_until_its_owner_ends(
-    root: Path, connection: DropboxConnection, children: Any
+    root: Path, connection: LocalConnection, children: Any
 ) -> None:
     child = children.start(OWN, root)
     queue, topic = map(parse_destination, child.stdout.readline().split())
@@ -194,7 +195,7 @@ def test_another_process_sends_to_a_temporary_queue_until_its_owner_ends(
 
 
 def test_temporary_destinations_of_a_dead_owner_are_removed_with_it(
-    root: Path, connection: DropboxConnection, children: Any
+    root: Path, connection: LocalConnection, children: Any
 ) -> None:
     child = children.start(OWN, root)
     queue, topic = map(parse_destination, child.stdout.readline().split())
@@ -203,9 +204,9 @@ def test_temporary_destinations_of_a_dead_owner_are_removed_with_it(
     child.kill()
     child.wait()
     for gone in (queue, topic):
-        with pytest.raises(UnknownDestination, match="has ended: its owner is dead"):
+        with pytest.raises(UnknownDestination, match="has ended with its connection"):
             connection.send(gone, [Message(b"too late")])
-        with pytest.raises(UnknownDestination, match="has ended: its owner is dead"):
+        with pytest.raises(UnknownDestination, match="has ended with its connection"):
             access.prepare(gone, Message(b"too late"), "key")
     child.wait()
     (leftover,) = connection.leftovers(None, at_start=False)
@@ -230,7 +231,7 @@ def test_connections_of_one_origin_consume_from_each_others_temporary_destinatio
 
 
 def test_a_queue_that_is_only_called_temporary_is_one_like_any_other(
-    root: Path, connection: DropboxConnection
+    root: Path, connection: LocalConnection
 ) -> None:
     queue = parse_destination("queue://temporary-files")
     connection.send(queue, [Message(b"1")])
@@ -284,7 +285,7 @@ def test_instances_of_one_application_share_its_client_id(root: Path, children: 
     ["../../etc/passwd", "/etc/passwd", "queue://../up", "topic-root", "a/../../b", "..", "topic://a/b"],
 )
 def test_a_reply_destination_that_tries_to_leave_the_root_is_only_text(
-    root: Path, connection: DropboxConnection, reply_to: str
+    root: Path, connection: LocalConnection, reply_to: str
 ) -> None:
     connection.send(ORDERS, [Message(b"1", reply_to=reply_to)])
     claim = connection.poller(ORDERS).take(1, 0)
@@ -298,7 +299,7 @@ def test_a_reply_destination_that_tries_to_leave_the_root_is_only_text(
 
 
 def test_ids_increase_when_the_clock_goes_backwards(
-    connection: DropboxConnection, monkeypatch: pytest.MonkeyPatch
+    connection: LocalConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = time.time_ns()
     ids = []
@@ -339,7 +340,7 @@ def test_both_names_for_in_and_out_are_empty_or_neither(root: Path, incoming: st
     assert len(list((root / "orders/target").iterdir())) == 1
 
 
-def test_only_what_is_a_message_is_counted(root: Path, connection: DropboxConnection) -> None:
+def test_only_what_is_a_message_is_counted(root: Path, connection: LocalConnection) -> None:
     prices = parse_destination("topic://prices")
     for destination, base in (
         (ORDERS, root / "orders/incoming"),
@@ -383,7 +384,7 @@ def test_one_message_is_settled_without_a_commit_record(root: Path, keep: float 
 
 
 def test_a_message_settled_alone_replaces_no_file_of_the_same_name(
-    root: Path, connection: DropboxConnection, mv: Any
+    root: Path, connection: LocalConnection, mv: Any
 ) -> None:
     for _ in range(3):
         mv("orders", "report.csv")
@@ -394,7 +395,7 @@ def test_a_message_settled_alone_replaces_no_file_of_the_same_name(
 
 
 def test_a_message_settled_alone_makes_the_folder_that_somebody_removed(
-    root: Path, connection: DropboxConnection
+    root: Path, connection: LocalConnection
 ) -> None:
     connection.send(ORDERS, [Message(b"1")])
     claim = connection.poller(ORDERS).take(1, 0)
@@ -411,12 +412,12 @@ connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect()
 orders = parse_destination("orders")
 connection.send(orders, [Message(b"1")])
 claim = connection.poller(orders).take(1, 0)
-os.chmod(claim.home.processed, 0o555)
+os.chmod(claim.folders.processed, 0o555)
 try:
     connection.settle([Settlement(claim)])
 except SettlementError as error:
     print(error)
-os.chmod(claim.home.processed, 0o755)
+os.chmod(claim.folders.processed, 0o755)
 connection.settle([Settlement(claim)])
 """
     status, out, err = children.run(code, root, ordinary_user=True)
@@ -426,7 +427,7 @@ connection.settle([Settlement(claim)])
     assert files(root) == {"processed": 1}
 
 
-def test_what_a_connection_that_only_looks_cannot_do(root: Path, connection: DropboxConnection) -> None:
+def test_what_a_connection_that_only_looks_cannot_do(root: Path, connection: LocalConnection) -> None:
     looking = DropboxProvider(root, create=True).existing()
     connection.send(ORDERS, [Message(b"1")])
     connection.poller(TopicSubscription(parse_destination("topic://prices"), "news", "c", durable=True))

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from connector.core.local.connection import LocalConnection
 from connector.errors import ProviderError, SettlementError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Settlement, TopicSubscription
-from connector.providers.dropbox.connection import DropboxConnection, DropboxProvider
+from connector.providers.dropbox.provider import DropboxProvider
 
 PRICES = parse_destination("topic://prices.eu")
 ORDERS = parse_destination("queue://orders")
@@ -60,13 +61,13 @@ def subscribed(root: Path) -> DropboxProvider:
 
 
 @pytest.fixture
-def connection(subscribed: DropboxProvider) -> Iterator[DropboxConnection]:
+def connection(subscribed: DropboxProvider) -> Iterator[LocalConnection]:
     connection = subscribed.connect("suite", "a")
     yield connection
     connection.abandon()
 
 
-def received(connection: DropboxConnection, name: str) -> list[str]:
+def received(connection: LocalConnection, name: str) -> list[str]:
     """The bodies of all that a subscription gets."""
     poller, access, bodies = connection.poller(subscription(name)), connection.access().open(), []
     while (claim := poller.take(1, len(bodies))) is not None:
@@ -76,15 +77,15 @@ def received(connection: DropboxConnection, name: str) -> list[str]:
     return sorted(bodies)
 
 
-def recover(provider: DropboxProvider) -> DropboxConnection:
+def recover(provider: DropboxProvider) -> LocalConnection:
     """A living neighbour that has taken over."""
     connection = provider.connect("suite", "living")
     for leftover in connection.leftovers(None, at_start=True):
         connection.settle([Settlement(c, give_back=True, delivery_count=1) for c in leftover.claims])
         leftover.forget()
-    for folder in (connection.layout.associated, connection.layout.committing):
+    for folder in (connection.store.layout.associated, connection.store.layout.committing):
         assert os.listdir(folder) == []
-    for folders in connection.layout.everywhere():
+    for folders in connection.store.layout.everywhere():
         assert os.listdir(folders.working) == os.listdir(folders.processing) == []
     return connection
 
@@ -146,7 +147,7 @@ def test_a_foreign_file_is_distributed_once_to_all_whoever_dies_at_it(
     assert (status, out) == (-9, ""), err
     connection = recover(subscribed)
     assert [received(connection, name) for name in NAMES] == [["foreign"]] * 3
-    assert os.listdir(connection.layout.queue(PRICES).processed) == ["report.csv"]
+    assert os.listdir(connection.store.layout.queue(PRICES).processed) == ["report.csv"]
     connection.close()
 
 
@@ -159,7 +160,7 @@ def drop(provider: DropboxProvider, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["report.csv", "9.1140429201295000-1.T", "é" * 127, "x" * 250])
 def test_a_foreign_file_keeps_its_name_in_every_subscription(
-    subscribed: DropboxProvider, connection: DropboxConnection, name: str
+    subscribed: DropboxProvider, connection: LocalConnection, name: str
 ) -> None:
     drop(subscribed, name)
     for number, subscribed_as in enumerate(NAMES):
@@ -171,7 +172,7 @@ def test_a_foreign_file_keeps_its_name_in_every_subscription(
 
 
 def test_a_foreign_file_that_came_before_a_subscription_is_not_for_it(
-    subscribed: DropboxProvider, connection: DropboxConnection
+    subscribed: DropboxProvider, connection: LocalConnection
 ) -> None:
     drop(subscribed, "early")
     late = connection.poller(subscription("late"))
@@ -184,7 +185,7 @@ def test_a_foreign_file_that_came_before_a_subscription_is_not_for_it(
 
 
 def test_two_foreign_files_of_one_name_are_two_messages(
-    subscribed: DropboxProvider, connection: DropboxConnection
+    subscribed: DropboxProvider, connection: LocalConnection
 ) -> None:
     for _ in range(2):
         drop(subscribed, "report.csv")
@@ -193,9 +194,9 @@ def test_two_foreign_files_of_one_name_are_two_messages(
     assert received(connection, "b") == ["foreign", "foreign"]
 
 
-def test_the_body_is_stored_once_for_all_subscriptions(connection: DropboxConnection) -> None:
+def test_the_body_is_stored_once_for_all_subscriptions(connection: LocalConnection) -> None:
     connection.send(PRICES, [Message(b"body")])
-    folders = [folders.target for folders in connection.layout.subscriptions_of(PRICES)]
+    folders = [folders.target for folders in connection.store.layout.subscriptions_of(PRICES)]
     files = [os.stat(f"{folder}/{name}") for folder in folders for name in os.listdir(folder)]
     assert len(files) == 3
     assert {(status.st_ino, status.st_nlink) for status in files} == {(files[0].st_ino, 3)}
@@ -203,7 +204,7 @@ def test_the_body_is_stored_once_for_all_subscriptions(connection: DropboxConnec
 
 @pytest.mark.parametrize("number", [errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.EXDEV])
 def test_where_the_file_system_has_no_links_the_message_is_copied(
-    connection: DropboxConnection, monkeypatch: pytest.MonkeyPatch, number: int
+    connection: LocalConnection, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number))
@@ -213,28 +214,28 @@ def test_where_the_file_system_has_no_links_the_message_is_copied(
     assert [received(connection, name) for name in NAMES] == [["body"]] * 3
 
 
-def test_headers_of_any_length_belong_to_each_subscription_by_itself(connection: DropboxConnection) -> None:
+def test_headers_of_any_length_belong_to_each_subscription_by_itself(connection: LocalConnection) -> None:
     message = Message(b"body", type="t" * 500)
     connection.send(PRICES, [message])
     for number, name in enumerate(NAMES):
         claim = connection.poller(subscription(name)).take(1, number)
         assert claim is not None
         assert connection.access().open().load(claim.reference, 100).type == "t" * 500
-        connection._headers.remove(claim.name)  # as whoever removes the file
-    assert os.listdir(connection.layout.headers) == []
+        connection.store.headers.remove(claim.name)  # as whoever removes the file
+    assert os.listdir(connection.store.layout.headers) == []
 
 
 @pytest.mark.parametrize("way", ["foreign file", "copy", "long copy"])
 def test_a_message_whose_headers_are_damaged_gets_them_back_in_every_subscription(
-    subscribed: DropboxProvider, connection: DropboxConnection, way: str
+    subscribed: DropboxProvider, connection: LocalConnection, way: str
 ) -> None:
     connection.send(ORDERS, [Message(b"body", type="t" * 500)])
-    (key,) = os.listdir(connection.layout.headers)
-    sidecar = Path(connection.layout.headers, key)
+    (key,) = os.listdir(connection.store.layout.headers)
+    sidecar = Path(connection.store.layout.headers, key)
     whole = sidecar.read_bytes()
     sidecar.write_bytes(b"")
     if way == "foreign file":
-        (name,) = os.listdir(connection.layout.queue(ORDERS).target)
+        (name,) = os.listdir(connection.store.layout.queue(ORDERS).target)
         drop(subscribed, name)
     else:
         properties = {"connector_reason": "r" * (500 if way == "long copy" else 1)}
@@ -301,9 +302,9 @@ try:
     connection.send(parse_destination("topic://prices.eu"), [Message(b"1", type="t" * 500), Message(b"2")])
 except ProviderError as error:
     print(error)
-for folders in connection.layout.everywhere():
+for folders in connection.store.layout.everywhere():
     assert os.listdir(folders.working) == os.listdir(folders.target) == [], folders
-assert os.listdir(connection.layout.headers) == []
+assert os.listdir(connection.store.layout.headers) == []
 connection.send(parse_destination("topic://prices.eu"), [Message(b"later")])
 connection.close()
 """
@@ -326,7 +327,7 @@ try:
     connection.settle(batch)
 except SettlementError as error:
     print(type(error).__name__)
-for folders in connection.layout.subscriptions_of(parse_destination("topic://prices.eu")):
+for folders in connection.store.layout.subscriptions_of(parse_destination("topic://prices.eu")):
     assert os.listdir(folders.working) == []
 connection.settle(batch or """,
     )
@@ -341,7 +342,7 @@ connection.settle(batch or """,
 
 
 def test_two_subscriptions_that_are_archived_into_one_queue_keep_a_copy_each(
-    connection: DropboxConnection,
+    connection: LocalConnection,
 ) -> None:
     archive = parse_destination("archive")
     connection.send(PRICES, [Message(b"1")])
@@ -353,7 +354,7 @@ def test_two_subscriptions_that_are_archived_into_one_queue_keep_a_copy_each(
     assert [copy.properties for copy in copies] == [{}] * 3
 
 
-def test_a_copy_may_go_to_a_topic(connection: DropboxConnection) -> None:
+def test_a_copy_may_go_to_a_topic(connection: LocalConnection) -> None:
     connection.send(ORDERS, [Message(b"1", type="t" * 300), Message(b"2")])
     poller = connection.poller(ORDERS)
     for number in range(2):
@@ -369,7 +370,7 @@ def test_a_copy_may_go_to_a_topic(connection: DropboxConnection) -> None:
     assert [received(connection, name) for name in ("b", "c")] == [["1", "2"]] * 2
 
 
-def test_duplicate_keys_of_two_subscriptions_differ(connection: DropboxConnection) -> None:
+def test_duplicate_keys_of_two_subscriptions_differ(connection: LocalConnection) -> None:
     connection.send(PRICES, [Message(b"1")])
     claims = [connection.poller(subscription(name)).take(1, n) for n, name in enumerate(NAMES)]
     assert len({claim.duplicate_key for claim in claims if claim is not None}) == 3
@@ -386,7 +387,7 @@ def test_a_message_delivered_too_often_goes_to_the_error_folder_of_its_subscript
     assert claim is not None
     connection.settle([Settlement(claim, give_back=True, delivery_count=1)])
     assert poller.take(1, 1) is None
-    assert len(os.listdir(claim.home.error)) == 1
+    assert len(os.listdir(claim.folders.error)) == 1
     assert received(connection, "b") == ["1"]
     connection.send(PRICES, [Message(b"2", expiration=1)])
     assert poller.take(1, 1) is None
@@ -397,8 +398,8 @@ def test_a_message_delivered_too_often_goes_to_the_error_folder_of_its_subscript
     }
     assert found == {"a": (0, 1, 1), "b": (1, 0, 0), "c": (2, 0, 0)}
     again = limited.connect()
-    (path,) = Path(claim.home.error).iterdir()
-    path.rename(Path(claim.home.target) / path.name)
+    (path,) = Path(claim.folders.error).iterdir()
+    path.rename(Path(claim.folders.target) / path.name)
     poller = again.poller(subscription("a"))
     moved = poller.take(1, 0)
     assert moved is not None
@@ -419,7 +420,7 @@ def test_what_cannot_be_linked_is_an_error_of_the_provider_and_sent_to_nobody(
     code = SEND.replace(
         "connection.send(",
         """
-folders = connection.layout.subscriptions_of(parse_destination("topic://prices.eu"))[1]
+folders = connection.store.layout.subscriptions_of(parse_destination("topic://prices.eu"))[1]
 os.rmdir(folders.working)
 os.symlink("/proc", folders.working)
 connection.send(""",
@@ -434,9 +435,9 @@ connection.send(""",
     connection.close()
 
 
-def test_an_unwritable_error_is_no_commit(connection: DropboxConnection) -> None:
+def test_an_unwritable_error_is_no_commit(connection: LocalConnection) -> None:
     """A copy that is refused leaves no link behind in the subscriptions of another copy."""
-    (Path(connection.layout.root) / "blocked").write_text("a file where the queue should be")
+    (Path(connection.store.layout.root) / "blocked").write_text("a file where the queue should be")
     connection.send(ORDERS, [Message(b"1"), Message(b"2")])
     poller = connection.poller(ORDERS)
     claims = [poller.take(1, number) for number in range(2)]

@@ -10,14 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from connector.core.local.connection import LocalConnection
 from connector.errors import MalformedData, ProviderError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Settlement
 from connector.providers.dropbox import codec
 from connector.providers.dropbox.claims import DropboxClaim
-from connector.providers.dropbox.connection import DropboxConnection, DropboxProvider
 from connector.providers.dropbox.headers import HeaderStore, key_of
+from connector.providers.dropbox.provider import DropboxProvider
 
 ORDERS = parse_destination("queue://orders")
 NOTES = parse_destination("queue://notes")
@@ -33,7 +34,7 @@ def names(root: Path, queue: str, folder: str = "target") -> list[str]:
     return sorted(os.listdir(root / queue / "incoming" / folder))
 
 
-def take(connection: DropboxConnection, queue: str = "orders") -> DropboxClaim:
+def take(connection: LocalConnection, queue: str = "orders") -> DropboxClaim:
     claim = connection.poller(parse_destination(queue)).take(1, 0)
     assert claim is not None
     return claim
@@ -47,7 +48,7 @@ def long_message(**values: str) -> Message:
 
 
 @pytest.mark.parametrize("length", range(180, 260))
-def test_around_255_bytes_no_header_is_ever_cut_off(connection: DropboxConnection, length: int) -> None:
+def test_around_255_bytes_no_header_is_ever_cut_off(connection: LocalConnection, length: int) -> None:
     message = Message(b"body")
     message.set_property("p", "x" * length)
     connection.send(ORDERS, [message])
@@ -59,9 +60,9 @@ def test_around_255_bytes_no_header_is_ever_cut_off(connection: DropboxConnectio
 
 
 def test_a_name_of_255_bytes_needs_no_sidecar_and_one_more_does(
-    root: Path, connection: DropboxConnection
+    root: Path, connection: LocalConnection
 ) -> None:
-    store = HeaderStore(connection.layout.headers, "client", sync=False)
+    store = HeaderStore(connection.store.layout.headers, "client", sync=False)
     name = "4.id.T....." + "aS="
     fits = name + "x" * (255 - len(name))
     assert store.fit(fits) == fits
@@ -103,9 +104,9 @@ def test_any_name_fits_into_the_room_there_is_and_expands_to_all_it_was(
 
 
 def test_a_sidecar_is_found_again_after_a_plain_mv_into_another_queue(
-    root: Path, connection: DropboxConnection
+    root: Path, connection: LocalConnection
 ) -> None:
-    connection.layout.ensure(NOTES)
+    connection.store.layout.ensure(NOTES)
     connection.send(ORDERS, [long_message(region="EU")])
     (name,) = names(root, "orders")
     os.rename(root / "orders/incoming/target" / name, root / "notes/incoming/target" / name)
@@ -115,7 +116,7 @@ def test_a_sidecar_is_found_again_after_a_plain_mv_into_another_queue(
 
 @pytest.mark.parametrize("copy_to", [None, ARCHIVE])
 def test_every_sidecar_belongs_to_a_file_and_every_file_finds_its_own(
-    root: Path, connection: DropboxConnection, copy_to: object
+    root: Path, connection: LocalConnection, copy_to: object
 ) -> None:
     connection.send(ORDERS, [long_message(region=region) for region in ("EU", "US")])
     for count in (1, 2):
@@ -130,7 +131,7 @@ def test_every_sidecar_belongs_to_a_file_and_every_file_finds_its_own(
         connection.settle([Settlement(claim, copy_to=ARCHIVE if copy_to else None, properties=properties)])
     kept = names(root, "archive") if copy_to else names(root, "orders", "processed")
     assert sidecars(root) == sorted(str(key_of(name)) for name in kept)
-    store = HeaderStore(connection.layout.headers, "client", sync=False)
+    store = HeaderStore(connection.store.layout.headers, "client", sync=False)
     assert {codec.decode(store.expand(name))[0].properties["region"] for name in kept} == {"EU", "US"}
 
 
@@ -151,7 +152,7 @@ def test_a_sidecar_goes_with_its_file(root: Path) -> None:
 
 
 def test_a_prepared_message_that_is_discarded_leaves_no_sidecar(
-    root: Path, connection: DropboxConnection
+    root: Path, connection: LocalConnection
 ) -> None:
     access = connection.access().open()
     access.discard(access.prepare(NOTES, long_message(), "key-1"))
@@ -163,7 +164,7 @@ def test_a_prepared_message_that_is_discarded_leaves_no_sidecar(
     assert names(root, "notes", "working") == []
 
 
-def test_pruning_removes_sidecars_too(root: Path, connection: DropboxConnection) -> None:
+def test_pruning_removes_sidecars_too(root: Path, connection: LocalConnection) -> None:
     connection.send(ORDERS, [long_message()])
     connection.settle([Settlement(take(connection))])
     pruner = DropboxProvider(root, create=True, durable=False, keep_processed=0).connect()
@@ -172,9 +173,9 @@ def test_pruning_removes_sidecars_too(root: Path, connection: DropboxConnection)
     pruner.close()
 
 
-def test_messages_that_were_not_sent_leave_no_sidecar(root: Path, connection: DropboxConnection) -> None:
-    connection.layout.ensure(ORDERS)
-    associated = Path(connection.layout.associated)
+def test_messages_that_were_not_sent_leave_no_sidecar(root: Path, connection: LocalConnection) -> None:
+    connection.store.layout.ensure(ORDERS)
+    associated = Path(connection.store.layout.associated)
     associated.rmdir()
     associated.write_text("a file where records should be written")
     with pytest.raises(ProviderError, match=r"cannot send to queue://orders: .*; nothing was sent"):
@@ -191,7 +192,7 @@ def test_messages_that_were_not_sent_leave_no_sidecar(root: Path, connection: Dr
 
 
 def test_a_message_whose_sidecar_is_gone_fails_with_that_reason_and_still_settles(
-    root: Path, connection: DropboxConnection
+    root: Path, connection: LocalConnection
 ) -> None:
     connection.send(ORDERS, [long_message()])
     (key,) = sidecars(root)
@@ -207,7 +208,7 @@ def test_a_message_whose_sidecar_is_gone_fails_with_that_reason_and_still_settle
 
 
 def test_a_message_in_progress_whose_sidecar_is_gone_does_not_stop_recovery(
-    root: Path, connection: DropboxConnection
+    root: Path, connection: LocalConnection
 ) -> None:
     connection.send(NOTES, [long_message()])
     (key,) = sidecars(root)
@@ -227,7 +228,7 @@ def hide(root: Path) -> Callable[[], object]:
 @pytest.mark.parametrize("reason", ["", "r" * 500])
 @pytest.mark.parametrize("way", ["back", "archive", "error", "processed", "in progress"])
 def test_what_becomes_of_a_file_while_its_sidecar_is_gone_loses_no_headers(
-    root: Path, connection: DropboxConnection, way: str, reason: str
+    root: Path, connection: LocalConnection, way: str, reason: str
 ) -> None:
     properties = {"connector_reason": reason} if reason else {}
     connection.send(ORDERS, [long_message(region="EU")])
@@ -278,7 +279,7 @@ def test_what_becomes_of_a_file_while_its_sidecar_is_gone_loses_no_headers(
     ],
 )
 def test_a_damaged_sidecar_is_as_one_that_is_gone(
-    root: Path, connection: DropboxConnection, damage: Callable[[bytes], bytes]
+    root: Path, connection: LocalConnection, damage: Callable[[bytes], bytes]
 ) -> None:
     (identity,) = connection.send(ORDERS, [long_message(region="EU")])
     (key,) = sidecars(root)
@@ -301,7 +302,7 @@ def test_a_damaged_sidecar_is_as_one_that_is_gone(
 
 @pytest.mark.parametrize("content", [b"", b"garbage", b"5.id.T.....pS=x", b"4.other.T.....pS=x", b"\xff"])
 def test_a_sidecar_whose_key_has_no_digest_has_to_agree_with_the_name(
-    root: Path, connection: DropboxConnection, mv: Callable[..., Path], content: bytes
+    root: Path, connection: LocalConnection, mv: Callable[..., Path], content: bytes
 ) -> None:
     mv("orders", f"4.id.T.....{codec.HEADER_KEY}S=client-1")
     sidecar = root / "dropboxmq/headers/client-1"
@@ -315,7 +316,7 @@ def test_a_sidecar_whose_key_has_no_digest_has_to_agree_with_the_name(
 
 
 def test_sidecars_that_speak_of_each_other_are_damaged(
-    root: Path, connection: DropboxConnection, mv: Callable[..., Path]
+    root: Path, connection: LocalConnection, mv: Callable[..., Path]
 ) -> None:
     mv("orders", f"4.id.T.....{codec.HEADER_KEY}S=a")
     for key, other in ("ab", "ba"):
@@ -326,7 +327,7 @@ def test_sidecars_that_speak_of_each_other_are_damaged(
 
 @pytest.mark.parametrize("key", ["..", "../../orders", "a/b", ".x", ""])
 def test_a_foreign_name_cannot_make_a_sidecar_of_any_file(
-    connection: DropboxConnection, mv: Callable[..., Path], key: str
+    connection: LocalConnection, mv: Callable[..., Path], key: str
 ) -> None:
     name = f"4.id.T.....{codec.HEADER_KEY}S={key.replace('/', '%2F').replace('.', '%2E')}"
     mv("orders", name)
@@ -335,7 +336,7 @@ def test_a_foreign_name_cannot_make_a_sidecar_of_any_file(
 
 
 def test_foreign_names_too_long_for_a_claim_are_taken_and_keep_their_headers(
-    connection: DropboxConnection, mv: Callable[..., Path]
+    connection: LocalConnection, mv: Callable[..., Path]
 ) -> None:
     found = {
         "b" * 255: "b" * 255,
@@ -360,7 +361,7 @@ def test_foreign_names_too_long_for_a_claim_are_taken_and_keep_their_headers(
 
 
 def test_a_claim_that_fails_ends_the_list_and_the_next_call_says_why(
-    root: Path, connection: DropboxConnection, mv: Callable[..., Path]
+    root: Path, connection: LocalConnection, mv: Callable[..., Path]
 ) -> None:
     for name in ("9.first.T", f"8.long{'x' * 240}.T", "7.last.T"):
         mv("orders", name)
@@ -375,26 +376,26 @@ def test_a_claim_that_fails_ends_the_list_and_the_next_call_says_why(
     assert len(names(root, "orders")) == 2
     headers.unlink()
     headers.mkdir()
-    poller.look_again()
+    connection.store.look_again()
     claims += poller.claim(1, range(1, 9))
     assert [claim.sequence for claim in claims] == [0, 1, 2]
     assert claims[2].message_id == "ID:last"
 
 
 def test_one_long_name_twice_in_a_folder_keeps_both_whole(
-    root: Path, connection: DropboxConnection, mv: Callable[..., Path]
+    root: Path, connection: LocalConnection, mv: Callable[..., Path]
 ) -> None:
     name = "r" * 220
     for body in (b"1", b"2", b"3"):
         mv("orders", name, body)
         connection.settle([Settlement(take(connection))])
     kept = names(root, "orders", "processed")
-    store = HeaderStore(connection.layout.headers, "client", sync=False)
+    store = HeaderStore(connection.store.layout.headers, "client", sync=False)
     assert [codec.message_id(store.expand(n)) for n in kept] == [name] * 3
     assert {(root / "orders/incoming/processed" / n).read_bytes() for n in kept} == {b"1", b"2", b"3"}
 
 
-def test_tasks_of_one_client_prepare_long_headers_without_meeting(connection: DropboxConnection) -> None:
+def test_tasks_of_one_client_prepare_long_headers_without_meeting(connection: LocalConnection) -> None:
     """Two tasks may even be one process, as two of one number may be on two machines."""
     first, second = connection.access().open(), connection.access().open()
     sends = [access.prepare(NOTES, long_message(p=key), key) for key, access in (("a", first), ("b", second))]

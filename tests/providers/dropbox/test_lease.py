@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from connector.core.local.connection import LocalConnection
 from connector.errors import ClaimLost, SubscriptionError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Settlement, TopicSubscription
-from connector.providers.dropbox.connection import DropboxConnection, DropboxProvider
+from connector.providers.dropbox.provider import DropboxProvider
 
 ORDERS = parse_destination("queue://orders")
 NOTES = parse_destination("queue://notes")
@@ -51,7 +52,7 @@ connection.close()
 
 
 @pytest.fixture
-def connection(root: Path) -> Iterator[DropboxConnection]:
+def connection(root: Path) -> Iterator[LocalConnection]:
     connection = DropboxProvider(root, create=True, durable=False, lease=LEASE).connect()
     yield connection
     connection.abandon()
@@ -60,7 +61,7 @@ def connection(root: Path) -> Iterator[DropboxConnection]:
 class Stopped:
     """A process that held two messages of three and does not run."""
 
-    def __init__(self, root: Path, connection: DropboxConnection, children: Any, application: str) -> None:
+    def __init__(self, root: Path, connection: LocalConnection, children: Any, application: str) -> None:
         connection.send(ORDERS, [Message(str(number).encode()) for number in range(3)])
         self.process = children.start(HOLD, root, application)
         self.client_id = self.process.stdout.readline().strip()
@@ -76,14 +77,14 @@ class Stopped:
 
 
 @pytest.fixture
-def stopped(root: Path, connection: DropboxConnection, children: Any) -> Iterator[Stopped]:
+def stopped(root: Path, connection: LocalConnection, children: Any) -> Iterator[Stopped]:
     client = Stopped(root, connection, children, "")
     yield client
     if client.process.poll() is None:
         os.kill(client.process.pid, signal.SIGCONT)
 
 
-def take_over(connection: DropboxConnection) -> None:
+def take_over(connection: LocalConnection) -> None:
     (leftover,) = connection.leftovers(None, at_start=False)
     assert len(leftover.claims) == 2
     connection.settle([Settlement(c, give_back=True, delivery_count=1) for c in leftover.claims])
@@ -91,24 +92,24 @@ def take_over(connection: DropboxConnection) -> None:
 
 
 def test_who_does_not_run_for_its_lease_is_taken_over_and_its_late_acknowledgement_touches_nothing(
-    connection: DropboxConnection, stopped: Stopped
+    connection: LocalConnection, stopped: Stopped
 ) -> None:
     time.sleep(2 * LEASE)
     take_over(connection)
     poller = connection.poller(ORDERS)
     claims = [poller.take(1, number) for number in range(3)]
     assert [claim.delivery_count for claim in claims if claim is not None] == [1, 1, 0]
-    held = sorted(os.listdir(connection.layout.queue(ORDERS).processing))
+    held = sorted(os.listdir(connection.store.layout.queue(ORDERS).processing))
     assert stopped.wake() == ["ClaimLost"] * 6
-    assert sorted(os.listdir(connection.layout.queue(ORDERS).processing)) == held
-    assert os.listdir(connection.layout.queue(ORDERS).processed) == []
+    assert sorted(os.listdir(connection.store.layout.queue(ORDERS).processing)) == held
+    assert os.listdir(connection.store.layout.queue(ORDERS).processed) == []
     assert list(connection.browse(NOTES)) == []
     connection.settle([Settlement(claim) for claim in claims if claim is not None], fenced=True)
-    assert len(os.listdir(connection.layout.queue(ORDERS).processed)) == 3
+    assert len(os.listdir(connection.store.layout.queue(ORDERS).processed)) == 3
 
 
 def test_the_late_acknowledgement_fails_also_while_the_other_still_takes_over(
-    connection: DropboxConnection, stopped: Stopped
+    connection: LocalConnection, stopped: Stopped
 ) -> None:
     time.sleep(2 * LEASE)
     (leftover,) = connection.leftovers(None, at_start=False)
@@ -116,10 +117,10 @@ def test_the_late_acknowledgement_fails_also_while_the_other_still_takes_over(
     connection.settle([Settlement(c, give_back=True, delivery_count=1) for c in leftover.claims])
     leftover.forget()
     assert [message.delivery_count for message in connection.browse(ORDERS)] == [2, 2, 1]
-    assert os.listdir(connection.layout.clients) == [connection.client_id]
+    assert os.listdir(connection.store.layout.clients) == [connection.client_id]
 
 
-def test_within_its_lease_nobody_is_dead(connection: DropboxConnection, stopped: Stopped) -> None:
+def test_within_its_lease_nobody_is_dead(connection: LocalConnection, stopped: Stopped) -> None:
     assert list(connection.leftovers(None, at_start=True)) == []
     with pytest.raises(SubscriptionError):
         connection.unsubscribe("news", "c")
@@ -127,7 +128,7 @@ def test_within_its_lease_nobody_is_dead(connection: DropboxConnection, stopped:
 
 
 def test_without_a_lease_a_stopped_client_lives_for_ever(
-    root: Path, connection: DropboxConnection, stopped: Stopped
+    root: Path, connection: LocalConnection, stopped: Stopped
 ) -> None:
     trusting = DropboxProvider(root, create=True, durable=False).connect()
     time.sleep(2 * LEASE)
@@ -135,7 +136,7 @@ def test_without_a_lease_a_stopped_client_lives_for_ever(
     trusting.close()
 
 
-def test_an_adapter_is_never_overdue(root: Path, connection: DropboxConnection, children: Any) -> None:
+def test_an_adapter_is_never_overdue(root: Path, connection: LocalConnection, children: Any) -> None:
     adapter = Stopped(root, connection, children, "shop")
     time.sleep(2 * LEASE)
     sibling = DropboxProvider(root, create=True, durable=False, lease=LEASE).connect("shop")
@@ -145,7 +146,7 @@ def test_an_adapter_is_never_overdue(root: Path, connection: DropboxConnection, 
 
 
 def test_a_client_that_runs_outlives_many_leases(
-    root: Path, connection: DropboxConnection, children: Any
+    root: Path, connection: LocalConnection, children: Any
 ) -> None:
     connection.send(ORDERS, [Message(b"1"), Message(b"2")])
     child = children.start(HOLD, root, "")
@@ -157,7 +158,7 @@ def test_a_client_that_runs_outlives_many_leases(
 
 
 def test_what_an_overdue_client_consumed_and_held_is_free(
-    root: Path, connection: DropboxConnection, stopped: Stopped
+    root: Path, connection: LocalConnection, stopped: Stopped
 ) -> None:
     time.sleep(2 * LEASE)
     provider = DropboxProvider(root, create=True, durable=False, lease=LEASE)
@@ -171,7 +172,7 @@ def test_what_an_overdue_client_consumed_and_held_is_free(
 
 
 def test_only_one_takes_over_from_an_overdue_client(
-    root: Path, connection: DropboxConnection, stopped: Stopped
+    root: Path, connection: LocalConnection, stopped: Stopped
 ) -> None:
     time.sleep(2 * LEASE)
     others = [DropboxProvider(root, create=True, durable=False, lease=LEASE).connect() for _ in range(3)]
@@ -185,16 +186,16 @@ def test_only_one_takes_over_from_an_overdue_client(
         other.close()
 
 
-def test_a_claim_that_was_removed_by_hand_is_lost(connection: DropboxConnection) -> None:
+def test_a_claim_that_was_removed_by_hand_is_lost(connection: LocalConnection) -> None:
     connection.send(ORDERS, [Message(b"1"), Message(b"2")])
     poller = connection.poller(ORDERS)
     first, second = poller.take(1, 0), poller.take(1, 1)
     assert first is not None
     assert second is not None
-    os.unlink(connection.layout.absolute(first.path))
+    os.unlink(connection.store.layout.absolute(first.path))
     with pytest.raises(ClaimLost, match="is not this client's any more"):
         connection.settle([Settlement(first)])
     with pytest.raises(ClaimLost):
         connection.settle([Settlement(first), Settlement(second)], fenced=True)
-    assert os.listdir(connection.layout.associated) == []
+    assert os.listdir(connection.store.layout.associated) == []
     connection.settle([Settlement(second)])

@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from connector.core.local.connection import LocalConnection
 from connector.errors import ProviderError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Settlement
 from connector.providers.dropbox import listing
-from connector.providers.dropbox.connection import DropboxConnection, DropboxProvider
 from connector.providers.dropbox.listing import Listing
+from connector.providers.dropbox.provider import DropboxProvider
 
 ORDERS = parse_destination("queue://orders")
 
@@ -218,7 +219,7 @@ def test_bare_names_take_their_place_by_the_time_of_their_file(folder: Path) -> 
 
 
 def test_browsing_agrees_with_taking_for_names_of_every_kind(
-    connection: DropboxConnection, mv: Callable[..., Path]
+    connection: LocalConnection, mv: Callable[..., Path]
 ) -> None:
     base = 1_700_000_000_000_000_000
     names = [
@@ -237,7 +238,7 @@ def test_browsing_agrees_with_taking_for_names_of_every_kind(
     poller = connection.poller(ORDERS)
     taken = []
     while claim := poller.take(1, len(taken)):
-        taken.append(connection.layout.absolute(claim.path))
+        taken.append(connection.store.layout.absolute(claim.path))
         if len(taken) == 4:
             assert [message.body for message in connection.browse(ORDERS)] == browsed
     assert [Path(path).read_bytes() for path in taken] == browsed
@@ -269,7 +270,7 @@ def test_what_is_no_message_is_left_where_it_is_and_reported_once(
 
 @pytest.mark.timeout(30)
 def test_a_pipe_or_link_that_takes_the_place_of_a_message_blocks_nothing(
-    connection: DropboxConnection, mv: Callable[..., Path]
+    connection: LocalConnection, mv: Callable[..., Path]
 ) -> None:
     """The listing has seen a file; what is claimed under its name is something else."""
     poller = connection.poller(ORDERS)
@@ -278,7 +279,7 @@ def test_a_pipe_or_link_that_takes_the_place_of_a_message_blocks_nothing(
     first = poller.take(1, 0)
     assert first is not None
     access = connection.access().open()
-    target = Path(connection.layout.queue(ORDERS).target)
+    target = Path(connection.store.layout.queue(ORDERS).target)
     for name in os.listdir(target):
         (target / name).unlink()
     os.mkfifo(target / "m1")
@@ -291,13 +292,13 @@ def test_a_pipe_or_link_that_takes_the_place_of_a_message_blocks_nothing(
         connection.settle([Settlement(claim, copy_to=parse_destination("error"))])
     kinds = [
         os.lstat(e.path).st_mode
-        for e in os.scandir(connection.layout.queue(parse_destination("error")).target)
+        for e in os.scandir(connection.store.layout.queue(parse_destination("error")).target)
     ]
     assert sorted(map(stat.S_IFMT, kinds)) == [stat.S_IFIFO, stat.S_IFLNK]
 
 
 def test_a_fifo_in_a_queue_is_not_opened_by_browsing(
-    connection: DropboxConnection, mv: Callable[..., Path]
+    connection: LocalConnection, mv: Callable[..., Path]
 ) -> None:
     path = mv("orders", "message")
     os.mkfifo(path.with_name("pipe"))
@@ -308,7 +309,7 @@ def test_a_fifo_in_a_queue_is_not_opened_by_browsing(
     "name", [b"caf\xe9", b"\xff\xfe", b"a\nb", b"a b", "snow ☃".encode(), b"4.\xe9.T", b"-x"]
 )
 def test_names_of_any_bytes_are_taken_settled_and_keep_their_bytes(
-    root: Path, connection: DropboxConnection, mv: Callable[..., Path], name: bytes
+    root: Path, connection: LocalConnection, mv: Callable[..., Path], name: bytes
 ) -> None:
     mv("orders", name)
     claim = connection.poller(ORDERS).take(1, 0)
@@ -319,7 +320,7 @@ def test_names_of_any_bytes_are_taken_settled_and_keep_their_bytes(
 
 
 def test_an_expiration_that_is_no_number_does_not_stop_the_poll(
-    connection: DropboxConnection, mv: Callable[..., Path]
+    connection: LocalConnection, mv: Callable[..., Path]
 ) -> None:
     for text in ("²", "soon", "-1", "9" * 200):
         mv("orders", f"4.id{len(text)}{ord(text[0])}.T.{text}")
@@ -329,10 +330,10 @@ def test_an_expiration_that_is_no_number_does_not_stop_the_poll(
 
 
 def test_a_folder_that_is_removed_is_empty_and_comes_back(
-    root: Path, connection: DropboxConnection, mv: Callable[..., Path]
+    root: Path, connection: LocalConnection, mv: Callable[..., Path]
 ) -> None:
     poller = connection.poller(ORDERS)
-    for folder in connection.layout.queue(ORDERS).base, str(root / "orders"):
+    for folder in connection.store.layout.queue(ORDERS).base, str(root / "orders"):
         for path in Path(folder).glob("*"):
             path.rmdir()
         os.rmdir(folder)
@@ -345,7 +346,7 @@ def test_a_folder_that_is_removed_is_empty_and_comes_back(
     assert os.listdir(root / "orders/incoming/processed") == ["message"]
 
 
-def test_a_queue_that_is_removed_is_made_again_by_sending(root: Path, connection: DropboxConnection) -> None:
+def test_a_queue_that_is_removed_is_made_again_by_sending(root: Path, connection: LocalConnection) -> None:
     for count in (1, 2):
         connection.send(ORDERS, [Message() for _ in range(count)])
         for path in sorted((root / "orders").rglob("*"), reverse=True):
@@ -356,10 +357,10 @@ def test_a_queue_that_is_removed_is_made_again_by_sending(root: Path, connection
 
 
 def test_a_file_where_the_folder_should_be_is_an_error_of_the_provider(
-    connection: DropboxConnection,
+    connection: LocalConnection,
 ) -> None:
     poller = connection.poller(ORDERS)
-    target = Path(connection.layout.queue(ORDERS).target)
+    target = Path(connection.store.layout.queue(ORDERS).target)
     target.rmdir()
     target.touch()
     with pytest.raises(ProviderError, match=r"cannot read .*target: Not a directory"):

@@ -8,17 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from connector.core.local.connection import LocalConnection
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Retention, Settlement
-from connector.providers.dropbox.connection import DropboxConnection, DropboxProvider
+from connector.providers.dropbox.provider import DropboxProvider
 
 ORDERS = Destination("queue", "orders")
 ARCHIVE = Destination("queue", "archive")
 KEPT = [Retention(ARCHIVE, 3600.0)]
 
 
-def consume(connection: DropboxConnection, body: bytes, property_size: int = 1) -> None:
+def consume(connection: LocalConnection, body: bytes, property_size: int = 1) -> None:
     message = Message(body=body)
     message.set_property("note", "n" * property_size)
     connection.send(ORDERS, [message])
@@ -27,19 +28,19 @@ def consume(connection: DropboxConnection, body: bytes, property_size: int = 1) 
     connection.settle([Settlement(claim)])
 
 
-def processed(connection: DropboxConnection) -> list[str]:
-    return os.listdir(connection.layout.queue(ORDERS).processed)
+def processed(connection: LocalConnection) -> list[str]:
+    return os.listdir(connection.store.layout.queue(ORDERS).processed)
 
 
 def test_old_files_go_with_their_sidecars_and_young_ones_stay(tmp_path: Path) -> None:
     connection = DropboxProvider(tmp_path, create=True, keep_processed=0.4).connect()
     consume(connection, b"old", property_size=600)
-    assert len(os.listdir(connection.layout.headers)) == 1
+    assert len(os.listdir(connection.store.layout.headers)) == 1
     time.sleep(0.5)
     consume(connection, b"young")
     assert connection.prune().settled == 1
     assert len(processed(connection)) == 1
-    assert os.listdir(connection.layout.headers) == []
+    assert os.listdir(connection.store.layout.headers) == []
     connection.close()
 
 
@@ -55,7 +56,7 @@ def test_nothing_is_kept_where_zero_is_demanded(tmp_path: Path) -> None:
     connection = DropboxProvider(tmp_path, create=True, keep_processed=0).connect()
     consume(connection, b"gone", property_size=600)
     assert processed(connection) == []
-    assert os.listdir(connection.layout.headers) == []
+    assert os.listdir(connection.store.layout.headers) == []
     connection.close()
 
 
@@ -72,7 +73,7 @@ def test_pruning_is_done_by_one_client_and_not_all_the_time(tmp_path: Path) -> N
     other.close()
 
 
-def copies(connection: DropboxConnection, number: int, reason: str = "") -> None:
+def copies(connection: LocalConnection, number: int, reason: str = "") -> None:
     """Makes copies in the archive that are old enough to go."""
     connection.send(ORDERS, [Message(body=b"old") for _ in range(number)])
     poller = connection.poller(ORDERS)
@@ -87,16 +88,16 @@ def copies(connection: DropboxConnection, number: int, reason: str = "") -> None
     )
 
 
-def archived(connection: DropboxConnection) -> list[str]:
-    return os.listdir(connection.layout.queue(ARCHIVE).target)
+def archived(connection: LocalConnection) -> list[str]:
+    return os.listdir(connection.store.layout.queue(ARCHIVE).target)
 
 
 def test_a_copy_goes_with_its_sidecar(tmp_path: Path) -> None:
     connection = DropboxProvider(tmp_path, create=True).connect("app", "one")
     copies(connection, 2, reason="r" * 600)
-    assert len(os.listdir(connection.layout.headers)) == 2
+    assert len(os.listdir(connection.store.layout.headers)) == 2
     assert connection.prune(KEPT).copies == {ARCHIVE: 2}
-    assert archived(connection) == os.listdir(connection.layout.headers) == []
+    assert archived(connection) == os.listdir(connection.store.layout.headers) == []
     connection.close()
 
 
@@ -150,9 +151,9 @@ def test_a_copy_that_cannot_be_removed_is_logged_and_keeps_no_other(
 ) -> None:
     connection = DropboxProvider(tmp_path, create=True).connect("app", "one")
     copies(connection, 3, reason="r" * 600)
-    broken, *_ = os.listdir(connection.layout.headers)
-    Path(connection.layout.headers, broken).unlink()
-    Path(connection.layout.headers, broken).mkdir()
+    broken, *_ = os.listdir(connection.store.layout.headers)
+    Path(connection.store.layout.headers, broken).unlink()
+    Path(connection.store.layout.headers, broken).mkdir()
     assert connection.prune(KEPT).copies == {ARCHIVE: 2}
     (line,) = [record for record in caplog.records if record.getMessage() == "pruning failed"]
     assert broken in line.reason  # type: ignore[attr-defined]

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from connector.core.local.connection import LocalConnection
 from connector.errors import ProviderError, SettlementError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.provider import GroupSettlement, Settlement
-from connector.providers.dropbox.connection import DropboxConnection, DropboxProvider
+from connector.providers.dropbox.provider import DropboxProvider
 
 ORDERS = parse_destination("queue://orders")
 NOTES = parse_destination("queue://notes")
@@ -42,16 +43,16 @@ print("settled", flush=True)
 MOVES = 7  # sent; copy; discarded; copy; its old sidecar; processed; returned
 
 
-def waiting(connection: DropboxConnection) -> None:
+def waiting(connection: LocalConnection) -> None:
     """Four messages in orders, the second with a sidecar."""
     messages = [Message(str(number).encode()) for number in range(4)]
     messages[1].set_property("long", "x" * 300)
     connection.send(ORDERS, messages)
-    connection.layout.ensure(NOTES)
-    connection.layout.ensure(ARCHIVE)
+    connection.store.layout.ensure(NOTES)
+    connection.store.layout.ensure(ARCHIVE)
 
 
-def bodies(connection: DropboxConnection, queue: str) -> list[str]:
+def bodies(connection: LocalConnection, queue: str) -> list[str]:
     return [message.body.decode() for message in connection.browse(parse_destination(queue))]
 
 
@@ -68,7 +69,7 @@ def everything(root: Path) -> dict[str, str]:
 SETTLED = {"archive/target": "01", "notes/target": "sent", "orders/processed": "2", "orders/target": "3"}
 
 
-def recover(root: Path, dead: str) -> DropboxConnection:
+def recover(root: Path, dead: str) -> LocalConnection:
     """What a living neighbour makes of it: claims that are left go back with one delivery more."""
     connection = DropboxProvider(root, create=True, durable=False).connect("suite", "living")
     (leftover,) = connection.leftovers(None, at_start=False)
@@ -76,13 +77,13 @@ def recover(root: Path, dead: str) -> DropboxConnection:
     connection.settle([Settlement(c, give_back=True, delivery_count=1) for c in leftover.claims])
     leftover.forget()
     assert list(connection.leftovers(None, at_start=True)) == []
-    for folder in (connection.layout.associated, connection.layout.committing):
+    for folder in (connection.store.layout.associated, connection.store.layout.committing):
         assert os.listdir(folder) == []
     return connection
 
 
-def in_window(connection: DropboxConnection) -> int:
-    state = DropboxProvider(connection.layout.root).state("suite")
+def in_window(connection: LocalConnection) -> int:
+    state = DropboxProvider(connection.store.layout.root).state("suite")
     return len(state.window(connection.client_id, 100))
 
 
@@ -95,7 +96,7 @@ def in_window(connection: DropboxConnection) -> int:
     ],
 )
 def test_what_was_committed_is_finished_by_a_neighbour_whichever_rename_it_died_at(
-    root: Path, connection: DropboxConnection, children: Any, fault: str
+    root: Path, connection: LocalConnection, children: Any, fault: str
 ) -> None:
     waiting(connection)
     status, out, err = children.run(SETTLE, root, fault=fault)
@@ -114,7 +115,7 @@ def test_what_was_committed_is_finished_by_a_neighbour_whichever_rename_it_died_
 
 
 def test_there_are_as_many_moves_as_the_tests_die_at(
-    root: Path, connection: DropboxConnection, children: Any
+    root: Path, connection: LocalConnection, children: Any
 ) -> None:
     waiting(connection)
     status, out, err = children.run(SETTLE, root, fault=f"settle.move:{MOVES + 1}=kill")
@@ -124,7 +125,7 @@ def test_there_are_as_many_moves_as_the_tests_die_at(
 
 @pytest.mark.parametrize("fault", ["claim:4=kill", "settle.record=kill"])
 def test_what_was_not_committed_never_happened(
-    root: Path, connection: DropboxConnection, children: Any, fault: str
+    root: Path, connection: LocalConnection, children: Any, fault: str
 ) -> None:
     waiting(connection)
     status, out, err = children.run(SETTLE, root, fault=fault)
@@ -160,7 +161,7 @@ GROUP_MOVES = 4  # three copies, of which one keeps its sidecar; returned
     ],
 )
 def test_a_group_that_was_committed_is_finished_by_a_neighbour(
-    root: Path, connection: DropboxConnection, children: Any, fault: str, end: int
+    root: Path, connection: LocalConnection, children: Any, fault: str, end: int
 ) -> None:
     waiting(connection)
     status, out, err = children.run(SETTLE_GROUP, root, fault=fault)
@@ -176,7 +177,7 @@ def test_a_group_that_was_committed_is_finished_by_a_neighbour(
 
 @pytest.mark.parametrize("fault", ["claim:3=kill", "settle.record=kill"])
 def test_a_group_that_was_not_committed_never_happened(
-    root: Path, connection: DropboxConnection, children: Any, fault: str
+    root: Path, connection: LocalConnection, children: Any, fault: str
 ) -> None:
     waiting(connection)
     status, out, err = children.run(SETTLE_GROUP, root, fault=fault)
@@ -188,7 +189,7 @@ def test_a_group_that_was_not_committed_never_happened(
 
 
 def test_a_group_on_a_full_disk_settles_nothing_and_the_same_client_settles_later(
-    root: Path, connection: DropboxConnection, children: Any
+    root: Path, connection: LocalConnection, children: Any
 ) -> None:
     waiting(connection)
     again = """
@@ -206,7 +207,7 @@ except SettlementError as error:
 
 
 def test_a_copy_of_a_group_whose_name_is_taken_gets_another(
-    root: Path, connection: DropboxConnection, mv: Any
+    root: Path, connection: LocalConnection, mv: Any
 ) -> None:
     for number in range(3):
         mv("archive", f"4.{number}.T.....connector_outcomeS=published", b"old")
@@ -218,7 +219,7 @@ def test_a_copy_of_a_group_whose_name_is_taken_gets_another(
     assert bodies(connection, "orders") == []
 
 
-def test_a_group_makes_the_folder_of_its_copies_again(root: Path, connection: DropboxConnection) -> None:
+def test_a_group_makes_the_folder_of_its_copies_again(root: Path, connection: LocalConnection) -> None:
     for number in range(2):
         waiting(connection)
         claims = connection.poller(ORDERS).claim(number, range(4))
@@ -228,7 +229,7 @@ def test_a_group_makes_the_folder_of_its_copies_again(root: Path, connection: Dr
 
 
 def test_a_group_says_which_rename_has_failed_and_recovery_finishes_it(
-    root: Path, connection: DropboxConnection, children: Any
+    root: Path, connection: LocalConnection, children: Any
 ) -> None:
     waiting(connection)
     status, out, err = children.run(SETTLE_GROUP, root, fault="settle.move:2=eacces")
@@ -253,9 +254,9 @@ print("settled", flush=True)
     ("fault", "found"), [("settle.move=kill", {}), ("settle.finished=kill", {"notes/target": "sent"})]
 )
 def test_a_prepared_message_alone_is_sent_by_one_rename_or_not_at_all(
-    root: Path, connection: DropboxConnection, children: Any, fault: str, found: dict[str, str]
+    root: Path, connection: LocalConnection, children: Any, fault: str, found: dict[str, str]
 ) -> None:
-    connection.layout.ensure(NOTES)
+    connection.store.layout.ensure(NOTES)
     status, out, err = children.run(SEND_ALONE, root, fault=fault)
     assert (status, out.count("settled")) == (-9, 0), err
     recover(root, out.strip())
@@ -271,7 +272,7 @@ def test_a_prepared_message_alone_needs_no_record(root: Path, children: Any, fau
 
 @pytest.mark.parametrize("fault", ["settle.move:3=kill", "settle.finished=kill"])
 def test_a_recovery_that_dies_itself_is_finished_by_the_next(
-    root: Path, connection: DropboxConnection, children: Any, fault: str
+    root: Path, connection: LocalConnection, children: Any, fault: str
 ) -> None:
     waiting(connection)
     status, out, _ = children.run(SETTLE, root, fault="settle.move:2=kill")
@@ -296,7 +297,7 @@ for leftover in connection.leftovers(None, at_start=True):
 
 
 def test_a_full_disk_settles_nothing_and_the_same_client_settles_later(
-    root: Path, connection: DropboxConnection, children: Any
+    root: Path, connection: LocalConnection, children: Any
 ) -> None:
     waiting(connection)
     code = SETTLE.replace("connection.settle([", "batch = ([").replace(
@@ -314,11 +315,13 @@ connection.settle(batch)
     assert "cannot write the commit record of a poll: No space left on device" in out
     assert "none is lost" in out
     assert everything(root) == SETTLED
-    assert os.listdir(connection.layout.associated) == os.listdir(connection.layout.committing) == []
+    assert (
+        os.listdir(connection.store.layout.associated) == os.listdir(connection.store.layout.committing) == []
+    )
 
 
 def test_a_limit_on_the_size_of_files_leaves_nothing_half_written(
-    root: Path, connection: DropboxConnection, children: Any
+    root: Path, connection: LocalConnection, children: Any
 ) -> None:
     waiting(connection)
     code = SETTLE.replace(
@@ -328,7 +331,7 @@ def test_a_limit_on_the_size_of_files_leaves_nothing_half_written(
     status, out, err = children.run(code, root)
     assert status == 1
     assert "SettlementError: cannot write the commit record of a poll: File too large" in err
-    assert os.listdir(connection.layout.associated) == []
+    assert os.listdir(connection.store.layout.associated) == []
     recover(root, out.strip()).close()
     assert everything(root) == {"orders/target": "0123"}
 
@@ -352,7 +355,7 @@ for count in (1, 3):
 
 
 def test_without_an_error_destination_that_can_be_written_nothing_is_settled(
-    root: Path, connection: DropboxConnection
+    root: Path, connection: LocalConnection
 ) -> None:
     waiting(connection)
     (root / "error").write_text("a file where the queue should be")
@@ -375,7 +378,7 @@ connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect()
 orders, error = map(parse_destination, ("orders", "error"))
 connection.send(orders, [Message(b"1")])
 claim = connection.poller(orders).take(1, 0)
-folders = connection.layout.ensure(error)
+folders = connection.store.layout.ensure(error)
 os.chmod(folders.target, 0o555)
 try:
     connection.settle([Settlement(claim, copy_to=error)])
@@ -400,7 +403,7 @@ orders = parse_destination("orders")
 connection.send(orders, [Message(b"1"), Message(b"2")])
 poller = connection.poller(orders)
 claims = [poller.take(1, number) for number in range(2)]
-processed = connection.layout.queue(orders).processed
+processed = connection.store.layout.queue(orders).processed
 os.chmod(processed, 0o555)
 try:
     connection.settle([Settlement(claim) for claim in claims])
@@ -418,7 +421,7 @@ os.chmod(processed, 0o755)
 for leftover in second.leftovers(None, at_start=True):
     print(leftover.claims)
     leftover.forget()
-print(sorted(os.listdir(connection.layout.committing)), len(os.listdir(processed)))
+print(sorted(os.listdir(connection.store.layout.committing)), len(os.listdir(processed)))
 """
     status, out, err = children.run(code, root, ordinary_user=True)
     assert status == 0, err
@@ -429,7 +432,7 @@ print(sorted(os.listdir(connection.layout.committing)), len(os.listdir(processed
 
 
 def test_a_destination_on_another_file_system_is_refused_before_anything_happens(
-    root: Path, connection: DropboxConnection, other_file_system: Path
+    root: Path, connection: LocalConnection, other_file_system: Path
 ) -> None:
     waiting(connection)
     (root / "far").symlink_to(other_file_system)
@@ -442,10 +445,10 @@ def test_a_destination_on_another_file_system_is_refused_before_anything_happens
 
 
 def test_folders_of_one_queue_on_two_file_systems_are_an_error_of_the_provider(
-    connection: DropboxConnection, other_file_system: Path
+    connection: LocalConnection, other_file_system: Path
 ) -> None:
     waiting(connection)
-    processing = Path(connection.layout.queue(ORDERS).processing)
+    processing = Path(connection.store.layout.queue(ORDERS).processing)
     processing.rmdir()
     processing.symlink_to(other_file_system)
     with pytest.raises(ProviderError, match="lie on different file systems"):
@@ -503,11 +506,11 @@ except ProviderError as error:
     assert "cannot be written (read-only, or owned by another user); give this user the right to write" in out
 
 
-def test_a_record_that_leaves_the_root_is_not_followed(root: Path, connection: DropboxConnection) -> None:
+def test_a_record_that_leaves_the_root_is_not_followed(root: Path, connection: LocalConnection) -> None:
     waiting(connection)
     (root.parent / f"{root.name}-outside").write_text("not ours")
     try:
-        record = Path(connection.layout.committing) / "unknown-1"
+        record = Path(connection.store.layout.committing) / "unknown-1"
         record.write_text(f"dropboxmq --type received --message-file ../{root.name}-outside\n")
         with pytest.raises(ProviderError, match="leaves the root"):
             list(connection.leftovers(None, at_start=True))
@@ -542,7 +545,7 @@ def test_expired_messages_are_kept_apart_or_removed(root: Path) -> None:
 
 
 def test_files_in_working_that_are_not_ours_are_never_touched(
-    root: Path, connection: DropboxConnection
+    root: Path, connection: LocalConnection
 ) -> None:
     waiting(connection)
     old = root / "orders/incoming/working/upload.part"
@@ -558,7 +561,7 @@ def test_files_in_working_that_are_not_ours_are_never_touched(
 
 
 def test_the_same_bare_name_again_is_another_message(
-    root: Path, connection: DropboxConnection, mv: Any
+    root: Path, connection: LocalConnection, mv: Any
 ) -> None:
     keys = []
     for _ in range(2):

@@ -8,7 +8,7 @@ import pytest
 
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.provider import Connection, Provider
-from connector.providers.dropbox.connection import DropboxProvider
+from connector.providers.dropbox.provider import DropboxProvider
 from connector.testing.provider import ProviderSuite
 from connector.testing.provider_suite.base import ORDERS
 

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from connector.core.local.connection import LocalConnection
 from connector.messaging.destination import parse_destination
 from connector.messaging.provider import TopicSubscription
 from connector.providers.dropbox import waiter as waiter_module
-from connector.providers.dropbox.connection import DropboxConnection, DropboxProvider
 from connector.providers.dropbox.inotify import Inotify
+from connector.providers.dropbox.provider import DropboxProvider
 from connector.providers.dropbox.waiter import Waiter
 from tests.providers.conftest import Children
 
@@ -30,7 +31,7 @@ Mv = Callable[..., Path]
 
 
 @pytest.fixture
-def waiter(connection: DropboxConnection) -> Waiter:
+def waiter(connection: LocalConnection) -> Waiter:
     """That of a connection which polls two queues; a poll has begun."""
     connection.poller(ORDERS)
     connection.poller(NOTES)
@@ -90,7 +91,7 @@ def test_what_leaves_and_what_is_no_file_is_not_told(
 
 
 def test_what_another_program_puts_into_a_topic_is_told_and_taken(
-    root: Path, connection: DropboxConnection
+    root: Path, connection: LocalConnection
 ) -> None:
     poller = connection.poller(TopicSubscription(PRICES))
     waiter = connection.waiter()
@@ -131,7 +132,7 @@ def test_a_directory_that_is_removed_is_watched_when_it_is_there_again(
     assert caplog.records == []
 
 
-def test_two_names_of_one_directory_are_one(root: Path, connection: DropboxConnection, mv: Mv) -> None:
+def test_two_names_of_one_directory_are_one(root: Path, connection: LocalConnection, mv: Mv) -> None:
     pollers = [connection.poller(destination) for destination in (ORDERS, NOTES)]
     notes = root / "notes" / "incoming" / "target"
     notes.rmdir()
@@ -157,9 +158,11 @@ class SmallKernel(Inotify):
 
 
 def test_too_many_watches_are_one_warning_and_the_others_are_told(
-    root: Path, connection: DropboxConnection, mv: Mv, caplog: pytest.LogCaptureFixture
+    root: Path, connection: LocalConnection, mv: Mv, caplog: pytest.LogCaptureFixture
 ) -> None:
-    directories = [connection.poller(one).directories[0] for one in (ORDERS, NOTES)]
+    for one in (ORDERS, NOTES):
+        connection.poller(one)
+    directories = list(connection.store.directories())
     kernel = SmallKernel()
     waiter = Waiter(kernel, lambda: directories)
     assert not waiter.begin()
@@ -223,7 +226,7 @@ def test_after_an_overflow_a_poll_begins_at_once_and_waking_goes_on(
 
 def test_a_file_system_that_other_machines_change_is_only_polled(
     root: Path,
-    connection: DropboxConnection,
+    connection: LocalConnection,
     mv: Mv,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
@@ -245,7 +248,7 @@ def test_a_file_system_that_other_machines_change_is_only_polled(
 
 
 def test_a_system_without_inotify_has_no_waiter_and_says_so_once(
-    connection: DropboxConnection, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    connection: LocalConnection, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(waiter_module, "exists", lambda: False)
     caplog.set_level(logging.INFO, "connector.dropbox")

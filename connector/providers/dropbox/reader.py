@@ -1,90 +1,77 @@
-"""Taking from a queue, or from what works like one: one rename a message, no body read."""
+"""Taking from a folder: one rename a message, no body read."""
 
 from __future__ import annotations
 
 import errno
 import os
-import threading
 import time
 from collections.abc import Callable
 
 from connector import faults
+from connector.core.local.channel import Channel, Owner
+from connector.core.local.claims import LocalClaim
+from connector.core.local.store import Judge, Verdict
 from connector.errors import MalformedData, ProviderError
-from connector.messaging.provider import Poller
-from connector.messaging.selector import Selector
 from connector.providers.dropbox import codec
-from connector.providers.dropbox.claims import TAG, DropboxClaim, Owner, counted_anew, owned_name
+from connector.providers.dropbox.claims import TAG, DropboxClaim, owned_name, owner_text
 from connector.providers.dropbox.clients import base36
 from connector.providers.dropbox.files import rename_to_free_name
-from connector.providers.dropbox.headers import HeaderStore
-from connector.providers.dropbox.layout import Layout, QueueFolders
-from connector.providers.dropbox.lease import Pulse
+from connector.providers.dropbox.layout import QueueFolders
 from connector.providers.dropbox.listing import Listing
-from connector.providers.dropbox.marks import Mark
+from connector.providers.dropbox.place import ClientPlace
 
 
-class QueuePoller(Poller):
-    """Takes messages of one queue (see :class:`connector.messaging.provider.Poller`).
+class DropboxReader:
+    """Takes files of one folder (see :class:`connector.core.local.store.Reader`).
 
     Args:
-        layout, headers: of the root.
-        client_id: names the owner in claims.
-        folders: what is taken from.
-        in_progress: taking is the move there.
-        limit: deliveries after which a message goes to ``error/``; None = never.
-        keep: whether expired messages go to ``expired/``; else they are removed.
-        selector: of the messages that are taken.
-        pulse: of the client; None = it only looks.
-        mark: of this consumer, where what is taken from keeps marks; it goes with the poller.
+        place: of the client whose reader this is.
+        channel: with its part.
+        folders: of the channel, or of the virtual destination that shows its part.
+        judge: asked before a message is taken.
+        into: taking is the move there.
+        closed: called once, when it is closed.
     """
 
     def __init__(
         self,
-        layout: Layout,
-        headers: HeaderStore,
-        client_id: str,
+        place: ClientPlace,
+        channel: Channel,
         folders: QueueFolders,
-        in_progress: QueueFolders | None = None,
-        *,
-        limit: int | None,
-        keep: bool,
-        selector: Selector | None = None,
-        pulse: Pulse | None = None,
-        mark: Mark | None = None,
+        judge: Judge,
+        into: QueueFolders | None,
+        closed: Callable[[DropboxReader], None],
     ) -> None:
-        self._layout = layout
-        self._headers = headers
-        self._client_id = client_id
-        self._limit = limit
-        self._keep = keep
+        self._on_close = closed
+        self._layout = place.layout
+        self._headers = place.headers
+        self._names = place.names
+        self._client_id = place.client_id
+        self._pulse = place.pulse
+        self._keep = place.keep
+        self._judge = judge
+        self._channel = channel
         self._folders = folders
-        self._in_progress = in_progress
-        self._selector = selector
-        self._pulse = pulse
-        self._mark = mark
-        self.destination = folders.destination
-        self._is_view = folders.destination.view != ""
+        self._in_progress = into
         self._listing = Listing(folders.target)
         self._target = folders.target + "/"
         self._processing = folders.processing + "/"
-        self._relative = layout.relative(self._processing)
-        self._tag = f"{TAG}{client_id}-"
+        self._relative = place.layout.relative(self._processing)
+        self._tag = f"{TAG}{place.client_id}-"
         self._end_of_tag = f"-{folders.view}" if folders.view else ""
+        is_topic = not channel.destination.is_queue and not channel.subscription
+        self._fault = "fanout.claim" if is_topic else "claim"
         self._closed = False
         self._failure: ProviderError | None = None
         """What has ended the list of claims before; the next call raises it."""
-        self._ending = threading.RLock()  # its connection may close it at the same time, from another thread
-        self.on_close: Callable[[], None] = _nothing
         self.expired = 0
 
-    def claim(self, cycle: int, numbers: range) -> list[DropboxClaim]:
-        """See :meth:`connector.messaging.provider.Poller.claim`."""
-        if self._closed:
-            raise ProviderError(f"the consumer of {self.destination} is closed: make another")
+    def claim(self, cycle: int, numbers: range) -> list[LocalClaim]:
+        """See :meth:`connector.core.local.store.Reader.claim`."""
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
-        claims: list[DropboxClaim] = []
+        claims: list[LocalClaim] = []
         try:
             for number in numbers:
                 claim = self._next(cycle, number)
@@ -97,7 +84,7 @@ class QueuePoller(Poller):
             self._failure = error
         return claims
 
-    def _next(self, cycle: int, sequence: int) -> DropboxClaim | None:
+    def _next(self, cycle: int, number: int) -> DropboxClaim | None:
         """Claims the next message that is to be delivered; None where nothing waits.
 
         Raises:
@@ -105,67 +92,50 @@ class QueuePoller(Poller):
         """
         if self._pulse is not None:
             self._pulse.check()
+        judge = self._judge
         while not self._closed and (name := self._listing.next()) is not None:
-            if not self._is_view:  # what has expired or failed is just what a view shows
+            if not judge.is_view:  # what has expired or failed is just what a view shows
                 if self._has_expired(name):
                     self._expire(name)
                     continue
                 if (
-                    self._limit is not None
+                    judge.limit is not None
                     and (codec.DELIVERY_COUNT in name or codec.HEADER_KEY in name)
-                    and self._delivered_too_often(name, self._limit)
+                    and self._delivered_too_often(name, judge.limit)
                 ):
                     self._put_in_error(name)
                     continue
-            if self._selector is not None and not self._is_wanted(name, self._selector):
+            if judge.selects and not self._is_wanted(name):
                 continue
-            claimed = self._claim(name, cycle, sequence)
+            claimed = self._claim(name, cycle, number)
             if claimed is not None:
                 return claimed
-        if self._folders.whole and not os.path.isdir(self._folders.base):
-            raise ProviderError(
-                f"{self.destination} has ended: it was temporary, or its subscription was removed"
-            )
         return None
 
     def close(self) -> None:
-        """See :meth:`connector.messaging.provider.Poller.close`."""
-        with self._ending:
-            if self._closed:
-                return
+        """See :meth:`connector.core.local.store.Reader.close`."""
+        if not self._closed:
             self._closed = True
-            self._leave()
-            self.on_close()
-
-    def _leave(self) -> None:
-        if self._mark is not None:
-            self._mark.close()
-
-    def abandon(self) -> None:
-        """Ends it as the death of its process would."""
-        with self._ending:
-            self._closed = True
-            if self._mark is not None:
-                self._mark.abandon()
+            self._on_close(self)
 
     @property
-    def directories(self) -> tuple[str, ...]:
+    def directory(self) -> str:
         """Where files come that :meth:`claim` may find."""
-        return (self._folders.target,)
+        return self._folders.target
 
     def has_news(self) -> bool:
-        """Whether :meth:`claim` may find more than it did last time."""
-        return self._closed or self._listing.has_news()
+        """See :meth:`connector.core.local.store.Reader.has_news`."""
+        return self._listing.has_news()
 
-    def _is_wanted(self, name: str, selector: Selector) -> bool:
-        """Whether the selector is true for a message, by its name; remembered where it is not."""
+    def _is_wanted(self, name: str) -> bool:
+        """Whether a message is to be taken, by its name; remembered where it is not."""
         message, _ = codec.decode(self._headers.full(name), readable_only=True)
         if not message.timestamp:
             try:
                 message.timestamp = os.lstat(self._target + name).st_mtime_ns // 1_000_000
             except OSError:
                 return False
-        if selector.matches(message):
+        if self._judge(message, 0) is Verdict.TAKE:
             return True
         self._listing.reject(name, message.expiration)
         return False
@@ -182,9 +152,20 @@ class QueuePoller(Poller):
             os.rename(self._target + name, self._processing + claimed)
         except OSError as error:
             return self._claim_anyway(error, name, cycle, sequence, again=again)
-        faults.point("claim")
+        faults.point(self._fault)
+        return self._claimed(name, self._relative + claimed, cycle, sequence)
+
+    def _claimed(self, name: str, path: str, cycle: int, sequence: int) -> DropboxClaim:
+        owner = Owner(self._client_id, cycle, sequence)
         return DropboxClaim(
-            self._layout, self._headers, self._folders, name, self._relative + claimed, cycle, sequence
+            self._layout,
+            self._headers,
+            self._folders,
+            self._channel,
+            name,
+            path,
+            owner,
+            in_progress=self._in_progress is not None,
         )
 
     def _claim_anyway(
@@ -204,22 +185,14 @@ class QueuePoller(Poller):
             short = self._fit(name, codec.NAME_MAX - len(tag))
             if not self._rename_fitted(name, short, self._processing + short + tag):
                 return None
-            faults.point("claim")
-            return DropboxClaim(
-                self._layout,
-                self._headers,
-                self._folders,
-                short,
-                self._relative + short + tag,
-                cycle,
-                sequence,
-            )
+            faults.point(self._fault)
+            return self._claimed(short, self._relative + short + tag, cycle, sequence)
         raise self._trouble(error) from error
 
     def _move_to_in_progress(self, name: str, cycle: int, sequence: int) -> DropboxClaim | None:
         assert self._in_progress is not None
         owner = Owner(self._client_id, cycle, sequence)
-        moved = owned_name(name, owner, self._folders.destination)
+        moved = owned_name(name, owner_text(owner), self._folders.destination)
         if len(os.fsencode(moved)) > codec.NAME_MAX:
             moved = self._fit(moved, codec.NAME_MAX)
         target = f"{self._in_progress.target}/{moved}"
@@ -227,17 +200,8 @@ class QueuePoller(Poller):
             self._layout.make(self._in_progress)  # somebody removed it
         if not self._rename_fitted(name, moved, target):
             return None
-        faults.point("claim")
-        return DropboxClaim(
-            self._layout,
-            self._headers,
-            self._folders,
-            moved,
-            self._layout.relative(target),
-            cycle,
-            sequence,
-            owner,
-        )
+        faults.point(self._fault)
+        return self._claimed(moved, self._layout.relative(target), cycle, sequence)
 
     def _rename_fitted(self, name: str, fitted: str, target: str) -> bool:
         """Takes a message under a name that may have a sidecar of its own; False where it is gone."""
@@ -284,7 +248,7 @@ class QueuePoller(Poller):
         self.expired += 1
 
     def _put_in_error(self, name: str) -> None:
-        moved = self._fit(counted_anew(self._headers.full(name)), codec.NAME_MAX)
+        moved = self._fit(self._names.put_aside(self._headers.full(name)), codec.NAME_MAX)
         is_moved = False
         try:
             is_moved = self._remove_to(self._folders.error, name, moved)
@@ -316,7 +280,3 @@ class QueuePoller(Poller):
             f"cannot take a message of {self._folders.destination}: {error.strerror}: {error.filename!r}; "
             "give this user the right to write there, or make room on the disk"
         )
-
-
-def _nothing() -> None:
-    """Nobody wants to know."""

@@ -6,26 +6,26 @@ import hashlib
 import os
 import secrets
 import socket
-import time
 from dataclasses import dataclass
 from typing import Final
 
+from connector.core.local.client import has_ended
+from connector.core.local.headers import ORIGIN
 from connector.errors import MalformedData, ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Prepared
 from connector.providers.dropbox import codec, files
-from connector.providers.dropbox.claims import ORIGIN, TAG, in_progress_origin, waits
+from connector.providers.dropbox.claims import TAG, in_progress_origin, waits
+from connector.providers.dropbox.clients import holds_lock
 from connector.providers.dropbox.headers import HeaderStore
-from connector.providers.dropbox.layout import Layout
-from connector.providers.dropbox.temporary import check_alive
+from connector.providers.dropbox.layout import Layout, temporary_owner
 
 PREPARED: Final = "prepared"
 
 
 @dataclass(frozen=True, slots=True)
-class DropboxAccessSpec:
-    """See :class:`connector.messaging.provider.AccessSpec`.
+class DropboxTaskSpec:
+    """See :class:`connector.core.local.store.TaskStoreSpec`.
 
     Args:
         root, incoming, outgoing: of the provider.
@@ -39,14 +39,14 @@ class DropboxAccessSpec:
     client_id: str
     durable: bool
 
-    def open(self) -> DropboxAccess:
-        return DropboxAccess(self)
+    def open(self) -> DropboxTaskStore:
+        return DropboxTaskStore(self)
 
 
-class DropboxAccess:
-    """See :class:`connector.messaging.provider.MessageAccess`."""
+class DropboxTaskStore:
+    """See :class:`connector.core.local.store.TaskStore`."""
 
-    def __init__(self, spec: DropboxAccessSpec) -> None:
+    def __init__(self, spec: DropboxTaskSpec) -> None:
         self._spec = spec
         self._layout = Layout(spec.root, spec.incoming, spec.outgoing)
         # several accesses of one client write sidecars, tasks on other machines too: no key may meet another
@@ -55,13 +55,12 @@ class DropboxAccess:
         )
         self._unsynced: dict[str, None] = {}
         self._durable = spec.durable
-        self._client_id = spec.client_id
+        self.client_id = spec.client_id
         self._tag = f"{TAG}{spec.client_id}-0-{PREPARED}"
-        self._micros = 0
         self._prefix = self._layout.root + "/"
 
     def check(self) -> None:
-        """See :meth:`connector.messaging.provider.MessageAccess.check`."""
+        """See :meth:`connector.core.local.store.TaskStore.check`."""
         mark = os.path.join(self._layout.clients, self._spec.client_id)
         if not os.path.exists(mark):
             raise ProviderError(
@@ -71,8 +70,8 @@ class DropboxAccess:
         if not os.access(self._layout.adapters, os.W_OK | os.X_OK):
             raise ProviderError(f"{socket.gethostname()} may not write {self._layout.adapters}")
 
-    def load(self, reference: str, max_body: int) -> Message:
-        """See :meth:`connector.messaging.provider.MessageAccess.load`."""
+    def read(self, reference: str, max_body: int) -> Message:
+        """See :meth:`connector.core.local.store.TaskStore.read`."""
         path = self._prefix + reference
         claimed = reference.rpartition("/")[2]
         name, tag, _ = claimed.rpartition(TAG)
@@ -95,19 +94,24 @@ class DropboxAccess:
             message.timestamp = status.st_mtime_ns // 1_000_000
         return message
 
-    def prepare(self, destination: Destination, message: Message, key: str) -> Prepared:
-        """See :meth:`connector.messaging.provider.MessageAccess.prepare`."""
-        now = time.time_ns() // 1000
-        self._micros = now if now > self._micros else self._micros + 1  # ids sort as they were made
+    def check_target(self, destination: Destination) -> None:
+        """See :meth:`connector.core.local.store.TaskStore.check_target`."""
+        owner = temporary_owner(destination)
+        if owner is None:
+            return
+        if not (
+            os.path.isdir(self._layout.outbox(destination).base) and holds_lock(self._layout.clients, owner)
+        ):
+            raise has_ended(destination)
+
+    def prepare(self, destination: Destination, message: Message, key: str) -> tuple[str, str]:
+        """See :meth:`connector.core.local.store.TaskStore.prepare`."""
         # the same key names the same file, so that a second attempt replaces the first
         identity = hashlib.blake2b(key.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
-        message.message_id = f"ID:{self._micros:016d}-{self._client_id}-{identity}"
         folders = self._layout.outbox(destination)
-        if folders.whole:
-            check_alive(self._layout, destination)
         working = f"{identity}{self._tag}"
         try:
-            name = self._headers.fit(codec.encode_new(message))
+            name = self._headers.fit(codec.encode(message))
             self._layout.write(folders, f"{folders.working}/{working}", message.body, replace=True)
         except OSError as error:
             raise ProviderError(
@@ -116,19 +120,17 @@ class DropboxAccess:
             ) from error
         if self._durable:
             self._unsynced[f"{folders.working}/{working}"] = None
-        return Prepared(
-            (f"{folders.relative_working}/{working}", f"{folders.relative_target}/{name}"), destination
-        )
+        return f"{folders.relative_working}/{working}", f"{folders.relative_target}/{name}"
 
-    def discard(self, prepared: Prepared) -> None:
-        """See :meth:`connector.messaging.provider.MessageAccess.discard`."""
-        path = self._layout.absolute(prepared.handle[0])
+    def discard(self, handle: tuple[str, str]) -> None:
+        """See :meth:`connector.core.local.store.TaskStore.discard`."""
+        path = self._layout.absolute(handle[0])
         files.remove(path)
-        self._headers.remove(prepared.handle[1].rpartition("/")[2])
+        self._headers.remove(handle[1].rpartition("/")[2])
         self._unsynced.pop(path, None)
 
     def sync(self) -> None:
-        """See :meth:`connector.messaging.provider.MessageAccess.sync`; a file that is gone is an error.
+        """See :meth:`connector.core.local.store.TaskStore.sync`; a file that is gone is an error.
 
         But one for a temporary destination goes with that, which may end at any moment.
         """

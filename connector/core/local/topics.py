@@ -1,0 +1,70 @@
+"""Messages that other programs put into a topic: the engine distributes them to the subscriptions."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import Final
+
+from connector.core.local.channel import Channel
+from connector.core.local.client import Client
+from connector.core.local.rules import DeliveryRules
+from connector.core.local.store import Moved, Reader
+from connector.core.local.subscriptions import Subscriptions
+from connector.messaging.destination import Destination
+
+_INTERVAL: Final = 0.05
+"""Seconds between two looks in one poll."""
+_ALL: Final = DeliveryRules(None, None, is_view=True)
+
+
+class ForeignMessages:
+    """The messages that other programs put into topics, as one client distributes them.
+
+    Args:
+        client: who distributes.
+        subscriptions: say who gets what.
+    """
+
+    def __init__(self, client: Client, subscriptions: Subscriptions) -> None:
+        self._client = client
+        self._subscriptions = subscriptions
+        self._readers: dict[Destination, Reader] = {}
+        self._looked: dict[Destination, tuple[int, float]] = {}
+        self._numbers = itertools.count(1)
+
+    def distribute(self, topic: Destination, cycle: int | None = None) -> None:
+        """Distributes what has come to a topic.
+
+        Args:
+            topic: whose messages.
+            cycle: of the poll that asks; within one poll it is looked now and then. None = look now.
+
+        Raises:
+            ProviderError: a message cannot be distributed; it stays.
+        """
+        if not self._client.store.has_foreign:
+            return
+        now = time.monotonic()
+        if cycle is not None and (known := self._looked.get(topic)) and known[0] == cycle and now < known[1]:
+            return
+        reader = self._reader(topic)
+        while claims := reader.claim(0, range(number := next(self._numbers), number + 1)):
+            changes = [
+                Moved(claim, self._subscriptions.channels_for(topic, claim.headers(), is_foreign=True))
+                for claim in claims
+            ]
+            self._client.store.apply(changes, fenced=True)
+        if cycle is not None:
+            self._looked[topic] = cycle, now + _INTERVAL
+
+    def has_news(self, topic: Destination) -> bool:
+        """Whether :meth:`distribute` may find something."""
+        return self._client.store.has_foreign and self._reader(topic).has_news()
+
+    def _reader(self, topic: Destination) -> Reader:
+        reader = self._readers.get(topic)
+        if reader is None:
+            reader = self._client.store.reader(Channel(topic), _ALL, None, topic)
+            self._readers[topic] = reader
+        return reader

@@ -1,0 +1,286 @@
+"""Changes: what becomes of claims and of prepared messages, as one commit record.
+
+One move alone, of which nobody has to remember more, needs no record: a rename is atomic by itself. What is
+sent to a topic is one move for each of its subscriptions (:mod:`connector.providers.dropbox.fan_out`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Sequence
+
+from connector.core.local.channel import Channel
+from connector.core.local.store import Change, Discarded, GivenBack, GroupMoved, Moved, Removed, Sent
+from connector.errors import ClaimLost, ProviderError, SettlementError
+from connector.messaging.destination import Destination
+from connector.providers.dropbox import codec, files
+from connector.providers.dropbox.claims import TAG, DropboxClaim
+from connector.providers.dropbox.committer import lost, unwritable
+from connector.providers.dropbox.fan_out import FanOut, FanOutFiles
+from connector.providers.dropbox.headers import keys_of
+from connector.providers.dropbox.log import Copies, Move
+from connector.providers.dropbox.place import ClientPlace
+
+
+class Changes:
+    """Makes the changes of one client.
+
+    Args:
+        place: of the client.
+        fan_out: makes the files of messages that go to subscriptions.
+    """
+
+    def __init__(self, place: ClientPlace, fan_out: FanOutFiles) -> None:
+        self._place = place
+        self._layout = place.layout
+        self._headers = place.headers
+        self._names = place.names
+        self._fan_out = fan_out
+        self._numbers = itertools.count(1)
+        self._prefix = len(place.layout.root) + 1
+        self._compared: set[tuple[str, str]] = set()
+        """Folders, source and target, that one commit moves files between."""
+        self.returns: Callable[[str], object] = _nothing
+        """Called with the path under which a message is about to be given back."""
+
+    def apply(self, changes: Sequence[Change], *, fenced: bool) -> None:
+        """See :meth:`connector.core.local.store.Store.apply`."""
+        if len(changes) == 1 and isinstance(one := changes[0], Removed | GivenBack) and fenced:
+            self._apply_alone(one)
+            return
+        moves: list[Move] = []
+        groups: list[Copies] = []
+        fan_out = FanOut()
+        synced = False
+        self._compared.clear()
+        try:
+            for change in changes:
+                if isinstance(change, GroupMoved):
+                    synced = True
+                    copies = self._copies(change, moves, fan_out)
+                    if copies.sources:
+                        groups.append(copies)
+                else:
+                    synced = synced or isinstance(change, Moved | Sent)
+                    self._add(change, moves, fan_out)
+            self._fan_out.sync(fan_out)
+        except OSError as error:
+            self._fan_out.undo(fan_out)
+            raise unwritable(error) from error
+        except ProviderError:
+            self._fan_out.undo(fan_out)
+            raise
+        if not moves and not groups:
+            return
+        fence = [path for change in changes for path in _claimed(change)] if fenced else ()
+        try:
+            self._place.committer.commit(moves, groups, fence=fence, synced=synced)
+        except SettlementError:
+            self._fan_out.undo(fan_out)
+            raise
+        except ClaimLost:
+            self._fan_out.undo(fan_out)
+            self._place.committer.assert_ours()
+            if fenced or any(isinstance(change, Sent) for change in changes):
+                raise
+
+    def _apply_alone(self, change: Removed | GivenBack) -> None:
+        """One message acknowledged or given back, and nothing else: what is done most often."""
+        moves: list[Move] = []
+        try:
+            if isinstance(change, Removed):
+                self._remove(change, moves)
+            else:
+                self._give_back(change, moves)
+        except OSError as error:
+            raise unwritable(error) from error
+        self._place.committer.commit(moves, fence=(_ours(change.claim).path,), synced=False)
+
+    def _add(
+        self, change: Moved | Removed | GivenBack | Sent | Discarded, moves: list[Move], fan_out: FanOut
+    ) -> None:
+        if isinstance(change, GivenBack):
+            self._give_back(change, moves)
+        elif isinstance(change, Moved):
+            self._move(change, moves, fan_out)
+        elif isinstance(change, Removed):
+            self._remove(change, moves)
+        elif isinstance(change, Sent):
+            self._send(change, moves, fan_out)
+        else:
+            moves += self._discard(change)
+
+    # -- claims ------------------------------------------------------------------------------------
+
+    def _give_back(self, change: GivenBack, moves: list[Move]) -> None:
+        claim = _ours(change.claim)
+        stays = change.stays and claim.owner is not None
+        name = self._names.returned(claim, change.edit, stays=stays)
+        folder = _folder(claim) if stays else claim.folders.relative_target
+        if not stays:
+            self.returns(f"{claim.folders.target}/{name}")
+        self._end(claim, f"{folder}/{name}", name, moves)
+
+    def _move(self, change: Moved, moves: list[Move], fan_out: FanOut) -> None:
+        claim = _ours(change.claim)
+        if not claim.home.destination.is_queue and not claim.home.subscription:
+            self._distribute(claim, change.channels, moves, fan_out)
+            return
+        if (
+            claim.folders.requeues
+            and change.channels == (Channel(claim.home.destination),)
+            and not change.edit.dropped
+        ):
+            name = self._names.requeued(claim)
+            self._end(claim, f"{claim.folders.relative_processed}/{name}", name, moves, change.published)
+            return
+        name = self._names.copy(claim, change.edit)
+        if change.channels and change.channels[0].destination.is_queue:
+            folders = self._layout.outbox(change.channels[0].destination)
+            self._check_same_file_system(folders.target, claim, change.channels[0].destination)
+            self._end(claim, f"{folders.relative_target}/{name}", name, moves, change.published)
+            return
+        source = self._layout.absolute(claim.path)
+        base = os.path.basename(source)
+        moves += self._fan_out.add(fan_out, change.channels, source, base, name, moved=False)
+        self._headers.remove(name, keep=claim.name)  # each subscription has a sidecar of its own
+        # but one that is lost is spoken of by all
+        self._end(claim, None, self._headers.full(claim.name), moves, change.published)
+
+    def _distribute(
+        self, claim: DropboxClaim, channels: Sequence[Channel], moves: list[Move], fan_out: FanOut
+    ) -> None:
+        """A file that another program has put into a topic goes to its subscriptions."""
+        source = self._layout.absolute(claim.path)
+        if self._place.durable:
+            files.sync_files([source])
+        client_id, number = self._place.client_id, next(self._numbers)
+        base = f"{client_id}-f{number}{TAG}{client_id}-0-{number}"
+        moves += self._fan_out.add(fan_out, channels, source, base, claim.name, moved=False)
+        if self._place.keep:
+            moves.append(Move("received", claim.path, f"{claim.folders.relative_processed}/{claim.name}"))
+        else:
+            moves += self._fan_out.removal(source, claim.name)
+
+    def _remove(self, change: Removed, moves: list[Move]) -> None:
+        claim = _ours(change.claim)
+        if not self._place.keep:
+            self._end(claim, None, "", moves, change.published)
+            return
+        name = codec.without_properties(claim.name, (codec.OWNER,)) if claim.in_progress else claim.name
+        self._end(claim, f"{claim.folders.relative_processed}/{name}", name, moves, change.published)
+
+    def _end(
+        self,
+        claim: DropboxClaim,
+        target: str | None,
+        name: str,
+        moves: list[Move],
+        published: str | None = None,
+    ) -> None:
+        """The moves of a claim that goes to ``target`` under a new name; None = it is deleted."""
+        is_owned = claim.in_progress and claim.owner is not None
+        rollback = (
+            f"{claim.folders.relative_target}/{claim.name}" if target is not None and not is_owned else None
+        )
+        moves.append(Move("received", claim.path, target, rollback, published))
+        if codec.HEADER_KEY in claim.name:
+            moves += self._sidecars_removed(claim.name, keep=name)
+
+    def _copies(self, group: GroupMoved, moves: list[Move], fan_out: FanOut) -> Copies:
+        """The copies of a group.
+
+        A claim that needs more than one rename, or cannot be rolled back, gets moves of its own.
+        """
+        copies = Copies()
+        folders = self._layout.outbox(group.channel.destination)
+        folder = f"{folders.relative_target}/"
+        channels, edit, keys = (group.channel,), group.edit, group.published
+        for number, claim in enumerate(group.claims):
+            assert isinstance(claim, DropboxClaim)
+            key = keys[number] if keys else None
+            if claim.in_progress or codec.HEADER_KEY in claim.name:
+                self._move(Moved(claim, channels, edit, key), moves, fan_out)
+                continue
+            self._check_same_file_system(folders.target, claim, group.channel.destination)
+            copies.sources.append(claim.path)
+            copies.targets.append(f"{folder}{self._names.copy(claim, edit)}")
+            copies.rollbacks.append(f"{claim.folders.relative_target}/{claim.name}")
+            if key is not None:
+                copies.published.append(key)
+        return copies
+
+    # -- prepared messages -------------------------------------------------------------------------
+
+    def _send(self, change: Sent, moves: list[Move], fan_out: FanOut) -> None:
+        working, target = change.handle
+        if not self.is_there(working):
+            self._place.committer.assert_ours()
+            raise lost(working)
+        if change.channels and change.channels[0].destination.is_queue:
+            moves.append(Move("sent", working, target))
+            return
+        source = self._layout.absolute(working)
+        base, name = os.path.basename(source), target.rpartition("/")[2]
+        moves += self._fan_out.add(fan_out, change.channels, source, base, name, moved=True)
+
+    def is_there(self, path: str) -> bool:
+        """Whether a file of the root is there."""
+        return os.access(self._layout.absolute(path), os.F_OK, follow_symlinks=False)
+
+    def _discard(self, change: Discarded) -> list[Move]:
+        """Removes a prepared message, and the sidecar that its name would have spoken of."""
+        working, target = change.handle
+        if not self.is_there(working):
+            return []
+        return [Move("received", working, None), *self._sidecars_removed(target.rpartition("/")[2])]
+
+    def _sidecars_removed(self, name: str, *, keep: str = "") -> list[Move]:
+        """The moves that do what :meth:`connector.providers.dropbox.headers.HeaderStore.remove` does."""
+        return [
+            Move("received", self._headers.path(key)[self._prefix :], None)
+            for key in keys_of(name)
+            if key not in keys_of(keep)
+        ]
+
+    def _check_same_file_system(self, folder: str, claim: DropboxClaim, destination: Destination) -> None:
+        """Raises SettlementError where a claim cannot be moved to a folder by a rename."""
+        source = _folder(claim)
+        if (source, folder) in self._compared:
+            return
+        self._compared.add((source, folder))
+        if len({_device(folder), _device(self._layout.absolute(source))} - {None}) > 1:
+            raise SettlementError(
+                f"{destination} cannot be written: {folder} lies on another file system than {source}, and "
+                "a message is moved in one step; put both on one. Its messages stay claimed until then, "
+                "none is lost"
+            )
+
+
+def _ours(claim: object) -> DropboxClaim:
+    assert isinstance(claim, DropboxClaim)
+    return claim
+
+
+def _claimed(change: Change) -> list[str]:
+    """The paths of the claims of a change."""
+    if isinstance(change, GroupMoved):
+        return [_ours(claim).path for claim in change.claims]
+    return [] if isinstance(change, Sent | Discarded) else [_ours(change.claim).path]
+
+
+def _folder(claim: DropboxClaim) -> str:
+    """Where a claimed file is, relative to the root."""
+    return claim.path.rpartition("/")[0]
+
+
+def _nothing(path: str) -> None:
+    """Nobody wants to know."""
+
+
+def _device(path: str) -> int | None:
+    try:
+        return os.stat(path).st_dev
+    except OSError:
+        return None

@@ -1,0 +1,99 @@
+"""File names on their way: what an edit of headers and properties makes of one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Final
+
+from connector.core.local.headers import ORIGIN, counted_anew
+from connector.core.local.store import Edit
+from connector.messaging.message import PropertyValue, natural_type
+from connector.messaging.provider import HISTORY
+from connector.providers.dropbox import codec
+from connector.providers.dropbox.claims import WAITS, DropboxClaim, owned_name
+from connector.providers.dropbox.headers import HeaderStore
+
+_COPIES_LACK: Final = (
+    *(f"{name}{letter}=" for name in HISTORY for letter in codec.LETTER_TYPES),
+    codec.DELIVERY_COUNT,
+    codec.OWNER,
+)
+"""Properties that a copy does not inherit from the message as it was claimed."""
+
+
+class Names:
+    """Makes the file names of one client.
+
+    Args:
+        headers: of the root; takes what is too long for a name.
+    """
+
+    def __init__(self, headers: HeaderStore) -> None:
+        self._headers = headers
+        self._pairs: dict[int, tuple[Mapping[str, PropertyValue], str]] = {}
+
+    def copy(self, claim: DropboxClaim, edit: Edit) -> str:
+        """The name of a copy that a settlement makes. It has the history of that alone."""
+        pairs = self.pairs(edit.properties)
+        name = claim.name
+        if codec.HEADER_KEY in name:
+            full = self._headers.full(name)
+            if "connector_" in full or codec.DELIVERY_COUNT in full or codec.OWNER in full:
+                name = full  # what the copy must not inherit stands in the sidecar
+        if "connector_" in name or codec.DELIVERY_COUNT in name or codec.OWNER in name:
+            name = codec.without_properties(name, _COPIES_LACK)
+        if claim.folders.mark:
+            # two subscriptions may hold one and the same file; a copy of each has a name of its own
+            pairs = f"{pairs}&{claim.folders.mark}" if pairs else claim.folders.mark
+        copy = codec.add_properties(name, pairs)
+        if len(copy) > codec.NAME_MAX or (not copy.isascii() and len(os.fsencode(copy)) > codec.NAME_MAX):
+            copy = self._headers.fit(copy)
+        return copy
+
+    def requeued(self, claim: DropboxClaim) -> str:
+        """The name of a message that is new again, and otherwise unchanged."""
+        return self._headers.fit(codec.without_properties(claim.full_name, (codec.DELIVERY_COUNT,)))
+
+    def returned(self, claim: DropboxClaim, edit: Edit, *, stays: bool) -> str:
+        """The name of a message that is given back, or that is left to wait in an in-progress destination."""
+        full = name = claim.name
+        if codec.HEADER_KEY in name:
+            full = self._headers.full(name)
+        returned = full
+        if claim.owner is not None and stays:
+            returned = owned_name(full, WAITS, claim.destination)
+        elif claim.owner is not None and claim.in_progress:
+            returned = codec.without_properties(full, (codec.OWNER, ORIGIN))
+        deliveries = claim.delivery_count if edit.deliveries is None else edit.deliveries
+        if deliveries != claim.delivery_count or edit.properties:
+            pairs = []
+            if deliveries > 0:
+                pairs.append(f"{codec.DELIVERY_COUNT}I={deliveries + 1}")
+            if edit.properties:
+                pairs.append(self.pairs(edit.properties))
+            dropped = [f"{pair.partition('=')[0]}=" for pair in "&".join(pairs).split("&")]
+            returned = codec.without_properties(returned, (codec.DELIVERY_COUNT, *dropped))
+            if pairs:
+                returned = codec.add_properties(returned, "&".join(pairs))
+        return name if returned == full else self._headers.fit(returned)
+
+    def put_aside(self, name: str) -> str:
+        """The full name of a message that was delivered too often."""
+        edit = counted_anew(codec.decode(name, readable_only=True)[0])
+        dropped = [f"{key}{letter}=" for key in edit.properties for letter in codec.LETTER_TYPES]
+        name = codec.without_properties(name, (codec.DELIVERY_COUNT, *dropped))
+        return codec.add_properties(name, self.pairs(edit.properties))
+
+    def pairs(self, properties: Mapping[str, PropertyValue]) -> str:
+        """The encoded pairs. Those of a batch are few and shared, so they are encoded once."""
+        known = self._pairs.get(id(properties))
+        if known is not None and known[0] is properties:
+            return known[1]
+        text = "&".join(
+            codec.encode_property(name, natural_type(value), value) for name, value in properties.items()
+        )
+        if len(self._pairs) > 1000:
+            self._pairs.clear()
+        self._pairs[id(properties)] = (properties, text)
+        return text

@@ -1,0 +1,82 @@
+"""The claims that lie under a root, by what their names say."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from connector.core.local.channel import Channel, Part
+from connector.messaging.destination import Destination
+from connector.providers.dropbox import codec
+from connector.providers.dropbox.claims import DropboxClaim, in_progress_origin, split_tag
+from connector.providers.dropbox.files import names_in
+from connector.providers.dropbox.headers import HeaderStore
+from connector.providers.dropbox.layout import VIEW_LETTERS, Layout, QueueFolders
+
+_PARTS: Final = {"EXPIRED": Part.EXPIRED, "RECOVER-ERROR": Part.ERROR, "REJECT-ERROR": Part.ERROR}
+
+
+def claims_by_owner(
+    layout: Layout, headers: HeaderStore, client_ids: Collection[str] | None, in_progress: Destination | None
+) -> dict[str, list[DropboxClaim]]:
+    """The claims under the root by the client that their names say, in the order in which they were taken.
+
+    Args:
+        layout, headers: of the root.
+        client_ids: whose; None = everybody's.
+        in_progress: the in-progress destination that is looked at, too.
+    """
+    found: dict[str, list[DropboxClaim]] = {}
+    for folders, key in _places(layout):
+        relative = layout.relative(folders.processing)
+        for name in names_in(folders.processing):
+            short, tag = split_tag(name)
+            if tag is None or (client_ids is not None and tag.owner.client_id not in client_ids):
+                continue
+            home, part = folders, Part.MAIN
+            if tag.view:
+                view = VIEW_LETTERS[tag.view]
+                home = layout.queue(Destination("queue", f"{folders.destination.name}~{view}"))
+                part = _PARTS[view]
+            channel = Channel(folders.destination, key, part)
+            claim = DropboxClaim(layout, headers, home, channel, short, f"{relative}/{name}", tag.owner)
+            found.setdefault(tag.owner.client_id, []).append(claim)
+    for claim in in_progress_claims(layout, headers, in_progress) if in_progress is not None else ():
+        if claim.owner is not None and (client_ids is None or claim.owner.client_id in client_ids):
+            found.setdefault(claim.owner.client_id, []).append(claim)
+    for claims in found.values():
+        claims.sort(key=lambda claim: (claim.cycle, claim.sequence))
+    return found
+
+
+def _places(layout: Layout) -> Iterator[tuple[QueueFolders, str]]:
+    """All folders of messages, each with the key of its subscription."""
+    for folders in layout.everywhere():
+        yield folders, os.path.basename(folders.base) if folders.mark else ""
+
+
+def in_progress_claims(
+    layout: Layout, headers: HeaderStore, in_progress: Destination
+) -> Iterator[DropboxClaim]:
+    """The messages that lie in an in-progress destination."""
+    folders = layout.queue(in_progress)
+    relative = layout.relative(folders.target)
+    try:
+        with os.scandir(folders.target) as entries:
+            names = sorted(e.name for e in entries if e.is_file(follow_symlinks=False) and e.name[0] != ".")
+    except FileNotFoundError:
+        return
+    for name in names:
+        owner, origin = in_progress_origin(name if codec.OWNER in name else headers.full(name))
+        home = layout.queue(origin) if origin is not None else folders
+        yield DropboxClaim(
+            layout,
+            headers,
+            home,
+            Channel(home.destination),
+            name,
+            f"{relative}/{name}",
+            owner,
+            in_progress=True,
+        )

@@ -1,0 +1,179 @@
+"""The ``dropbox`` provider: queues are directories under a root that every client sees."""
+
+from __future__ import annotations
+
+import os
+
+from connector.core.local.connection import LocalConnection
+from connector.errors import ProviderError
+from connector.messaging.destination import Destination
+from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
+from connector.messaging.provider import Capabilities, TopicSubscription
+from connector.providers.dropbox import codec
+from connector.providers.dropbox.clients import ClientInfo, ClientLock, declare_dead, list_clients
+from connector.providers.dropbox.committer import Committer
+from connector.providers.dropbox.headers import HeaderStore
+from connector.providers.dropbox.layout import Layout, QueueFolders
+from connector.providers.dropbox.lease import Pulse
+from connector.providers.dropbox.log import published_keys
+from connector.providers.dropbox.looking import look_at_waiting, open_batches
+from connector.providers.dropbox.names import Names
+from connector.providers.dropbox.place import ClientPlace
+from connector.providers.dropbox.pruning import Pruner
+from connector.providers.dropbox.registry import DropboxRegistry
+from connector.providers.dropbox.root import Root
+from connector.providers.dropbox.store import DropboxStore
+from connector.providers.dropbox.waiter import DropboxWatch
+from connector.state.directory import FOLDERS, StateDirectory
+
+
+class DropboxProvider:
+    """Queues and topics as directories under one root that every client sees.
+
+    Args:
+        root: the shared directory.
+        create: whether the first connection may make the root, and gives it an id
+            (:class:`~connector.providers.dropbox.root.Root`). Otherwise a root that is missing or empty is an
+            error.
+        record: file in which a deployment records its roots; None = there is no deployment.
+        incoming: name of the level between a queue and its folders; empty = none.
+        outgoing: the same for what is sent, for an exchange with a partner who has it the other way round,
+            and empty (ValueError) only where ``incoming`` is too; None = as ``incoming``.
+        durable: sync what is sent before it is visible, and commit records.
+        keep_processed: seconds that ``processed/`` and ``expired/`` keep a file; None = for ever.
+        redelivery_limit: deliveries of one message by anybody, then its queue's ``error/``; None or 0 = any.
+        lease: seconds after which a client that holds its lock but does not run counts as dead, for file
+            systems whose locks cannot be trusted; None = the locks say it all. Adapters are excepted.
+    """
+
+    capabilities = Capabilities(
+        topics=True, selectors=True, temporary_destinations=True, virtual_destinations=True
+    )
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        create: bool = False,
+        record: str | os.PathLike[str] | None = None,
+        incoming: str = "incoming",
+        outgoing: str | None = None,
+        durable: bool = True,
+        keep_processed: float | None = 7 * 86400.0,
+        redelivery_limit: int | None = None,
+        lease: float | None = None,
+    ) -> None:
+        if outgoing is not None and (incoming == "") != (outgoing == ""):
+            raise ValueError(f"incoming {incoming!r} and outgoing {outgoing!r}: both are empty, or neither")
+        self.root = Root(root, create=create, record=record)
+        self.layout = Layout(root, incoming, outgoing)
+        self.durable = durable
+        self.keep_processed = keep_processed
+        self.redelivery_limit = redelivery_limit
+        self.lease = lease
+
+    def state(self, application: str) -> StateDirectory:
+        """See :meth:`connector.messaging.provider.Provider.state`."""
+        self.root.enter()
+        self.layout.prepare()
+        return self.existing_state(application)
+
+    def existing_state(self, application: str) -> StateDirectory:
+        """As :meth:`state`, to look only: it makes nothing."""
+        directory = self.layout.application(application)
+        return StateDirectory(directory, folder=_instance_folder, keys_of=published_keys)
+
+    def connect(
+        self, application: str = "", instance: str = "", *, client_id: str = "", origin: str = ""
+    ) -> LocalConnection:
+        """See :meth:`connector.messaging.provider.Provider.connect`."""
+        self.root.enter()
+        self.layout.prepare()
+        return self._open(ClientInfo.here(application, instance, origin or client_id), client_id)
+
+    def folders(self, destination: Destination) -> QueueFolders:
+        """The folders of a destination, for tests that put files there; made when missing.
+
+        Raises:
+            ProviderError: they cannot be made.
+        """
+        self.root.enter()
+        self.layout.prepare()
+        return self.layout.ensure(destination)
+
+    def clients(self) -> list[ClientNote]:
+        """The clients that have a mark under the root, the oldest first."""
+        return list_clients(self.layout.clients)
+
+    def declare_dead(self, client_id: str) -> ClientState | None:
+        """Marks a client whose lock never comes free as dead; its process may be there all the same.
+
+        Returns:
+            its state before: only one that was alive is changed. None = there is no such client.
+
+        Raises:
+            ProviderError: it cannot be marked.
+        """
+        return declare_dead(self.layout.clients, client_id)
+
+    def batches(self, in_progress: Destination | None) -> list[BatchNote]:
+        """The open claims of all clients, by client and batch.
+
+        Raises:
+            ProviderError: this user may not look.
+        """
+        return open_batches(self.layout, HeaderStore(self.layout.headers, "", sync=False), in_progress)
+
+    def waiting(self, source: Destination | TopicSubscription) -> WaitingNote:
+        """What waits in a queue or a subscription; nothing where there is none.
+
+        Raises:
+            ProviderError: this user may not look.
+        """
+        return look_at_waiting(self.layout, source)
+
+    def check(self) -> bool:
+        """Whether the root is there; False where the first connection makes it.
+
+        Raises:
+            ProviderError: the root is missing, empty or another one, and no connection would make it.
+        """
+        return self.root.check()
+
+    def existing(self) -> LocalConnection:
+        """A connection that only looks: it makes nothing, so the root must be there.
+
+        Raises:
+            ProviderError: the root is missing, empty or another one.
+        """
+        if not self.check():
+            raise ProviderError(f"there is no root {self.root.path} yet; run or send makes it")
+        return self._open(None)
+
+    def _open(self, info: ClientInfo | None, client_id: str = "") -> LocalConnection:
+        """A connection; without ``info`` one that only looks."""
+        layout = self.layout
+        mark = ClientLock(layout.clients, info) if info is not None else None
+        file = mark.info if mark is not None else ClientInfo()
+        own = mark.client_id if mark is not None else ""
+        pulse = Pulse(mark, self.lease) if mark is not None else None
+        headers = HeaderStore(layout.headers, own, sync=self.durable)
+        window = None
+        if file.application:
+            window = self.existing_state(file.application).published
+            os.makedirs(window, exist_ok=True)
+        committer = Committer(layout, headers, own, durable=self.durable, window=window, pulse=pulse)
+        keep = self.keep_processed != 0
+        place = ClientPlace(layout, headers, Names(headers), committer, own, self.durable, keep, pulse)
+        shared = layout.application(file.application) if file.application else ""
+        store = DropboxStore(place, Pruner(layout, headers, self.keep_processed, shared))
+        registry = DropboxRegistry(place, mark, file, self.lease)
+        watch = DropboxWatch(store.directories, store.tell_returns)
+        limit = self.redelivery_limit or None
+        return LocalConnection(store, registry, watch, limit=limit, client_id=client_id)
+
+
+def _instance_folder(instance: str) -> str:
+    """The folder of an instance; one that is called like a folder of the state gets another name."""
+    name = codec.encode_field(instance)
+    return name if name not in FOLDERS else f"%{ord(name[0]):02X}{name[1:]}"

@@ -1,0 +1,276 @@
+"""The clients of a root, and what they share (see :class:`connector.core.local.store.Registry`)."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Final
+
+from connector.core.local.channel import Channel
+from connector.core.local.client import CLIENT_ID, CONSUMER, SUBSCRIPTION
+from connector.core.local.store import ClientInfo, Record
+from connector.errors import ProviderError
+from connector.messaging.destination import Destination
+from connector.messaging.provider import TopicSubscription
+from connector.providers.dropbox import files
+from connector.providers.dropbox.claims import split_tag
+from connector.providers.dropbox.clients import ClientInfo as ClientFile
+from connector.providers.dropbox.clients import (
+    ClientLock,
+    DeadClient,
+    dead_clients,
+    holds_lock,
+    info_of,
+    is_alive,
+    living_clients,
+)
+from connector.providers.dropbox.codec import NAME_MAX, encode_field
+from connector.providers.dropbox.layout import Layout
+from connector.providers.dropbox.marks import CONSUMERS, Mark, exclusive, living
+from connector.providers.dropbox.open_claims import claims_by_owner
+from connector.providers.dropbox.place import ClientPlace
+from connector.providers.dropbox.subscription_files import (
+    DELETED,
+    NEW,
+    checked,
+    directory_name,
+    read_subscription,
+    write_subscription,
+)
+
+_FRESH_NS: Final = 10_000_000
+"""A directory changed so recently may change again without a new time stamp (coarse kernel clocks)."""
+
+
+def client_info(client_id: str, file: ClientFile) -> ClientInfo:
+    """A client as the engine knows it."""
+    return ClientInfo(
+        client_id,
+        file.application,
+        file.instance,
+        file.origin,
+        file.declared_dead,
+        who=f"process {file.pid} on {file.host}",
+    )
+
+
+class DropboxDead:
+    """See :class:`connector.core.local.store.DeadClient`."""
+
+    def __init__(self, registry: DropboxRegistry, info: ClientInfo, dead: DeadClient | None) -> None:
+        self.info = info
+        self._registry = registry
+        self._dead = dead
+
+    def forget(self) -> None:
+        """See :meth:`connector.core.local.store.DeadClient.forget`."""
+        if self._dead is not None:
+            self._dead.forget()
+        self._registry.sweep()
+
+    def release(self) -> None:
+        """See :meth:`connector.core.local.store.DeadClient.release`."""
+        if self._dead is not None:
+            self._dead.release()
+
+
+class DropboxRegistry:
+    """See :class:`connector.core.local.store.Registry`.
+
+    Args:
+        place: of the client.
+        mark: of the client; None = it only looks.
+        file: what its mark says.
+        lease: seconds after which a client that does not run counts as dead; None = never.
+    """
+
+    def __init__(
+        self, place: ClientPlace, mark: ClientLock | None, file: ClientFile, lease: float | None
+    ) -> None:
+        self.info = client_info(place.client_id, file)
+        self._place = place
+        self._layout: Layout = place.layout
+        self._mark = mark
+        self._file = file
+        self._lease = lease
+        self._numbers = itertools.count(1)
+        self._marks: dict[tuple[str, Channel | str, str], Mark] = {}
+        self._known: dict[Destination, tuple[int, Sequence[Record]]] = {}
+        self._turn = threading.RLock()
+        self._depth = 0
+
+    def check(self) -> None:
+        """See :meth:`connector.core.local.store.Registry.check`: a root that is gone looks drained."""
+        if self._place.pulse is not None:
+            self._place.pulse.assert_ours()
+        if not os.path.exists(os.path.join(self._layout.clients, self._place.client_id)):
+            raise ProviderError(
+                f"the root {self._layout.root} is not the one that this adapter uses any more "
+                "(moved, removed or not mounted); bring it back"
+            )
+
+    def living(self, client_id: str) -> ClientInfo | None:
+        """See :meth:`connector.core.local.store.Registry.living`."""
+        if client_id != self._place.client_id:
+            if not (holds_lock(self._layout.clients, client_id) and self._is_alive(client_id)):
+                return None
+            file = info_of(self._layout.clients, client_id)
+            return client_info(client_id, file) if file is not None else None
+        return self.info
+
+    def _is_alive(self, client_id: str) -> bool:
+        return is_alive(self._layout.clients, client_id, self._place.client_id, self._lease)
+
+    def knows(self, client_id: str) -> bool:
+        """See :meth:`connector.core.local.store.Registry.knows`."""
+        return os.path.lexists(os.path.join(self._layout.clients, client_id))
+
+    def dead(self, *, at_start: bool) -> Iterator[DropboxDead]:
+        """See :meth:`connector.core.local.store.Registry.dead`."""
+        found = dead_clients(self._layout.clients, self._place.client_id, self._lease)
+        for dead in found:
+            yield DropboxDead(self, client_info(dead.client_id, dead.info), dead)
+        if at_start:
+            for client_id in self._unknown():
+                yield DropboxDead(self, ClientInfo(client_id, is_known=False), None)
+
+    def _unknown(self) -> list[str]:
+        """The clients whose mark somebody has removed, but not what they had claimed or committed."""
+        names = sorted(os.listdir(self._layout.committing))
+        claims = claims_by_owner(self._layout, self._place.headers, None, None)
+        marks = living_clients(self._layout.clients)  # after the names: who writes a record has a mark before
+        return sorted(({name.partition("-")[0] for name in names} | set(claims)) - marks)
+
+    # -- records -----------------------------------------------------------------------------------
+
+    def lock(self) -> AbstractContextManager[object]:
+        """See :meth:`connector.core.local.store.Registry.lock`."""
+        return self._locked()
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        with self._turn:
+            if self._depth:
+                yield
+                return
+            with exclusive(self._layout.lock):
+                self._depth += 1
+                try:
+                    yield
+                finally:
+                    self._depth -= 1
+
+    def records(self, kind: str, of: Channel | str) -> Sequence[Record]:
+        """See :meth:`connector.core.local.store.Registry.records`."""
+        if kind == SUBSCRIPTION:
+            assert isinstance(of, Channel)
+            return self._subscriptions(of.destination)
+        holders = living(self._directory(kind, of), self._is_alive, tidy=self._depth > 0)
+        return [
+            Record(kind, of, name, owner=client_info(name.partition("-")[0], file)) for name, file in holders
+        ]
+
+    def _subscriptions(self, topic: Destination) -> Sequence[Record]:
+        directory = self._layout.subscriptions(topic)
+        try:
+            changed = os.stat(directory).st_mtime_ns
+        except FileNotFoundError:
+            return ()
+        known = self._known.get(topic)
+        if known is not None and known[0] == changed:
+            return known[1]
+        is_fresh = time.time_ns() - changed < _FRESH_NS
+        found = tuple(
+            checked(record, folders.base)
+            for folders in self._layout.subscriptions_of(topic)
+            if (record := read_subscription(topic, folders)) is not None
+        )
+        if not is_fresh:
+            self._known[topic] = changed, found
+        return found
+
+    def _directory(self, kind: str, of: Channel | str) -> str:
+        """The directory of the marks of one kind."""
+        if kind == CLIENT_ID:
+            assert isinstance(of, str)
+            folder = encode_field(of)
+            if len(folder) > NAME_MAX:
+                digest = hashlib.blake2b(of.encode("utf-8", "surrogateescape"), digest_size=16)
+                folder = f"~{digest.hexdigest()}"
+            return os.path.join(self._layout.client_ids, folder)
+        assert kind == CONSUMER
+        assert isinstance(of, Channel)
+        if of.subscription:
+            base = self._layout.subscription(of.destination, of.subscription).base
+        else:
+            base = self._layout.queue(of.destination).base
+        return os.path.join(base, CONSUMERS)
+
+    def subscription_key(self, details: TopicSubscription, unique: str) -> str:
+        """See :meth:`connector.core.local.store.Registry.subscription_key`."""
+        return directory_name(details, unique)
+
+    def write(self, record: Record) -> None:
+        """See :meth:`connector.core.local.store.Registry.write`."""
+        if record.kind == SUBSCRIPTION:
+            assert isinstance(record.of, Channel)
+            unique = f"{self._place.client_id}-{next(self._numbers)}"
+            write_subscription(self._layout, record, unique, durable=self._place.durable)
+            self._known.pop(record.of.destination, None)
+            return
+        number = next(self._numbers)
+        mark = Mark(self._directory(record.kind, record.of), self._place.client_id, number, self._file)
+        self._marks[record.kind, record.of, record.key] = mark
+
+    def remove(self, record: Record) -> None:
+        """See :meth:`connector.core.local.store.Registry.remove`."""
+        mark = self._marks.pop((record.kind, record.of, record.key), None)
+        if mark is not None:
+            mark.close()
+
+    def sweep(self) -> None:
+        """Removes what clients left that died while they made or removed a subscription or a destination."""
+        with self._locked():
+            for topic in self._layout.topics():
+                self._sweep_hidden(self._layout.subscriptions(topic), (NEW, DELETED))
+            for directory in (self._layout.root, self._layout.topic_root):
+                self._sweep_hidden(directory, (DELETED,))
+
+    def _sweep_hidden(self, directory: str, prefixes: Sequence[str]) -> None:
+        for name in files.names_in(directory):
+            for prefix in prefixes:
+                if name.startswith(prefix):
+                    owner = name[len(prefix) :].removeprefix("temporary-").partition("-")[0]
+                    if owner == self._place.client_id or not self._is_alive(owner):
+                        self._clear(os.path.join(directory, name))
+
+    def _clear(self, hidden: str) -> None:
+        for _, _, names in os.walk(hidden):
+            for file in names:
+                self._place.headers.remove(split_tag(file)[0])
+        shutil.rmtree(hidden, ignore_errors=True)
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def end(self, *, abandoned: bool) -> None:
+        """See :meth:`connector.core.local.store.Registry.end`."""
+        for mark in self._marks.values():
+            if abandoned:
+                mark.abandon()
+            else:
+                mark.close()
+        self._marks.clear()
+        if self._place.pulse is not None:
+            self._place.pulse.stop()
+        if self._mark is not None:
+            if abandoned:
+                self._mark.abandon()
+            else:
+                self._mark.close()

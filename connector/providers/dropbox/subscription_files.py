@@ -1,0 +1,156 @@
+"""Subscriptions of topics: a directory each, beside the topic (DropboxMQ README, "The DropboxMQ Dropbox").
+
+``.subscriptions/<name>.<client id>`` for a durable one, with ``.non-durable`` and ``.no-local`` behind it
+where it is that; ``subscription.json`` in it has the details, ``consumers/`` a mark for each consumer. A
+directory that another program has made, without details, is a durable subscription called as it says.
+
+It appears by one rename, complete, and goes by one rename to a hidden name, so that a sender sees all of it
+or nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+from typing import Any, Final
+
+from connector.core.local.channel import Channel
+from connector.core.local.client import SUBSCRIPTION
+from connector.core.local.store import Record
+from connector.errors import ProviderError, SelectorError
+from connector.messaging.destination import Destination
+from connector.messaging.provider import TopicSubscription
+from connector.messaging.selector import compile_selector
+from connector.providers.dropbox import files
+from connector.providers.dropbox.codec import NAME_MAX, decode_field, encode_field
+from connector.providers.dropbox.layout import FOLDERS, Layout, QueueFolders
+from connector.providers.dropbox.marks import CONSUMERS
+
+_log: Final = logging.getLogger("connector.dropbox")
+
+DETAILS: Final = "subscription.json"
+NEW: Final = ".new-"
+DELETED: Final = ".deleted-"
+_NON_DURABLE: Final = ".non-durable"
+_NO_LOCAL: Final = ".no-local"
+
+
+def directory_name(details: TopicSubscription, unique: str = "") -> str:
+    """The name of the directory of a subscription; ``unique`` names one that has no name."""
+    name = f"{encode_field(details.name or unique)}.{encode_field(details.client_id)}"
+    ends = ("" if details.durable else _NON_DURABLE) + (_NO_LOCAL if details.no_local else "")
+    if len(name) + len(ends) > NAME_MAX:
+        text = f"{details.name}\0{details.client_id}"
+        name = f"~{hashlib.blake2b(text.encode('utf-8', 'surrogateescape'), digest_size=16).hexdigest()}"
+    return name + ends
+
+
+def read_subscription(topic: Destination, folders: QueueFolders) -> Record | None:
+    """What a directory says about its subscription; None where it has ended."""
+    name = os.path.basename(folders.base)
+    values: dict[str, Any] = {}
+    try:
+        with open(os.path.join(folders.base, DETAILS), "rb") as file:
+            loaded = json.loads(file.read())
+            values = loaded if isinstance(loaded, dict) else {}
+    except FileNotFoundError:
+        if not os.path.isdir(folders.base):
+            return None
+    except (OSError, ValueError) as error:
+        _log.warning(
+            "the details of a subscription cannot be read, so its directory's name counts",
+            extra={"directory": folders.base, "reason": str(error)},
+        )
+    ends = name
+    no_local = ends.endswith(_NO_LOCAL)
+    ends = ends.removesuffix(_NO_LOCAL)
+    durable = not ends.endswith(_NON_DURABLE)
+    first, _, second = ends.removesuffix(_NON_DURABLE).partition(".")
+    data: dict[str, Any] = {
+        "topic": str(topic),
+        "name": str(values.get("name", decode_field(first))),
+        "client_id": str(values.get("client_id", decode_field(second))),
+        "durable": bool(values.get("durable", durable)),
+        "shared": bool(values.get("shared", False)),
+        "selector": str(values.get("selector", "")),
+        "no_local": bool(values.get("no_local", no_local)),
+        "origin": str(values.get("origin", "")),
+    }
+    return Record(SUBSCRIPTION, Channel(topic), name, data, durable=data["durable"])
+
+
+def write_subscription(layout: Layout, record: Record, unique: str, *, durable: bool) -> None:
+    """Makes a subscription, or gives one other details.
+
+    Args:
+        layout: of the root.
+        record: of the subscription.
+        unique: no other name of a file begins with it.
+        durable: whether it is synced.
+
+    Raises:
+        ProviderError: it cannot be made or written.
+    """
+    assert isinstance(record.of, Channel)
+    folders = layout.subscription(record.of.destination, record.key)
+    if os.path.isdir(folders.base):
+        _rewrite(folders.base, record, unique, sync=durable)
+    else:
+        _create(folders.base, record, unique, sync=durable and record.durable)
+
+
+def _create(base: str, record: Record, unique: str, *, sync: bool) -> None:
+    parent, name = os.path.split(base)
+    hidden = os.path.join(parent, f"{NEW}{unique}")
+    try:
+        os.makedirs(hidden)
+        for folder in (*FOLDERS, CONSUMERS):
+            os.mkdir(os.path.join(hidden, folder))
+        files.write_new(os.path.join(hidden, DETAILS), _details(record), sync=sync)
+        os.rename(hidden, base)
+        if sync:
+            files.sync_directory(base)
+            files.sync_directory(parent)
+    except OSError as error:
+        shutil.rmtree(hidden, ignore_errors=True)
+        raise ProviderError(
+            f"the subscription {name} of {record.data['topic']} cannot be made: {error.strerror}: "
+            f"{error.filename}; give this user the right to write there, or make room on the disk"
+        ) from error
+
+
+def _rewrite(base: str, record: Record, unique: str, *, sync: bool) -> None:
+    hidden = os.path.join(base, f"{NEW}{unique}")
+    try:
+        files.write_new(hidden, _details(record), sync=sync)
+        os.replace(hidden, os.path.join(base, DETAILS))
+        os.utime(os.path.dirname(base))  # so that whoever remembers it reads it again
+    except OSError as error:
+        files.remove(hidden)
+        raise ProviderError(
+            f"{base} cannot be written: {error.strerror}; give this user the right to write there, or make "
+            "room on the disk"
+        ) from error
+
+
+def _details(record: Record) -> bytes:
+    return json.dumps(dict(record.data), indent=1).encode()
+
+
+def checked(record: Record, folder: str) -> Record:
+    """A record whose selector is valid: one that a user has spoiled gets all messages, and a warning."""
+    if record.data["selector"]:
+        try:
+            compile_selector(record.data["selector"])
+        except SelectorError as error:
+            _log.warning(
+                "the selector of a subscription is invalid, so it gets all messages",
+                extra={"directory": folder, "reason": str(error)},
+            )
+            return Record(
+                record.kind, record.of, record.key, {**record.data, "selector": ""}, durable=record.durable
+            )
+    return record
