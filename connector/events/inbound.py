@@ -23,7 +23,7 @@ from connector.events.outcome import Outcome
 from connector.events.plan import EventPlan
 from connector.events.recovery import Recovered, Recovery, adopt
 from connector.events.report import CycleReport
-from connector.events.schedule import Batch, Closing, Paces, Schedule, duplicate
+from connector.events.schedule import DUPLICATE, Batch, Closing, Paces, Schedule
 from connector.events.settings import EventSettings
 from connector.events.settling import SettlementRules, Settler
 from connector.events.summary import Summary
@@ -211,12 +211,12 @@ class Inbound:
             key = ids.get(claim.sequence)
             count = claim.delivery_count
             if key is not None and self._window is not None and key in self._window:
-                closing.decided.append((claim, duplicate(claim)))
+                closing.decided.append((claim, DUPLICATE))
             elif key is not None and key in busy:
                 closing.returned.append((claim, 0))
             elif count >= self._settings.max_attempts:
                 reason = f"its delivery was begun {count} times and never came to an end (max_attempts)"
-                outcome = Outcome(claim.sequence, _FAILED, None, None, reason, count, unread=True)
+                outcome = Outcome(_FAILED, None, None, reason, count, unread=True)
                 closing.decided.append((claim, outcome))
             else:
                 wanted.append(claim)
@@ -288,7 +288,7 @@ class Inbound:
         for items, seconds in result.paces:
             self._paces.note(items, seconds)
         if self._window is not None:
-            published = [one.sequence for one in result.outcomes.values() if one.kind == _PUBLISHED]
+            published = [number for number, one in result.outcomes.items() if one.kind == _PUBLISHED]
             ids = self._schedule.ids_of(batch.cycle)
             self._window.add(ids[number] for number in published)
         gave_back = any(one.kind == _GIVEN_BACK for one in result.outcomes.values())

@@ -170,7 +170,7 @@ class EventJobs:
                 error = failed
         if self._cancelled:
             error = PipelineError("it was not done within stop_timeout")
-        return error, [Answer([], 0.0, f"ended: {error}")] * len(parts)
+        return error, [Answer({}, 0.0, f"ended: {error}")] * len(parts)
 
     def _result(
         self,
@@ -188,8 +188,7 @@ class EventJobs:
                 unknown.append(handle)
                 continue
             result.paces.append(([item for lane in part for item in lane], answer.seconds))
-            for outcome in answer.outcomes:
-                result.outcomes[outcome.sequence] = outcome
+            result.outcomes.update(answer.outcomes)
         if not unknown:
             return result
         try:
@@ -227,10 +226,9 @@ class EventJobs:
         """What the journal of a task says whose worker has ended, and who is to blame for that."""
         journal = CycleJournal()
         handle.read(journal)
-        for values in journal.done.values():
+        for number, values in journal.done.items():
             if isinstance(values, list):
-                outcome = Outcome.from_list(values)
-                result.outcomes[outcome.sequence] = outcome
+                result.outcomes[number] = Outcome.from_list(values)
         for claim in claims:
             number = claim.sequence
             if number in result.outcomes:
@@ -251,7 +249,7 @@ class EventJobs:
                 result.attempts[number] = attempts
                 result.again.add(number)
                 continue
-            result.outcomes[number] = Outcome(number, kind, None, None, reason, total, unread=True)
+            result.outcomes[number] = Outcome(kind, None, None, reason, total, unread=True)
 
 
 def _description(batch: Batch) -> str:

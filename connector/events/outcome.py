@@ -14,10 +14,9 @@ from connector.status import OutcomeKind
 
 
 class Outcome(NamedTuple):
-    """What became of one event.
+    """What became of one event, or of several alike.
 
     Args:
-        sequence: of the claim, within its cycle.
         kind: a value of :class:`connector.status.OutcomeKind`.
         object, verb: of the business object, None where it never came to be.
         reason: why, for anything but published.
@@ -31,7 +30,6 @@ class Outcome(NamedTuple):
         in_vain: given back after a delivery that has to be repeated, and that therefore counts.
     """
 
-    sequence: int
     kind: str
     object: str | None = None
     verb: str | None = None
@@ -49,10 +47,15 @@ class Outcome(NamedTuple):
         """Whether it is none yet: the message goes back to its queue."""
         return self.kind in _COMES_AGAIN
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the message was published, and no other one is sent or discarded with it."""
+        return self.kind == _PUBLISHED and not (self.sends or self.discards or self.unread)
+
     def to_json(self) -> bytes:
         """One line of JSON; trailing defaults are left out."""
         end = len(self)
-        while end > 2 and not self[end - 1]:
+        while end > 1 and not self[end - 1]:
             end -= 1
         return orjson.dumps(self[:end])
 
@@ -63,6 +66,8 @@ class Outcome(NamedTuple):
         Raises:
             ValueError: not an outcome.
         """
+        if values and isinstance(values[0], int):
+            del values[0]  # a journal of an earlier version names the event here, too
         try:
             for position in range(_DELIVERED, min(len(values), _DELIVERED + 3)):
                 values[position] = tuple(values[position])  # JSON has no tuples
@@ -100,6 +105,7 @@ def history(message: Message) -> tuple[int, tuple[str, ...]]:
 
 _FAILED: Final = OutcomeKind.FAILED.value
 _GIVEN_BACK: Final = OutcomeKind.GIVEN_BACK.value
+_PUBLISHED: Final = OutcomeKind.PUBLISHED.value
 _COMES_AGAIN: Final = (_GIVEN_BACK, OutcomeKind.ROLLED_BACK.value)
 
 

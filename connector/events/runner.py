@@ -119,12 +119,12 @@ class _Work:
                 gc.collect()
                 gc.freeze()
             if assignment.journal is None:
-                return b"O\n" + pack_answer(())
+                return b"O\n" + pack_answer({})
             began = time.monotonic()
             outcomes = self._task.run(assignment.journal, assignment.lanes)
             return b"O\n" + pack_answer(outcomes, time.monotonic() - began)
         except FileExistsError:
-            return b"O\n" + pack_answer((), ended=_TWICE)
+            return b"O\n" + pack_answer({}, ended=_TWICE)
         except ConnectorError as error:
             return b"E\n" + str(error).encode("utf-8", "backslashreplace")
         except Exception:

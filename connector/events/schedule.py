@@ -37,6 +37,9 @@ _PUBLISHED: Final = OutcomeKind.PUBLISHED.value
 _GIVEN_BACK: Final = OutcomeKind.GIVEN_BACK.value
 _ROLLED_BACK: Final = OutcomeKind.ROLLED_BACK.value
 
+DUPLICATE: Final = Outcome(OutcomeKind.DUPLICATE.value, reason="it was published before", unread=True)
+"""The outcome of an event whose message was published before."""
+
 
 @dataclass(slots=True, eq=False)
 class Batch:
@@ -428,7 +431,7 @@ class Schedule:
             if key is None or not copies:
                 continue
             if outcome.kind == _PUBLISHED:
-                closing.decided.extend((copy, duplicate(copy)) for copy in copies)
+                closing.decided.extend((copy, DUPLICATE) for copy in copies)
             elif outcome.comes_again or self._key(copies[0]) in stopped:
                 for copy in copies:
                     self._return(copy, closing)
@@ -445,12 +448,6 @@ class Schedule:
         if key is None or self._copies.get(key, (None,))[0] is not claim:
             return []
         return self._copies.pop(key)[1:]
-
-
-def duplicate(claim: Claim) -> Outcome:
-    """The outcome of an event whose message was published before."""
-    reason = "it was published before"
-    return Outcome(claim.sequence, OutcomeKind.DUPLICATE.value, reason=reason, unread=True)
 
 
 def _is_ordered(key: Hashable) -> bool:

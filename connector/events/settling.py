@@ -10,10 +10,10 @@ from typing import Final
 from connector.events.answering import Refusals
 from connector.events.outcome import Outcome, event_fields, history, join_names, unpack_prepared
 from connector.events.report import CycleReport
-from connector.events.summary import Summary
+from connector.events.summary import MAX_EVENTS, Summary
 from connector.messaging.destination import Destination
 from connector.messaging.message import PropertyValue
-from connector.messaging.provider import Claim, Connection, Prepared, Settlement
+from connector.messaging.provider import Claim, Connection, GroupSettlement, Prepared, Settlement
 from connector.status import OutcomeKind, timestamp
 from connector.trace import EVENTS, Trace
 
@@ -91,6 +91,20 @@ class SettlementRules:
             discards=[unpack_prepared(packed) for packed in outcome.discards] if outcome.discards else (),
             published=published,
         )
+
+    def group(
+        self, claims: Sequence[Claim], outcome: Outcome, id_of: Callable[[Claim], str | None], now: str
+    ) -> GroupSettlement:
+        """What settles events of one destination that were all published alike (:attr:`Outcome.is_plain`).
+
+        Args:
+            claims, outcome: of the events.
+            id_of: the duplicate key of a claim, where it has been made already.
+            now: :func:`timestamp` of the cycle.
+        """
+        keys = [id_of(claim) or claim.duplicate_key for claim in claims] if self._remember else ()
+        properties = self._copy_properties(claims[0], outcome, now)
+        return GroupSettlement(claims, self._copies[outcome.kind], properties, published=keys)
 
     def _sends(self, claim: Claim, outcome: Outcome) -> list[Prepared]:
         sends = [unpack_prepared(packed) for packed in outcome.sends]
@@ -192,23 +206,38 @@ class Settler:
         """
         now = timestamp()
         report = CycleReport(returned=len(returned))
-        settlements = [rolled_back(claim, begun) if begun else untouched(claim) for claim, begun in returned]
+        settlements: list[Settlement | GroupSettlement] = [
+            rolled_back(claim, begun) if begun else untouched(claim) for claim, begun in returned
+        ]
+        groups: dict[tuple[int, Destination], tuple[Outcome, list[Claim]]] = {}
         settled: list[tuple[Claim, Outcome, bool]] = []
+        stayed = False
         for claim, outcome in decided:
+            if outcome.is_plain:
+                groups.setdefault((id(outcome), claim.destination), (outcome, []))[1].append(claim)
+                continue
             settlement = self._rules.settlement(claim, outcome, id_of(claim), now)
             if settlement is not None:
                 settlements.append(settlement)
+                stayed = stayed or settlement.stay
             if outcome.comes_again:
                 self._note_return(claim, outcome, report)
             else:
                 settled.append((claim, outcome, settlement is not None and settlement.copy_to is None))
+        alike: list[tuple[GroupSettlement, Outcome, list[str]]] = []
+        for outcome, claims in groups.values():
+            group = self._rules.group(claims, outcome, id_of, now)
+            alike.append((group, outcome, [claim.message_id for claim in claims]))
+            settlements.append(group)
         identities = [claim.message_id for claim, _, _ in settled]
         self._connection.settle(settlements)
-        if self._stayed is not None and any(settlement.stay for settlement in settlements):
+        if self._stayed is not None and stayed:
             self._stayed()
-        report.settled = len(settled)
+        report.settled = len(settled) + sum(len(group.claims) for group, _, _ in alike)
         for (claim, outcome, discarded), identity in zip(settled, identities, strict=True):
             self._tell(claim, outcome, identity, discarded=discarded)
+        for group, outcome, ids in alike:
+            self._tell_alike(group, outcome, ids)
         return report
 
     @staticmethod
@@ -230,6 +259,19 @@ class Settler:
             )
         if self._trace.level >= EVENTS:
             self._trace(EVENTS, "event settled", **event_fields(claim.cycle, claim, identity, outcome))
+
+    def _tell_alike(self, group: GroupSettlement, outcome: Outcome, identities: list[str]) -> None:
+        claims = group.claims
+        first = claims[0]
+        newest = [
+            ((claim.cycle, claim.sequence), identity)
+            for claim, identity in zip(claims[-MAX_EVENTS:], identities[-MAX_EVENTS:], strict=True)
+        ]
+        discarded = group.copy_to is None
+        self._summary.settled_alike(str(first.destination), newest, len(claims), outcome, discarded=discarded)
+        if self._trace.level >= EVENTS:
+            for claim, identity in zip(claims, identities, strict=True):
+                self._trace(EVENTS, "event settled", **event_fields(claim.cycle, claim, identity, outcome))
 
 
 def untouched(claim: Claim) -> Settlement:

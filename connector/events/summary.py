@@ -47,14 +47,14 @@ class Counts:
         for key in (*_KEYS, "archived"):
             setattr(self, key, 0)
 
-    def add(self, kind: str, *, discarded: bool = False) -> None:
-        self.claimed += 1
+    def add(self, kind: str, number: int = 1, *, discarded: bool = False) -> None:
+        self.claimed += number
         name = _COUNTED[kind]
-        setattr(self, name, getattr(self, name) + 1)
+        setattr(self, name, getattr(self, name) + number)
         if discarded:
-            self.discarded += 1
+            self.discarded += number
         elif kind in _ARCHIVED:
-            self.archived += 1
+            self.archived += number
 
     def as_dict(self) -> dict[str, int]:
         return {key: getattr(self, key) for key in _KEYS}
@@ -69,7 +69,7 @@ class Summary:
 
     def __init__(self, destinations: Sequence[str] = ()) -> None:
         self._destinations: dict[str, Counts] = {name: Counts() for name in destinations}
-        self._events: deque[tuple[tuple[int, int], tuple[Any, ...]]] = deque(maxlen=MAX_EVENTS)
+        self._events: deque[tuple[tuple[int, int], str, str, Outcome]] = deque(maxlen=MAX_EVENTS)
         self._last = (0, 0)
         self.reasons: dict[tuple[str, str], dict[str, int]] = {}
 
@@ -92,18 +92,38 @@ class Summary:
             taken: its place among all events, by the time at which they were taken; None = after the one
                 before.
         """
+        place = self._last if taken is None else taken
+        self.settled_alike(destination, [(place, message_id)], 1, outcome, discarded=discarded)
+
+    def settled_alike(
+        self,
+        destination: str,
+        newest: Sequence[tuple[tuple[int, int], str]],
+        number: int,
+        outcome: Outcome,
+        *,
+        discarded: bool,
+    ) -> None:
+        """Several events of a destination have one and the same outcome, for good.
+
+        Args:
+            destination: their input.
+            newest: place and JMSMessageID of the last :data:`MAX_EVENTS` of them, at least one.
+            number: of all of them.
+            outcome: what became of each.
+            discarded: no copies of them were kept.
+        """
         kind, reason = outcome.kind, outcome.reason
         counts = self._destinations.get(destination)
         if counts is None:
             counts = self._destinations[destination] = Counts()
-        counts.add(kind, discarded=discarded)
-        self._last = self._last if taken is None else taken
-        event = message_id, destination, outcome.object, outcome.verb, kind, reason
-        self._events.append((self._last, event))
+        counts.add(kind, number, discarded=discarded)
+        self._last = newest[-1][0]
+        self._events.extend([(place, identity, destination, outcome) for place, identity in newest])
         if reason:
             by_reason = self.reasons.setdefault((destination, kind), {})
             if reason in by_reason or len(by_reason) < 20:
-                by_reason[reason] = by_reason.get(reason, 0) + 1
+                by_reason[reason] = by_reason.get(reason, 0) + number
 
     def expired(self, destination: str, number: int) -> None:
         if number:
@@ -124,12 +144,19 @@ class Summary:
 
     def as_dict(self) -> dict[str, Any]:
         """The document that ``connector run --json`` ends with."""
-        names = ("id", "destination", "object", "verb", "outcome", "reason")
         return {
             **self.total.as_dict(),
             "destinations": {name: counts.as_dict() for name, counts in self._destinations.items()},
             "events": [
-                dict(zip(names, event, strict=True))
-                for _, event in sorted(self._events, key=lambda one: one[0])  # batches end as they may
+                {
+                    "id": identity,
+                    "destination": destination,
+                    "object": outcome.object,
+                    "verb": outcome.verb,
+                    "outcome": outcome.kind,
+                    "reason": outcome.reason,
+                }
+                # batches end as they may
+                for _, identity, destination, outcome in sorted(self._events, key=lambda one: one[0])
             ],
         }

@@ -74,8 +74,8 @@ class Task:
         spec = plan.requests
         self._requests = LazyRequests(None if spec is None else lambda: spec, deployment)
 
-    def run(self, handle: JournalHandle, lanes: list[list[WorkItem]]) -> list[bytes]:
-        """Runs all lanes; returns the outcomes as JSON, without those of events left untouched.
+    def run(self, handle: JournalHandle, lanes: list[list[WorkItem]]) -> dict[bytes, list[int]]:
+        """Runs all lanes; returns the sequences by outcome, as JSON, without those of events left untouched.
 
         An event that is rolled back stops its lane; a process that is not active, or a provider
         that fails, stops them all.
@@ -86,7 +86,7 @@ class Task:
             ProviderError: what was prepared cannot be made durable.
         """
         journal = handle.open()
-        outcomes: list[bytes] = []
+        outcomes: dict[bytes, list[int]] = {}
         try:
             self._run(lanes, journal, outcomes)
         finally:
@@ -101,8 +101,11 @@ class Task:
         self._requests.stop(_LEAVE_SECONDS)
         self._publisher.close()
 
-    def _run(self, lanes: list[list[WorkItem]], journal: TaskJournal, outcomes: list[bytes]) -> None:
+    def _run(
+        self, lanes: list[list[WorkItem]], journal: TaskJournal, outcomes: dict[bytes, list[int]]
+    ) -> None:
         """Adds the outcomes."""
+        before, data = None, b""
         is_noted = False  # whether the journal names the event that comes next
         for number, lane in enumerate(lanes):
             for place, item in enumerate(lane, 1):
@@ -114,13 +117,14 @@ class Task:
                 outcome, begun = self._event(item, journal)
                 if self._plan.managed and outcome.kind == _FAILED:
                     outcome = self._rolled_back(item, outcome)
-                data = outcome.to_json()
+                if outcome != before:  # mostly they are alike
+                    before, data = outcome, outcome.to_json()
                 if begun:
                     following = self._following(lanes, number, place, outcome.kind)
                     is_noted = following is not None
                     journal.done(item[0], data, following)
                     faults.point("done")
-                outcomes.append(data)
+                outcomes.setdefault(data, []).append(item[0])
                 if outcome.kind == _GIVEN_BACK:
                     return
                 if outcome.kind == _ROLLED_BACK:
@@ -182,7 +186,7 @@ class Task:
             subscribers = self._publisher.subscribers(bo)
             if not subscribers:
                 reason = f"no subscription wants {bo.type}.{bo.verb}"
-                outcome = Outcome(sequence, _UNSUBSCRIBED, bo.type, bo.verb, reason, attempts)
+                outcome = Outcome(_UNSUBSCRIBED, bo.type, bo.verb, reason, attempts)
                 return self._refused(outcome, message, reference), False
             event = Event(
                 message.message_id or "",
@@ -202,7 +206,7 @@ class Task:
             kind = _UNSUBSCRIBED if isinstance(error, UnknownBusinessObject) else _FAILED
             delivered = confirmed if kind == _FAILED else ()
             reason = shorten(f"{error}{self._place(error, message, destination, attempts)}")
-            outcome = Outcome(sequence, kind, None, None, reason, attempts, delivered, unread=message is None)
+            outcome = Outcome(kind, None, None, reason, attempts, delivered, unread=message is None)
             if message is not None and not confirmed:  # who has confirmed has replied
                 outcome = self._refused(outcome, message, reference)
             return outcome, False
@@ -210,14 +214,14 @@ class Task:
             reason = (
                 f"the message vanished between claim and read: {error}; nobody else may move claimed files"
             )
-            return Outcome(sequence, _FAILED, None, None, reason, attempts, unread=True), False
+            return Outcome(_FAILED, None, None, reason, attempts, unread=True), False
         except ProviderError as error:
             reason = shorten(str(error))
             unread = message is None
             return Outcome(
-                sequence, _GIVEN_BACK, reason=reason, attempts=attempts, provider_failed=True, unread=unread
+                _GIVEN_BACK, reason=reason, attempts=attempts, provider_failed=True, unread=unread
             ), False
-        outcome = _outcome(sequence, bo.type, bo.verb, attempts, publication)
+        outcome = _outcome(bo.type, bo.verb, attempts, publication)
         if outcome.kind == _UNSUBSCRIBED:
             outcome = self._refused(outcome, message, reference)
         return outcome, publication.begun
@@ -248,15 +252,12 @@ class Task:
         return outcome if reply is None else outcome._replace(sends=(pack_prepared(reply),))
 
 
-def _outcome(
-    sequence: int, object_name: str, verb: str | None, attempts: int, publication: Publication
-) -> Outcome:
+def _outcome(object_name: str, verb: str | None, attempts: int, publication: Publication) -> Outcome:
     delivered = publication.delivered
     before, attempts = attempts, attempts + publication.begun
     prepared, replies = _packed(publication.prepared), _packed(publication.replies)
     if publication.inactive is not None:
         return Outcome(
-            sequence,
             _GIVEN_BACK,
             object_name,
             verb,
@@ -271,13 +272,11 @@ def _outcome(
     if publication.failures:
         reason = shorten("; ".join(publication.failures))
         sends = replies + _packed(publication.refusals)
-        return Outcome(
-            sequence, _FAILED, object_name, verb, reason, attempts, delivered, sends, discards=prepared
-        )
+        return Outcome(_FAILED, object_name, verb, reason, attempts, delivered, sends, discards=prepared)
     if not delivered and not prepared:
         reason = shorten("; ".join(publication.unsubscribed))
-        return Outcome(sequence, _UNSUBSCRIBED, object_name, verb, reason, attempts)
-    return Outcome(sequence, _PUBLISHED, object_name, verb, None, attempts, delivered, prepared + replies)
+        return Outcome(_UNSUBSCRIBED, object_name, verb, reason, attempts)
+    return Outcome(_PUBLISHED, object_name, verb, None, attempts, delivered, prepared + replies)
 
 
 def _packed(prepared: tuple[Prepared, ...]) -> tuple[Any, ...]:

@@ -165,7 +165,7 @@ def run_assignment(plan_bytes: bytes, deployment: str, payload: bytes) -> bytes:
         return _runner(plan_bytes, deployment).run(payload)
     except RunnerEnded as ended:
         _forget()
-        return pack_answer((), ended=ended.why)
+        return pack_answer({}, ended=ended.why)
 
 
 @functools.lru_cache(maxsize=4)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connector.events.answer import pack_answer, unpack_answer
 from connector.events.outcome import (
     Outcome,
     history,
@@ -27,7 +28,6 @@ texts = st.text(st.characters(exclude_categories=["Cs"]))
 handles = st.lists(st.lists(texts, min_size=2, max_size=2), max_size=3).map(tuple)
 outcomes = st.builds(
     Outcome,
-    sequence=st.integers(0, 1 << 40),
     kind=st.sampled_from([kind.value for kind in OutcomeKind]),
     object=st.none() | texts,
     verb=st.none() | texts,
@@ -55,7 +55,28 @@ def test_what_arrives_is_what_was_packed(outcome: Outcome) -> None:
     assert without_blanks(Outcome.from_list(orjson.loads(packed))) == without_blanks(outcome)
 
 
-@pytest.mark.parametrize("values", [[], [1], [1, "sent"], [1, "failed", *[None] * 20]])
+@given(st.lists(st.tuples(outcomes, st.sets(st.integers(0, 1 << 40)))))
+def test_an_answer_tells_the_outcome_of_each_event(found: list[tuple[Outcome, set[int]]]) -> None:
+    expected: dict[int, Outcome] = {}
+    told: dict[bytes, list[int]] = {}
+    for outcome, sequences in found:
+        for sequence in sequences - set(expected):
+            expected[sequence] = outcome
+            told.setdefault(outcome.to_json(), []).append(sequence)
+    answer = unpack_answer(pack_answer(told, 1.5))
+    assert (answer.seconds, answer.ended) == (1.5, None)
+    found_now = {number: without_blanks(outcome) for number, outcome in answer.outcomes.items()}
+    assert found_now == {number: without_blanks(outcome) for number, outcome in expected.items()}
+    assert len({id(outcome) for outcome in answer.outcomes.values()}) <= len(told)
+
+
+def test_a_journal_that_names_the_event_in_its_outcome_is_read() -> None:
+    line = b'[17,"published","Order","Create",null,1,["a"]]'
+    outcome = Outcome.from_list(orjson.loads(line))
+    assert outcome == Outcome("published", "Order", "Create", attempts=1, delivered=("a",))
+
+
+@pytest.mark.parametrize("values", [[], [1], ["sent"], [1, "sent"], ["failed", *[None] * 20]])
 def test_what_is_no_outcome_is_refused(values: list[Any]) -> None:
     with pytest.raises(ValueError, match="is no outcome"):
         Outcome.from_list(values)

@@ -57,7 +57,7 @@ def names(batch: Batch | None) -> list[str]:
 
 
 def published(batch: Batch) -> dict[int, Outcome]:
-    return {claim.sequence: Outcome(claim.sequence, "published") for claim in batch.claims}
+    return {claim.sequence: Outcome("published") for claim in batch.claims}
 
 
 def end(schedule: Schedule, batch: Batch | None, outcomes: Any = None, **more: Any) -> Closing:
@@ -132,7 +132,7 @@ def test_what_was_claimed_behind_an_event_that_goes_back_goes_back_too(kind: str
     add(schedule, taken("a"))
     batch = schedule.next_batch(4)
     add(schedule, taken("a", "b", "a", cycle=2))
-    outcomes = {} if kind is None else {0: Outcome(0, kind)}
+    outcomes = {} if kind is None else {0: Outcome(kind)}
     closing = end(schedule, batch, outcomes)
     assert sorted((c.cycle, c.sequence) for c, _ in closing.returned if c.cycle == 2) == [(2, 0), (2, 2)]
     assert names(schedule.next_batch(4)) == ["b1"]
@@ -143,7 +143,7 @@ def test_where_a_poll_ends_all_that_waits_goes_back_and_what_runs_goes_on() -> N
     add(schedule, taken("a", "b"))
     first, second = schedule.next_batch(4), schedule.next_batch(4)
     add(schedule, taken("a", "b", "c", cycle=2))
-    closing = end(schedule, first, {0: Outcome(0, "given_back")}, ends_poll=True)
+    closing = end(schedule, first, {0: Outcome("given_back")}, ends_poll=True)
     assert len(closing.returned) == 3
     assert schedule.next_batch(4) is None
     end(schedule, second)
@@ -154,7 +154,7 @@ def test_whoever_ended_a_worker_runs_again_alone_and_first() -> None:
     schedule = make()
     add(schedule, taken("a", "a", "a"))
     batch = schedule.next_batch(4)
-    outcomes = {0: Outcome(0, "published")}
+    outcomes = {0: Outcome("published")}
     end(schedule, batch, outcomes, attempts={1: 1}, again={1, 2})
     alone = schedule.next_batch(4)
     assert (names(alone), alone and alone.attempts) == (["a1"], {1: 1})
@@ -198,7 +198,7 @@ def test_a_second_copy_waits_for_the_outcome_of_the_first(kind: str, runs: int, 
     first = schedule.next_batch(4)
     assert names(first) == ["a0"]
     assert schedule.next_batch(4) is None
-    closing = end(schedule, first, {0: Outcome(0, kind)})
+    closing = end(schedule, first, {0: Outcome(kind)})
     duplicates = [outcome for _, outcome in closing.decided if outcome.kind == "duplicate"]
     assert len(duplicates) == (2 if kind == "published" else 0)
     assert len(closing.returned) == goes_back

@@ -32,7 +32,7 @@ settled = st.lists(
 def test_the_outcomes_add_up_to_what_was_claimed(events: list[tuple[str, str, bool]], expired: int) -> None:
     summary = Summary(["queue://a", "queue://c"])
     for number, (destination, kind, discarded) in enumerate(events):
-        summary.settled(destination, str(number), Outcome(number, kind), discarded=discarded)
+        summary.settled(destination, str(number), Outcome(kind), discarded=discarded)
     summary.expired("queue://a", expired)
     document = summary.as_dict()
     for counts in (document, *document["destinations"].values()):
@@ -46,7 +46,7 @@ def test_the_outcomes_add_up_to_what_was_claimed(events: list[tuple[str, str, bo
 def test_of_many_events_the_newest_thousand_are_told_in_the_order_in_which_they_were_taken() -> None:
     summary = Summary(["queue://a"])
     for number in range(1500):
-        outcome = Outcome(number, "published", "Order", "Create")
+        outcome = Outcome("published", "Order", "Create")
         summary.settled("queue://a", f"ID:{number}", outcome, discarded=False)
     document = summary.as_dict()
     assert document["claimed"] == 1500
