@@ -133,14 +133,13 @@ class DropboxClaim(LocalClaim):
 
     @property
     def duplicate_key(self) -> str:
-        fields = codec.split(self.full_name)
-        has_id = fields is not None and not codec.is_bare(fields.properties)
-        if has_id and fields is not None:
-            self._id = f"ID:{codec.decode_field(fields.id)}"
+        own = codec.own_id(self.full_name)
+        if own is not None:
+            self._id = f"ID:{own}"
         key = f"{self.folders.text}|{self.message_id}"
         if "\n" in key:
             key = key.replace("\n", "%0A")
-        if has_id:
+        if own is not None:
             return key
         try:  # a bare name may be used again for another message: the file itself tells them apart
             status = os.lstat(self._layout.absolute(self.path))

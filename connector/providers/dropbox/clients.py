@@ -35,12 +35,8 @@ _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 @functools.lru_cache(maxsize=4096)
 def base36(number: int) -> str:
-    text = ""
-    while True:
-        number, digit = divmod(number, 36)
-        text = _DIGITS[digit] + text
-        if not number:
-            return text
+    """A number from 0 in lower-case digits and letters; neighbours share all but the last."""
+    return _DIGITS[number] if number < 36 else base36(number // 36) + _DIGITS[number % 36]
 
 
 @dataclass(frozen=True, slots=True)

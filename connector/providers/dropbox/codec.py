@@ -241,6 +241,14 @@ def message_id(name: str) -> str:
     return text if is_bare(fields.properties) else f"ID:{text}"
 
 
+def own_id(name: str) -> str | None:
+    """The id in a structured name, without ``ID:``; None where it is a bare name, or was made from one."""
+    parts = _split(name)
+    if parts is None or (len(parts) == 8 and is_bare(parts[7])):
+        return None
+    return decode_field(parts[1])
+
+
 def timestamp_micros(id_field: str) -> int | None:
     """The time in an id of the form ``<16 digits>-...``, microseconds since 1970; None without."""
     if id_field[16:17] == "-":

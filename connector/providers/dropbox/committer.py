@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from itertools import chain
 
 from connector import faults
 from connector.errors import ClaimLost, ProviderError, SettlementError
@@ -155,10 +154,9 @@ class Committer:
                 files.remove(source)
 
     def _finish(self, path: str, moves: Sequence[Move], copies: Sequence[Copies] = ()) -> None:
-        renames = chain(
-            ((move.source, move.target) for move in moves),
-            *(zip(one.sources, one.targets, strict=True) for one in copies),
-        )
+        renames = [(move.source, move.target) for move in moves]
+        for one in copies:
+            renames += zip(one.sources, one.targets, strict=True)
         folders = roll_forward(self._layout, renames, self._store.fit)
         published = any(one.published for one in copies) or any(move.published for move in moves)
         try:

@@ -30,6 +30,8 @@ from connector.providers.dropbox.layout import Layout
 
 _HEAD: Final = "dropboxmq --creator-version 1.1 --type "
 _HEAD_SPACES: Final = _HEAD.count(" ")
+_RARE_BLANKS: Final = "\t\r\v\f\x1c\x1d\x1e\x1f"
+"""White space of ASCII beside the two that each line has."""
 _odd = re.compile(r"\s|[\ud800-\udfff]").search
 
 
@@ -89,14 +91,12 @@ class Copies:
                 f"{head} --message-file {source} --commit-file {target} --rollback-file {rollback}\n"
                 for source, target, rollback in zip(self.sources, self.targets, self.rollbacks, strict=True)
             ]
-        text = "".join(lines)
-        one_line = text.replace("\n", "")
-        number = len(lines)
+        text, number = "".join(lines), len(lines)
         if (
-            len(text) - len(one_line) == number
+            text.isascii()
             and text.count(" ") == number * spaces
-            and one_line.isascii()
-            and one_line.isprintable()
+            and text.count("\n") == number
+            and not any(blank in text for blank in _RARE_BLANKS)
         ):
             return text
         return "".join([f"{_format(move)}\n" for move in self.moves()])
@@ -206,7 +206,7 @@ def _options(line: str, number: int) -> dict[str, str]:
 
 
 def roll_forward(
-    layout: Layout, moves: Iterable[tuple[str, str | None]], fit: Callable[[str], str]
+    layout: Layout, moves: Sequence[tuple[str, str | None]], fit: Callable[[str], str]
 ) -> set[str]:
     """Makes every move that is not made yet; returns the folders that changed.
 
@@ -219,30 +219,36 @@ def roll_forward(
         ProviderError: a file cannot be moved; the record stays and is finished later.
     """
     root = layout.root + "/"
-    folders = set()
-    for old, new in moves:
-        source = root + old
-        try:
-            faults.point("settle.move")
-            if new is None:
-                files.remove(source)
-                continue
-            target = root + new
+    folders: set[str] = set()
+    with files.OpenFolders(root) as opened:
+        has_many = len(moves) >= files.MANY
+        for source, target in moves:
             try:
-                files.rename_new(source, target)
-            except FileNotFoundError:
-                if os.path.lexists(source):  # else: moved before the crash
-                    if not layout.make_parent(target):  # what it was sent to has ended, its messages too
-                        files.remove(source)
-                        continue
-                    files.rename_to_free_name(source, target, fit)
-            except FileExistsError:
-                files.rename_to_free_name(source, target, fit)
-        except OSError as error:
-            raise ProviderError(
-                f"cannot move a settled message: {error.strerror}: "
-                f"{error.filename!r} -> {error.filename2!r}; "
-                "it is finished as soon as that can be written"
-            ) from error
-        folders.add(target[: target.rindex("/")])
-    return folders
+                faults.point("settle.move")
+                if target is None:
+                    files.remove(root + source)
+                elif (has_many and opened.rename_new(source, target)) or _rename(layout, source, target, fit):
+                    folders.add(target[: target.rindex("/")])
+            except OSError as error:
+                raise ProviderError(
+                    f"cannot move a settled message: {error.strerror}: "
+                    f"{error.filename!r} -> {error.filename2!r}; "
+                    "it is finished as soon as that can be written"
+                ) from error
+    return {root + folder for folder in folders}
+
+
+def _rename(layout: Layout, old: str, new: str, fit: Callable[[str], str]) -> bool:
+    """Moves a file, whatever is in the way; False where it is removed, because its target has ended."""
+    source, target = f"{layout.root}/{old}", f"{layout.root}/{new}"
+    try:
+        files.rename_new(source, target)
+    except FileNotFoundError:
+        if os.path.lexists(source):  # else: moved before the crash
+            if not layout.make_parent(target):  # what it was sent to has ended, its messages too
+                files.remove(source)
+                return False
+            files.rename_to_free_name(source, target, fit)
+    except FileExistsError:
+        files.rename_to_free_name(source, target, fit)
+    return True

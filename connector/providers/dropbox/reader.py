@@ -15,7 +15,7 @@ from connector.errors import MalformedData, ProviderError
 from connector.providers.dropbox import codec
 from connector.providers.dropbox.claims import TAG, DropboxClaim, owned_name, owner_text
 from connector.providers.dropbox.clients import base36
-from connector.providers.dropbox.files import rename_to_free_name
+from connector.providers.dropbox.files import MANY, OpenFolders, rename_to_free_name
 from connector.providers.dropbox.layout import QueueFolders
 from connector.providers.dropbox.listing import Listing
 from connector.providers.dropbox.place import ClientPlace
@@ -62,6 +62,7 @@ class DropboxReader:
         is_topic = not channel.destination.is_queue and not channel.subscription
         self._fault = "fanout.claim" if is_topic else "claim"
         self._closed = False
+        self._opened: OpenFolders | None = None  # while many messages are claimed
         self._failure: ProviderError | None = None
         """What has ended the list of claims before; the next call raises it."""
         self.expired = 0
@@ -71,6 +72,15 @@ class DropboxReader:
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
+        if len(numbers) < MANY:
+            return self._claim_all(cycle, numbers)
+        with OpenFolders("") as self._opened:
+            try:
+                return self._claim_all(cycle, numbers)
+            finally:
+                self._opened = None
+
+    def _claim_all(self, cycle: int, numbers: range) -> list[LocalClaim]:
         claims: list[LocalClaim] = []
         try:
             for number in numbers:
@@ -148,10 +158,12 @@ class DropboxReader:
         if self._in_progress is not None:
             return self._move_to_in_progress(name, cycle, sequence)
         claimed = f"{name}{self._tag}{base36(cycle)}-{base36(sequence)}{self._end_of_tag}"
-        try:
-            os.rename(self._target + name, self._processing + claimed)
-        except OSError as error:
-            return self._claim_anyway(error, name, cycle, sequence, again=again)
+        opened = self._opened
+        if opened is None or not opened.rename(self._target, name, self._processing, claimed):
+            try:
+                os.rename(self._target + name, self._processing + claimed)
+            except OSError as error:
+                return self._claim_anyway(error, name, cycle, sequence, again=again)
         faults.point(self._fault)
         return self._claimed(name, self._relative + claimed, cycle, sequence)
 

@@ -166,6 +166,39 @@ def test_a_name_that_is_taken_gets_a_new_one_and_the_same_id(root: Path) -> None
     }
 
 
+def test_many_moves_are_made_whatever_stands_in_the_way(root: Path) -> None:
+    layout = Layout(root)
+    layout.prepare()
+    (root / "q").mkdir()
+    record: list[tuple[str, str | None]] = []
+    for number in range(30):
+        (root / f"4.{number}.T").write_text(str(number))
+        record.append((f"4.{number}.T", f"{'new' if number % 3 else 'q'}/4.{number}.T"))
+    (root / "q/4.3.T").write_text("taken")
+    os.link(root / "4.6.T", root / "q/4.6.T")  # half made
+    os.rename(root / "4.9.T", root / "q/4.9.T")  # made
+    record[12] = ("4.12.T", None)
+    for _ in range(2):
+        assert roll_forward(layout, record, unchanged) == {f"{root}/q", f"{root}/new"}
+        found = {path.name: path.read_text() for folder in ("q", "new") for path in (root / folder).iterdir()}
+        expected = {f"4.{n}.T": str(n) for n in range(30) if n != 12}
+        assert found == expected | {"4.3.T": "taken", "4.3.T.....JMS_dropboxmq_copyI=2": "3"}
+        assert not list(root.glob("4.*"))
+
+
+def test_more_folders_than_are_opened_at_once(root: Path) -> None:
+    Layout(root).prepare()
+    record: list[tuple[str, str | None]] = []
+    for number in range(100):
+        (root / f"from{number}").mkdir()
+        (root / f"from{number}/4.1.T").write_text("")
+        record.append((f"from{number}/4.1.T", f"to{number}/4.1.T"))
+    before = len(os.listdir("/proc/self/fd"))
+    assert len(roll_forward(Layout(root), record, unchanged)) == 100
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(list(root.glob("to*/4.1.T"))) == 100
+
+
 def test_the_same_file_under_both_names_is_a_move_that_was_made(root: Path) -> None:
     (root / "q").mkdir()
     (root / "a").write_text("a")

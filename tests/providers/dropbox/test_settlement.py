@@ -209,14 +209,30 @@ except SettlementError as error:
 def test_a_copy_of_a_group_whose_name_is_taken_gets_another(
     root: Path, connection: LocalConnection, mv: Any
 ) -> None:
-    for number in range(3):
-        mv("archive", f"4.{number}.T.....connector_outcomeS=published", b"old")
-        mv("orders", f"4.{number}.T", b"new")
-    claims = connection.poller(ORDERS).claim(1, range(3))
+    for number in range(20):
+        mv("archive", f"4.{number:02}.T.....connector_outcomeS=published", b"old")
+        mv("orders", f"4.{number:02}.T", b"new")
+    claims = connection.poller(ORDERS).claim(1, range(20))
     connection.settle([GroupSettlement(claims, ARCHIVE, {"connector_outcome": "published"})])
     copies = sorted((message.message_id or "", message.body) for message in connection.browse(ARCHIVE))
-    assert copies == [(f"ID:{n}", body) for n in range(3) for body in (b"new", b"old")]
+    assert copies == [(f"ID:{n:02}", body) for n in range(20) for body in (b"new", b"old")]
     assert bodies(connection, "orders") == []
+
+
+def test_many_are_claimed_and_settled_after_their_folders_were_made_anew(
+    root: Path, connection: LocalConnection, mv: Any
+) -> None:
+    poller = connection.poller(ORDERS)
+    for number in range(3):
+        for place in range(20):
+            mv("orders", f"4.{number}-{place:02}.T", b"")
+        connection.store.look_again()
+        claims = poller.claim(number, range(20))
+        assert [claim.message_id for claim in claims] == [f"ID:{number}-{n:02}" for n in range(20)]
+        connection.settle([GroupSettlement(claims, ARCHIVE)])
+        assert len(bodies(connection, "archive")) == 20
+        for folder in ("orders/incoming/target", "orders/incoming/processing", "archive"):
+            shutil.rmtree(root / folder)
 
 
 def test_a_group_makes_the_folder_of_its_copies_again(root: Path, connection: LocalConnection) -> None:
