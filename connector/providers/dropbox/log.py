@@ -228,7 +228,7 @@ def roll_forward(
                 if target is None:
                     files.remove(root + source)
                 elif (has_many and opened.rename_new(source, target)) or _rename(layout, source, target, fit):
-                    folders.add(target[: target.rindex("/")])
+                    folders.add(target.rpartition("/")[0])
             except OSError as error:
                 raise ProviderError(
                     f"cannot move a settled message: {error.strerror}: "

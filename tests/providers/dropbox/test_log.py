@@ -186,6 +186,17 @@ def test_many_moves_are_made_whatever_stands_in_the_way(root: Path) -> None:
         assert not list(root.glob("4.*"))
 
 
+@pytest.mark.parametrize("number", [1, 20])
+def test_a_record_may_move_files_into_the_root_itself(root: Path, number: int) -> None:
+    Layout(root).prepare()
+    (root / "q").mkdir()
+    for name in range(number):
+        (root / f"q/{name}").write_text("")
+    (folder,) = roll_forward(Layout(root), [(f"q/{name}", str(name)) for name in range(number)], unchanged)
+    assert os.path.samefile(folder, root)
+    assert not os.listdir(root / "q")
+
+
 def test_more_folders_than_are_opened_at_once(root: Path) -> None:
     Layout(root).prepare()
     record: list[tuple[str, str | None]] = []
