@@ -207,8 +207,7 @@ class Schedule:
         known.following = max(known.following, claims[-1].sequence + 1)
         known.unsettled += len(claims)
         known.ids.update(ids)
-        for claim in claims:
-            self._unsettled[claim.destination] += 1
+        self._unsettled.update([claim.destination for claim in claims])
         for claim in wanted:
             key = ids.get(claim.sequence)
             if key is not None:
@@ -364,15 +363,21 @@ class Schedule:
     def closed(self, closing: Closing) -> list[int]:
         """Forgets claims that are settled, and returns the cycles of which none is left."""
         ended: list[int] = []
-        for claim in closing.claims:
-            known = self._cycles[claim.cycle]
-            known.unsettled -= 1
-            known.attempts.pop(claim.sequence, None)
-            self._barren.discard((claim.cycle, claim.sequence))
-            self._unsettled[claim.destination] -= 1
+        claims = closing.claims
+        for destination, number in Counter([claim.destination for claim in claims]).items():
+            self._unsettled[destination] -= number
+        if self._barren:
+            self._barren.difference_update([(claim.cycle, claim.sequence) for claim in claims])
+        for cycle, number in Counter([claim.cycle for claim in claims]).items():
+            known = self._cycles[cycle]
+            known.unsettled -= number
             if not known.unsettled:
-                ended.append(claim.cycle)
-                del self._cycles[claim.cycle]
+                ended.append(cycle)
+                del self._cycles[cycle]
+            elif known.attempts:
+                for claim in claims:
+                    if claim.cycle == cycle:
+                        known.attempts.pop(claim.sequence, None)
         return ended
 
     # -- inside ------------------------------------------------------------------------------------
@@ -427,8 +432,9 @@ class Schedule:
         if not self._copies:
             return
         for claim, outcome in list(closing.decided):
-            key, copies = self.id_of(claim), self._pop_copies(claim)
-            if key is None or not copies:
+            copies = self._pop_copies(claim)
+            key = self.id_of(claim) if copies else None
+            if key is None:
                 continue
             if outcome.kind == _PUBLISHED:
                 closing.decided.extend((copy, DUPLICATE) for copy in copies)

@@ -66,7 +66,7 @@ class HeaderStore:
         Raises:
             ProviderError: the sidecar cannot be read.
         """
-        return self.look(name)[0]
+        return name if codec.HEADER_KEY not in name else self.look(name)[0]
 
     def expand(self, name: str) -> str:
         """The full name of a message; properties that the short name gained come after the sidecar's.
