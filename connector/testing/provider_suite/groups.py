@@ -202,8 +202,9 @@ class Groups(SuiteBase):
 
     def test_a_key_for_each_claim_or_none_at_all(self, connection: Connection) -> None:
         claims = self._claims(connection, *"012")
-        with pytest.raises(ValueError, match=r"shorter|longer"):
-            connection.settle([GroupSettlement(claims, ARCHIVE, ADDED, published=["one"])])
+        for keys in (["one"], [*"1234"]):
+            with pytest.raises(ValueError, match=r"shorter|longer"):
+                connection.settle([GroupSettlement(claims, ARCHIVE, ADDED, published=keys)])
         assert self.bodies(connection, ORDERS) == ["0", "1", "2"]
         assert self.visible(connection, ARCHIVE) == []
 
