@@ -59,8 +59,7 @@ class DropboxReader:
         self._relative = place.layout.relative(self._processing)
         self._tag = f"{TAG}{place.client_id}-"
         self._end_of_tag = f"-{folders.view}" if folders.view else ""
-        is_topic = not channel.destination.is_queue and not channel.subscription
-        self._fault = "fanout.claim" if is_topic else "claim"
+        self._is_topic = not channel.destination.is_queue and not channel.subscription
         self._closed = False
         self._opened: OpenFolders | None = None  # while many messages are claimed
         self._failure: ProviderError | None = None
@@ -164,8 +163,14 @@ class DropboxReader:
                 os.rename(self._target + name, self._processing + claimed)
             except OSError as error:
                 return self._claim_anyway(error, name, cycle, sequence, again=again)
-        faults.point(self._fault)
+        self._fault_point()
         return self._claimed(name, self._relative + claimed, cycle, sequence)
+
+    def _fault_point(self) -> None:
+        if self._is_topic:
+            faults.point("fanout.claim")
+        else:
+            faults.point("claim")
 
     def _claimed(self, name: str, path: str, cycle: int, sequence: int) -> DropboxClaim:
         owner = Owner(self._client_id, cycle, sequence)
@@ -197,7 +202,7 @@ class DropboxReader:
             short = self._fit(name, codec.NAME_MAX - len(tag))
             if not self._rename_fitted(name, short, self._processing + short + tag):
                 return None
-            faults.point(self._fault)
+            self._fault_point()
             return self._claimed(short, self._relative + short + tag, cycle, sequence)
         raise self._trouble(error) from error
 
@@ -212,7 +217,7 @@ class DropboxReader:
             self._layout.make(self._in_progress)  # somebody removed it
         if not self._rename_fitted(name, moved, target):
             return None
-        faults.point(self._fault)
+        self._fault_point()
         return self._claimed(moved, self._layout.relative(target), cycle, sequence)
 
     def _rename_fitted(self, name: str, fitted: str, target: str) -> bool:
