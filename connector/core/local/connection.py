@@ -46,7 +46,7 @@ class LocalConnection:
     """One client of a local provider.
 
     Args:
-        store, registry, watch: made for it.
+        store, registry, watch: made for it. ``store`` stays an attribute, for those who know its kind.
         limit: deliveries begun after which a message is put aside; None = no limit.
         client_id: of JMS, held as long as the connection lives; empty = none.
 

@@ -16,7 +16,6 @@ import math
 import os
 import struct
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Final, NamedTuple
 from urllib.parse import quote, quote_plus, unquote_to_bytes
 
@@ -294,15 +293,6 @@ def encode(message: Message, *, extra: Iterable[str] = ()) -> str:
         "&".join(pairs),
     )
     return f"{name}.{'.'.join(rest)}".rstrip(".")
-
-
-def encode_new(message: Message) -> str:
-    """As :func:`encode`, for a message that is sent, and so was never delivered."""
-    message.check()
-    if message.delivery_count > 1 or DELIVERY_COUNT in message.properties:
-        kept = {name: value for name, value in message.properties.items() if name != DELIVERY_COUNT}
-        message = replace(message, delivery_count=1, properties=kept)
-    return encode(message)
 
 
 def _short_destination(text: str | None) -> str:
