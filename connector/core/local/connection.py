@@ -300,7 +300,10 @@ class LocalConnection:
                 queue = (Channel(destination),)
                 if temporary_owner(destination) is None:
                     self._queues[destination] = queue
-        stored = [self._client.stamp.new(message) for message in messages]
+        given = list(messages)
+        if len({id(message) for message in given}) < len(given):  # each gets an id of its own
+            given = [message.copy(message.body) for message in given]
+        stored = [self._client.stamp.new(message) for message in given]
         if queue is not None:
             self.store.put([(message, queue) for message in stored])
         else:

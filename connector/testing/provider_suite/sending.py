@@ -11,10 +11,12 @@ import pytest
 from connector.errors import (
     ProviderError,
 )
+from connector.messaging.destination import Destination
 from connector.messaging.message import MESSAGE_CLASSES, NON_PERSISTENT, Message, PropertyValue
-from connector.messaging.provider import Connection
+from connector.messaging.provider import Connection, TopicSubscription
 from connector.testing.provider_suite.base import (
     ORDERS,
+    PRICES,
     Connect,
     SuiteBase,
 )
@@ -146,6 +148,18 @@ class Sending(SuiteBase):
             for identity in c.send(ORDERS, [self.text(str(n)) for n in range(50)])
         ]
         assert len(set(ids)) == 150
+
+    @pytest.mark.parametrize("destination", [ORDERS, PRICES], ids=["queue", "topic"])
+    def test_one_message_that_is_sent_twice_in_one_call_is_two(
+        self, connection: Connection, destination: Destination
+    ) -> None:
+        poller = connection.poller(ORDERS if destination == ORDERS else TopicSubscription(PRICES))
+        message = self.text("twice")
+        sent = connection.send(destination, [message, self.text("other"), message])
+        assert len(set(sent)) == 3
+        claims = poller.claim(1, range(4))
+        assert [claim.message_id for claim in claims] == sent
+        assert [self.load(connection, claim).body for claim in claims] == [b"twice", b"other", b"twice"]
 
     def test_several_messages_become_visible_all_or_none(self, connection: Connection) -> None:
         def broken() -> Iterator[Message]:
