@@ -24,7 +24,9 @@ CREATE TABLE IF NOT EXISTS stamp(value INTEGER NOT NULL, records INTEGER NOT NUL
 INSERT INTO stamp SELECT 0, 0 WHERE NOT EXISTS (SELECT 1 FROM stamp);
 CREATE TABLE IF NOT EXISTS client(id TEXT PRIMARY KEY, info TEXT NOT NULL, taken_by TEXT);
 CREATE TABLE IF NOT EXISTS record(
-    kind TEXT, key TEXT, data TEXT NOT NULL, owner TEXT, durable INTEGER NOT NULL, PRIMARY KEY(kind, key));
+    kind TEXT, of TEXT, key TEXT, data TEXT NOT NULL, owner TEXT, durable INTEGER NOT NULL,
+    PRIMARY KEY(kind, of, key));
+CREATE INDEX IF NOT EXISTS record_owner ON record(owner);
 CREATE TABLE IF NOT EXISTS refused(destination TEXT PRIMARY KEY, reason TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS channel(
     id INTEGER PRIMARY KEY AUTOINCREMENT, destination TEXT, subscription TEXT,
@@ -44,7 +46,7 @@ CREATE INDEX IF NOT EXISTS expiring ON message(channel, part, expiration)
     WHERE state = 'NEW' AND expiration > 0;
 CREATE INDEX IF NOT EXISTS counted ON message(channel, part, deliveries)
     WHERE state = 'NEW' AND deliveries > 0;
-CREATE INDEX IF NOT EXISTS claimed ON message(channel) WHERE state = 'CLAIMED';
+CREATE INDEX IF NOT EXISTS lies ON message(channel, state, part);
 CREATE INDEX IF NOT EXISTS owned ON message(owner) WHERE owner IS NOT NULL;
 CREATE UNIQUE INDEX IF NOT EXISTS prepared ON message(owner, key) WHERE state = 'PREPARED';
 CREATE INDEX IF NOT EXISTS copies ON message(body);

@@ -11,10 +11,12 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict
 from typing import Final, Protocol
 
+from connector.core.local.channel import Channel
 from connector.core.local.store import ClientInfo, Record
 from connector.errors import ProviderError
+from connector.messaging.provider import TopicSubscription
 from connector.state.locks import try_lock
-from tests.providers.sqlite.database import Database
+from tests.providers.sqlite.database import Database, write_channel
 
 _LOOK_SECONDS: Final = 0.01
 """Between two looks for messages of other processes."""
@@ -48,7 +50,7 @@ class SqliteRegistry:
     def __init__(self, db: Database, info: ClientInfo) -> None:
         self.info = info
         self._db = db
-        self._cached: dict[str, tuple[int, float, Sequence[Record]]] = {}
+        self._cached: dict[tuple[str, Channel | str], tuple[int, float, tuple[Record, ...]]] = {}
         path = os.path.join(db.clients, info.client_id)
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try_lock(self._descriptor, path)
@@ -59,17 +61,20 @@ class SqliteRegistry:
         if not self.knows(self.info.client_id):
             raise ProviderError(f"{self.info.client_id} is not known in {self._db.path} any more")
 
-    def is_alive(self, client_id: str) -> bool:
-        return self._db.is_alive(client_id)
+    def living(self, client_id: str) -> ClientInfo | None:
+        if not self._db.is_alive(client_id):
+            return None
+        text = self._db.first("SELECT info FROM client WHERE id = ?", client_id)
+        return _info(text) if text is not None else None
 
     def knows(self, client_id: str) -> bool:
         return self._db.first("SELECT 1 FROM client WHERE id = ?", client_id) is not None
 
-    def dead(self) -> Iterator[SqliteDead]:
+    def dead(self, *, at_start: bool) -> Iterator[SqliteDead]:
         found = []
         with self._db.transaction():
             for row in self._db.execute("SELECT id, info, taken_by FROM client"):
-                if self.is_alive(row["id"]) or (row["taken_by"] and self.is_alive(row["taken_by"])):
+                if self._db.is_alive(row["id"]) or (row["taken_by"] and self._db.is_alive(row["taken_by"])):
                     continue
                 self._db.execute(
                     "UPDATE client SET taken_by = ? WHERE id = ?", self.info.client_id, row["id"]
@@ -101,53 +106,56 @@ class SqliteRegistry:
     def lock(self) -> AbstractContextManager[object]:
         return self._db.transaction()
 
-    def records(self, kind: str) -> Sequence[Record]:
-        cached = self._cached.get(kind)
+    def records(self, kind: str, of: Channel | str) -> Sequence[Record]:
+        cached = self._cached.get((kind, of))
         version = self._db.first("SELECT records FROM stamp")
         if cached is not None and cached[0] == version:
             if not self._db.is_locked and time.monotonic() < cached[1]:
                 return cached[2]
-            owners = {one.owner.client_id for one in cached[2] if one.owner}
-            if all(self.is_alive(owner) for owner in owners):
-                self._cached[kind] = (version, time.monotonic() + _LIVING_SECONDS, cached[2])
+            if all(one.owner is None or self._db.is_alive(one.owner.client_id) for one in cached[2]):
+                self._cached[kind, of] = (version, time.monotonic() + _LIVING_SECONDS, cached[2])
                 return cached[2]
         rows = self._db.execute(
             "SELECT key, data, durable, owner, info FROM record LEFT JOIN client ON client.id = owner "
-            "WHERE kind = ? ORDER BY record.rowid",
+            "WHERE kind = ? AND of = ? ORDER BY record.rowid",
             kind,
+            _key(of),
         )
-        living = {owner: self.is_alive(owner) for owner in {row["owner"] for row in rows} if owner}
         found = tuple(
             Record(
                 kind,
+                of,
                 row["key"],
                 json.loads(row["data"]),
                 _info(row["info"]) if row["info"] else None,
                 bool(row["durable"]),
             )
             for row in rows
-            if row["owner"] is None or living[row["owner"]]
+            if row["owner"] is None or self._db.is_alive(row["owner"])
         )
-        self._cached[kind] = (version, time.monotonic() + _LIVING_SECONDS, found)
+        if cached is not None and cached[2] == found:
+            found = cached[2]
+        self._cached[kind, of] = (version, time.monotonic() + _LIVING_SECONDS, found)
         return found
+
+    def subscription_key(self, details: TopicSubscription, unique: str) -> str:
+        kind = "durable" if details.durable else "shared"
+        return json.dumps([kind, details.client_id, details.name]) if details.name else unique
 
     def write(self, record: Record) -> None:
         owner = record.owner.client_id if record.owner else None
+        data = json.dumps(dict(record.data))
         with self._db.transaction():
             self._db.execute(
-                "INSERT INTO record VALUES (?, ?, ?, ?, ?) ON CONFLICT(kind, key) DO UPDATE SET "
-                "data = excluded.data, owner = excluded.owner, durable = excluded.durable",
-                record.kind,
-                record.key,
-                json.dumps(dict(record.data)),
-                owner,
-                record.durable,
+                "INSERT OR REPLACE INTO record VALUES (?, ?, ?, ?, ?, ?)",
+                *(record.kind, _key(record.of), record.key, data, owner, record.durable),
             )
             self._changed()
 
     def remove(self, record: Record) -> None:
         with self._db.transaction():
-            self._db.execute("DELETE FROM record WHERE kind = ? AND key = ?", record.kind, record.key)
+            gone = "DELETE FROM record WHERE kind = ? AND of = ? AND key = ?"
+            self._db.execute(gone, record.kind, _key(record.of), record.key)
             self._changed()
 
     def _changed(self) -> None:
@@ -168,6 +176,10 @@ class SqliteRegistry:
             self._db.close()
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def _key(of: Channel | str) -> str:
+    return write_channel(of) if isinstance(of, Channel) else of
 
 
 def _info(text: str) -> ClientInfo:

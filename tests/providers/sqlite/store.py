@@ -10,23 +10,26 @@ import heapq
 import json
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from connector.core.local.channel import Channel, Owner, Part
 from connector.core.local.claims import LocalClaim
 from connector.core.local.client import temporary_owner
-from connector.core.local.headers import counted_anew, edited
+from connector.core.local.headers import ORIGIN, counted_anew, edited
 from connector.core.local.store import (
     Change,
     Counts,
     Discarded,
     Edit,
     GivenBack,
+    GroupMoved,
     Judge,
     Moved,
+    Removed,
     Sent,
+    Unreadable,
     Verdict,
 )
 from connector.errors import ClaimLost, MalformedData, ProviderError, SettlementError, UnknownDestination
@@ -191,6 +194,8 @@ class SqliteStore:
         watch: of the client.
     """
 
+    has_foreign = False
+
     def __init__(self, db: Database, client_id: str, application: str, watch: SqliteWatch) -> None:
         self.title = db.path
         self._db = db
@@ -226,16 +231,27 @@ class SqliteStore:
         claimed = sum(row[2] for row in rows if row["state"] == "CLAIMED")
         return Counts(waiting.get("", 0), claimed, waiting.get("EXPIRED", 0), waiting.get("ERROR", 0))
 
-    def scan(self, channel: Channel, *, waiting: bool, claimed: bool) -> Iterator[tuple[LocalClaim, Message]]:
+    def scan(
+        self, channel: Channel, *, waiting: bool, claimed: bool, unreadable: Unreadable | None
+    ) -> Iterator[Message]:
         found = self._db.execute(
-            "SELECT message.*, data FROM message JOIN body ON body.id = body WHERE channel = ? AND "
-            "(? AND state = 'NEW' AND part = ? OR ? AND state = 'CLAIMED') ORDER BY priority DESC, age",
+            "SELECT headers, data, in_progress, source FROM message JOIN body ON body.id = body "
+            "WHERE channel = ? AND (? AND state = 'NEW' AND part = ? OR ? AND state = 'CLAIMED') "
+            "ORDER BY priority DESC, age",
             self._db.find(channel),
             waiting,
             channel.part.value,
             claimed,
         )
-        return ((SqliteClaim(row, channel), read_headers(row["headers"], row["data"])) for row in found)
+        for row in found:
+            message = read_headers(row["headers"], row["data"])
+            if row["in_progress"] and row["source"] != str(channel.destination):
+                message.set_property(ORIGIN, row["source"])
+            yield message
+
+    def lying(self, channel: Channel) -> list[LocalClaim]:
+        all_of_it = "SELECT * FROM message WHERE channel = ? AND part = '' ORDER BY priority DESC, age"
+        return [SqliteClaim(row, channel) for row in self._db.execute(all_of_it, self._db.find(channel))]
 
     def reader(
         self, channel: Channel, judge: Judge, into: Channel | None, destination: Destination
@@ -301,6 +317,9 @@ class SqliteStore:
                 for change in changes:
                     if isinstance(change, Sent | Discarded):
                         self._send(change)
+                    elif isinstance(change, GroupMoved):
+                        for claim in change.claims:
+                            self._settle(Moved(claim, (change.channel,), change.edit), fenced=fenced)
                     else:
                         self._settle(change, fenced=fenced)
                 for key in published:
@@ -323,8 +342,7 @@ class SqliteStore:
                 "discarded before, or its client has ended; nothing was settled"
             )
 
-    def _settle(self, change: Change, *, fenced: bool) -> None:
-        assert not isinstance(change, Sent | Discarded)
+    def _settle(self, change: Moved | GivenBack | Removed, *, fenced: bool) -> None:
         claim = change.claim
         assert isinstance(claim, SqliteClaim)
         if self._db.first(_HELD, claim.number, claim.stamp) is None:
@@ -370,14 +388,17 @@ class SqliteStore:
             (row,) = self._db.execute("SELECT * FROM message WHERE id = ?", claim.number)
         return SqliteClaim(row, claim.home)
 
-    def claims(self, client_id: str, in_progress: Channel | None) -> list[LocalClaim]:
+    def claims(self, client_ids: Collection[str], in_progress: Channel | None) -> dict[str, list[LocalClaim]]:
         rows = self._db.execute(
-            "SELECT * FROM message WHERE owner = ? AND state = 'CLAIMED' "
+            "SELECT * FROM message WHERE owner IN (SELECT value FROM json_each(?)) AND state = 'CLAIMED' "
             "AND (NOT in_progress OR channel = ?) ORDER BY cycle, sequence",
-            client_id,
+            json.dumps(list(client_ids)),
             self._db.find(in_progress) if in_progress is not None else None,
         )
-        return [SqliteClaim(row, read_channel(row["home"])) for row in rows]
+        found: dict[str, list[LocalClaim]] = {}
+        for row in rows:
+            found.setdefault(row["owner"], []).append(SqliteClaim(row, read_channel(row["home"])))
+        return found
 
     def finish(self, client_id: str) -> None:
         with self._db.transaction():
