@@ -86,6 +86,9 @@ class Subscriptions:
 
     def _of(self, topic: Destination) -> list[tuple[Subscription, Selector | None]]:
         records = self._client.registry.records(SUBSCRIPTION, Channel(topic))
+        if not records:
+            self._known.pop(topic, None)
+            return []
         known = self._known.get(topic)
         if known is None or known[0] is not records:
             found = [_read(record) for record in records]

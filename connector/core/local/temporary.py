@@ -22,7 +22,7 @@ class TemporaryDestinations:
         self._client = client
         self._subscriptions = subscriptions
         self._numbers = itertools.count(1)
-        self._made: list[Destination] = []
+        self._made: dict[Destination, None] = {}
 
     def make(self, kind: str) -> Destination:
         """See :meth:`connector.messaging.provider.Connection.temporary`."""
@@ -34,7 +34,7 @@ class TemporaryDestinations:
         destination = Destination(kind, f"temporary-{info.client_id}-{next(self._numbers)}")
         with self._client.registry.lock():
             self._client.store.create(Channel(destination))
-        self._made.append(destination)
+        self._made[destination] = None
         return destination
 
     def has_ended(self, destination: Destination) -> bool:
@@ -88,6 +88,7 @@ class TemporaryDestinations:
                 who = consumers[0].owner.who if consumers[0].owner else "unknown"
                 raise SubscriptionError(f"{destination} has a consumer ({who}); close that first")
             self._drop(destination)
+            self._made.pop(destination, None)
 
     def end_all(self) -> None:
         """Ends those of this client."""

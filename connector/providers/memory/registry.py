@@ -72,9 +72,13 @@ class MemoryRegistry:
         living = memory.living.get((kind, of))
         if living is None:
             with memory:
-                records = memory.records.get((kind, of), {}).values()
+                records = memory.records.get((kind, of))
+                if records is None:
+                    return ()
                 living = tuple(
-                    one for one in records if one.owner is None or memory.is_alive(one.owner.client_id)
+                    one
+                    for one in records.values()
+                    if one.owner is None or memory.is_alive(one.owner.client_id)
                 )
                 memory.living[kind, of] = living
         return living

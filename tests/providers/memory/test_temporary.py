@@ -1,0 +1,36 @@
+"""Temporary destinations leave nothing behind when they end."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+
+from connector.core.local.connection import LocalConnection
+from connector.messaging.message import NON_PERSISTENT, Message
+from connector.messaging.provider import Settlement, TopicSubscription
+
+
+def test_nothing_is_kept_of_temporary_destinations_that_have_ended(connection: LocalConnection) -> None:
+    def use(number: int) -> None:
+        for _ in range(number):
+            queue, topic = connection.temporary("queue"), connection.temporary("topic")
+            for poller in (connection.poller(queue), connection.poller(TopicSubscription(topic))):
+                connection.send(poller.destination, [Message(b"body", delivery_mode=NON_PERSISTENT)])
+                (claim,) = poller.claim(1, range(2))
+                connection.settle([Settlement(claim)])
+                poller.close()
+            connection.delete_temporary(queue)
+            connection.delete_temporary(topic)
+
+    def kept() -> int:
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    use(10)
+    tracemalloc.start()
+    try:
+        before = kept()
+        use(300)
+        assert kept() - before < 300 * 200  # what a single small object for each would take, and more
+    finally:
+        tracemalloc.stop()
