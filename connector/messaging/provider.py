@@ -165,7 +165,8 @@ class Prepared:
     """A message made but not sent: NOT_COMMITTED until settlement commits it.
 
     Args:
-        handle: picklable, the provider's own.
+        handle: the provider's own, of texts, numbers and sequences. It travels to the driver by pickle, or
+            in a journal by JSON, which makes a list of every sequence.
         destination: where it will be sent.
     """
 

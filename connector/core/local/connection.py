@@ -363,5 +363,5 @@ class LocalConnection:
     def _end(self, *, abandoned: bool) -> None:
         for leftover in self._leftovers:
             leftover.release()
+        self._watch.end()  # first: a thread that waits need not find the store closed
         self._registry.end(abandoned=abandoned)
-        self._watch.end()

@@ -8,9 +8,12 @@ There are four contracts. :class:`Store` holds the messages as one client sees t
 part that a task needs, in whatever process it runs. :class:`Registry` knows the clients and keeps small
 records. :class:`Watch` waits for messages.
 
-A store, its registry and its watch are made for one client, by that client's connection. They are for one
-thread, except for :meth:`Watch.wake` and :meth:`Registry.end`, which any thread may call at any moment. After
-:meth:`Registry.end` every call raises ProviderError, and no message is claimed any more.
+A store, its registry and its watch are made for one client, together: the watch knows the readers. One
+thread uses them. But any thread may close the connection, at any moment. So a second thread may call
+:meth:`Watch.wake`, :meth:`Reader.close`, :meth:`Store.drop` and everything of the registry while the first is
+in a call. A lock around each call is enough. After :meth:`Registry.end` every call raises ProviderError, and
+no message is claimed any more. Other clients may be other threads, and other processes where the provider
+says that it is ``distributed``.
 """
 
 from __future__ import annotations
@@ -60,7 +63,12 @@ class Verdict(Enum):
 class Judge(Protocol):
     """Decides about messages of one reader, by their headers.
 
-    A store may decide by the attributes in its own language where the answer is the same.
+    A store may decide by the attributes in its own language where the answer is the same. In this order:
+
+    * EXPIRED: not ``is_view``, and ``0 < expiration <= now``.
+    * EXHAUSTED: not ``is_view``, and ``delivery_count > limit``, which is 1 at the first delivery.
+    * LEAVE: ``selects``, and the selector rejects the message. Only the judge can tell.
+    * TAKE: all others.
     """
 
     limit: int | None
@@ -165,8 +173,8 @@ class Sent:
     """A prepared message waits in channels, one copy each.
 
     Args:
-        handle: from :meth:`TaskStore.prepare`.
-        channels: none = it goes.
+        handle: from :meth:`TaskStore.prepare`, of this client or of a dead one.
+        channels: none = it goes. One that is gone gets nothing.
     """
 
     handle: Any
@@ -192,19 +200,23 @@ class Reader(Protocol):
     """Takes from one part of one channel, highest priority first, then oldest."""
 
     expired: int
-    """Messages that this reader has found EXPIRED."""
+    """Messages that this reader has put aside as EXPIRED."""
 
     def claim(self, cycle: int, numbers: range) -> list[LocalClaim]:
-        """Claims up to ``len(numbers)`` messages; the i-th has the sequence ``numbers[i]``. Never blocks.
+        """Claims up to ``len(numbers)`` messages; the i-th has the sequence ``numbers[i]``.
 
-        A failure after the first claim ends the list.
+        Never waits for a message. Where the channel has ended, nothing is claimed. A failure after the first
+        claim ends the list.
 
         Raises:
             ProviderError: the channel cannot be read.
         """
 
     def has_news(self) -> bool:
-        """Whether :meth:`claim` may find something: False after it found nothing, until something comes."""
+        """Whether :meth:`claim` may find something: False after it found nothing, until something comes.
+
+        That includes what the client itself has given back. True where the channel has ended.
+        """
 
     def close(self) -> None:
         """Takes no more. Repeatable, from any thread."""
@@ -256,7 +268,7 @@ class Store(Protocol):
         """The messages that lie in one part of a channel, in the order of taking, with their bodies.
 
         A message that was claimed into an in-progress destination lies there. It has the property
-        ``connector_origin_destination``.
+        ``connector_origin_destination``. Who looks may be slow: messages may come and go meanwhile.
 
         Args:
             channel: with its part.
@@ -287,12 +299,15 @@ class Store(Protocol):
     def put(self, messages: Sequence[tuple[Message, Sequence[Channel]]]) -> None:
         """Sends messages, all visible or none, durable first. A queue that is not there is made.
 
+        A subscription or a temporary queue (:func:`.client.temporary_owner`) is never made by a message.
+
         Args:
-            messages: each with the channels that get it. Message id, time and delivery count are set. They
-                are the sender's, who may change them afterwards.
+            messages: each with the channels that get it. One without any goes, and so does the copy for a
+                subscription that is gone. Message id, time and delivery count are set. They are the sender's,
+                who may change them afterwards.
 
         Raises:
-            UnknownDestination: the queue is a temporary one that has ended.
+            UnknownDestination: the queue is a temporary one that has ended, or whose owner is dead.
             ProviderError: nothing was sent.
         """
 
@@ -310,21 +325,26 @@ class Store(Protocol):
         """Makes all changes, or none, in one durable step.
 
         Args:
-            changes: of claims that are lost, those of this client are passed over unless ``fenced``.
-            fenced: every claim must still be this client's.
+            changes: of claims of this client, or of one that it takes over from. A claim is lost once
+                somebody has settled it, given it back, or owned or finished it since. Unless ``fenced``,
+                what is lost is passed over.
+            fenced: no claim may be lost.
 
         Raises:
-            ClaimLost: a claim is not (``fenced``), or a message that is to be sent is gone; nothing has
+            ClaimLost: a claim is lost (``fenced``), or a message that is to be sent is gone; nothing has
                 happened.
             SettlementError: before the commit point; nothing has happened.
             ProviderError: after it; whoever recovers finishes it.
         """
 
     def own(self, claim: LocalClaim, owner: Owner | None, edit: Edit) -> LocalClaim | None:
-        """Gives a message in an in-progress destination another owner; None where it is gone.
+        """Gives a message in an in-progress destination another owner; None where the claim is lost.
+
+        It is :attr:`~LocalClaim.in_progress` from then on, and does not wait.
 
         Args:
-            claim: as :meth:`claims` or :meth:`scan` gave it.
+            claim: as :meth:`claims` or :meth:`lying` gave it. Its home and its destination may be others:
+                the message has these from then on.
             owner: this client; None = nobody.
             edit: of the message.
 
@@ -343,9 +363,10 @@ class Store(Protocol):
         """
 
     def finish(self, client_id: str) -> None:
-        """Finishes what a dead client has committed, and removes what it has written and not committed.
+        """Finishes what a dead client has committed, and undoes what it was about to commit.
 
-        Whoever had its claims until then has lost them.
+        Its prepared messages stay until :meth:`forget`. Whoever had its claims until then has lost them: a
+        process that was taken for dead settles none.
 
         Raises:
             ProviderError: a commit cannot be finished; somebody tries again.
@@ -374,7 +395,7 @@ class TaskStoreSpec(Protocol):
 
 
 class TaskStore(Protocol):
-    """A store as a task sees it; for one thread."""
+    """A store as a task sees it; for one thread. Nobody closes it: what it has open goes with the object."""
 
     client_id: str
     """The client that the task works for."""
@@ -387,10 +408,10 @@ class TaskStore(Protocol):
         """
 
     def check_target(self, destination: Destination) -> None:
-        """Whether messages can be sent to a destination of which a temporary one has a living owner.
+        """Whether messages can be sent to a destination.
 
         Raises:
-            UnknownDestination: it is temporary, and has ended.
+            UnknownDestination: it is temporary, and has ended, or its owner is dead.
             ProviderError: it is refused.
         """
 
@@ -399,6 +420,8 @@ class TaskStore(Protocol):
 
     def prepare(self, destination: Destination, message: Message, key: str) -> Any:
         """Keeps a message where nobody takes it; returns its handle. The same key again replaces it.
+
+        It need not be written before :meth:`sync`: nothing is sent that was not synced.
 
         Args:
             destination: decides where it is kept; nothing is sent.
@@ -413,7 +436,11 @@ class TaskStore(Protocol):
         """Removes a prepared message; one that is gone is passed over."""
 
     def sync(self) -> None:
-        """See :meth:`connector.messaging.provider.MessageAccess.sync`."""
+        """See :meth:`connector.messaging.provider.MessageAccess.sync`.
+
+        Raises:
+            ProviderError: also where somebody has forgotten the client: nobody would remove the messages.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,7 +492,10 @@ class DeadClient(Protocol):
     info: ClientInfo
 
     def forget(self) -> None:
-        """Nothing is left of it: its records go, and its mark."""
+        """Nothing is left of it: its records go, and its mark.
+
+        What it has claimed in an in-progress destination lies there. Its owner is not known any more.
+        """
 
     def release(self) -> None:
         """Leaves it to the next client. Repeatable, nothing after :meth:`forget`."""
@@ -500,6 +530,9 @@ class Registry(Protocol):
     def lock(self) -> AbstractContextManager[object]:
         """All decisions about records are made under it, by one client at a time. Re-entrant.
 
+        The store is called under it, too. What is done under it may become visible at its end only, and may
+        be undone where an error ends it.
+
         Raises:
             ProviderError: it cannot be had.
         """
@@ -509,6 +542,9 @@ class Registry(Protocol):
 
         Those of subscriptions are asked for with every message that is sent to a topic. So that is cheap, and
         gives the same object as before where nothing has changed.
+
+        Under :meth:`lock` the answer is exact. Else it may be late by a second about another process that
+        has died.
         """
 
     def subscription_key(self, details: TopicSubscription, unique: str) -> str:
@@ -535,7 +571,8 @@ class Registry(Protocol):
 
         Args:
             abandoned: as the death of its process would end it. What it has stays for whoever takes over.
-                Else it has nothing left but claims, and is forgotten where it has none.
+                Else it is forgotten where it has no claims, with its records and what it has prepared.
+                Where it has claims, they are left to whoever takes over.
         """
 
 
@@ -553,4 +590,4 @@ class Watch(Waiter, Protocol):
         """See :meth:`connector.messaging.provider.Connection.wake`."""
 
     def end(self) -> None:
-        """The client has ended: nobody waits any more."""
+        """The client ends: nobody waits any more. Comes before :meth:`Registry.end`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 
 import pytest
@@ -60,6 +61,15 @@ class Tasks(SuiteBase):
         assert (seen.body, seen.correlation_id) == (b"prepared", "c1")
         assert seen.property_types == {"p": "short"}
         assert (seen.message_id or "").startswith("ID:")
+
+    def test_what_is_prepared_can_be_sent_by_what_a_journal_says_of_it(self, connection: Connection) -> None:
+        access = self.access(connection)
+        sent, discarded = (access.prepare(NOTES, self.text(key), key) for key in ("sent", "discarded"))
+        access.sync()
+        for prepared in (sent, discarded):
+            prepared.handle = json.loads(json.dumps(prepared.handle))
+        connection.settle([], [sent], [discarded])
+        assert self.bodies(connection, NOTES) == ["sent"]
 
     def test_preparing_again_under_one_key_replaces(self, connection: Connection) -> None:
         connection.send(ORDERS, [self.text("body")])

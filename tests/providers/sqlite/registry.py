@@ -206,21 +206,33 @@ class SqliteWatch:
         self._seen = 0
 
     def begin(self) -> bool:
-        if not self._ended:
-            self._seen = self._db.first("SELECT value FROM stamp")
+        self._ask(self._look)
         return not self._ended
+
+    def _look(self) -> bool:
+        self._seen = self._db.first("SELECT value FROM stamp")
+        return True
 
     def wait(self, seconds: float) -> bool:
         self.pause(self._has_come, seconds)
-        return self._ended or _ask(self._has_come)
+        return self._ask(self._has_come)
 
     def _has_come(self) -> bool:
         return any(reader.newest() > self._seen for reader in tuple(self.readers))
 
+    def _ask(self, has_news: Callable[[], bool]) -> bool:
+        """As ``has_news``; True where the client has ended."""
+        try:
+            return self._ended or has_news()
+        except ProviderError:
+            if not self._ended:
+                raise
+            return True
+
     def pause(self, has_news: Callable[[], bool], seconds: float) -> None:
         deadline = time.monotonic() + seconds
-        while not self._ended and (left := deadline - time.monotonic()) > 0:
-            if _ask(has_news) or self._woken.wait(min(left, _LOOK_SECONDS)):
+        while not self._ask(has_news) and (left := deadline - time.monotonic()) > 0:
+            if self._woken.wait(min(left, _LOOK_SECONDS)):
                 break
         self._woken.clear()
 
@@ -230,11 +242,3 @@ class SqliteWatch:
     def end(self) -> None:
         self._ended = True
         self._woken.set()
-
-
-def _ask(has_news: Callable[[], bool]) -> bool:
-    """As ``has_news``; True where the database cannot be asked, because whoever polls then finds out why."""
-    try:
-        return has_news()
-    except ProviderError:
-        return True
