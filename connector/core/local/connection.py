@@ -49,19 +49,28 @@ class LocalConnection:
         store, registry, watch: made for it. ``store`` stays an attribute, for those who know its kind.
         limit: deliveries begun after which a message is put aside; None = no limit.
         client_id: of JMS, held as long as the connection lives; empty = none.
+        virtual_destinations: whether the provider has them. Else the store need not keep what it puts aside.
 
     Raises:
         ClientIdError: somebody else holds the client id.
     """
 
     def __init__(
-        self, store: Store, registry: Registry, watch: Watch, *, limit: int | None, client_id: str = ""
+        self,
+        store: Store,
+        registry: Registry,
+        watch: Watch,
+        *,
+        limit: int | None,
+        client_id: str = "",
+        virtual_destinations: bool = True,
     ) -> None:
         self.client_id = registry.info.client_id
         self._client = client = Client(store, registry, watch, limit, Stamp(self.client_id))
         self.store = store
         self._registry = registry
         self._watch = watch
+        self._has_views = virtual_destinations
         self._subscriptions = Subscriptions(client)
         self._temporaries = TemporaryDestinations(client, self._subscriptions)
         self._foreign = ForeignMessages(client, self._subscriptions)
@@ -120,6 +129,8 @@ class LocalConnection:
         if source.view == "PROCESSING":
             raise CapabilityError(f"{source} can only be browsed: its messages are somebody's claims")
         check_in_progress(source, in_progress)
+        if source.view and not self._has_views:
+            raise CapabilityError(f"{self._store.title} has no virtual destinations: poll {source.base}")
         is_temporary = temporary_owner(source.base) is not None
         leave: Callable[[LocalPoller], None] = self._forget_poller
         if is_temporary:
