@@ -78,7 +78,7 @@ class LocalConnection:
         self._recovery = Recovery(client, self._subscriptions, self._temporaries)
         self._queues: dict[Destination, tuple[Channel]] = {}
         """Queues that were sent to, none of them temporary: nothing has to be asked of them again."""
-        self._pollers: list[LocalPoller] = []
+        self._pollers: dict[LocalPoller, None] = {}
         self._leftovers: list[LocalLeftover] = []
         self._closed = False
         self._ending = threading.RLock()
@@ -118,7 +118,7 @@ class LocalConnection:
             )
         else:
             poller = self._subscription_poller(source)
-        self._pollers.append(poller)
+        self._pollers[poller] = None
         return poller
 
     def _queue_poller(
@@ -168,8 +168,7 @@ class LocalConnection:
         )
 
     def _forget_poller(self, poller: LocalPoller) -> None:
-        if poller in self._pollers:
-            self._pollers.remove(poller)
+        self._pollers.pop(poller, None)
 
     def _leave_temporary(self, consumer: Record, poller: LocalPoller) -> None:
         self._forget_poller(poller)
@@ -218,12 +217,13 @@ class LocalConnection:
     def destinations(self) -> list[DestinationInfo]:
         """See :meth:`connector.messaging.provider.Connection.destinations`."""
         self._check_open()
-        everything = self._subscriptions.information()
+        by_topic: dict[Destination, list[SubscriptionInfo]] = {}
+        for one in self._subscriptions.information():
+            by_topic.setdefault(one.subscription.topic, []).append(one)
         found = []
         for destination in sorted(self.store.destinations()):
             if temporary_owner(destination) in (None, self.client_id):
                 counts = self.store.count(Channel(destination))
-                of_it = tuple(one for one in everything if one.subscription.topic == destination)
                 found.append(
                     DestinationInfo(
                         destination,
@@ -232,7 +232,7 @@ class LocalConnection:
                         counts.processed,
                         counts.expired,
                         counts.error,
-                        of_it,
+                        tuple(by_topic.get(destination, ())),
                     )
                 )
         return found

@@ -58,6 +58,7 @@ CREATE TABLE IF NOT EXISTS published(
 CREATE INDEX IF NOT EXISTS published_keys ON published(application, number);
 CREATE TABLE IF NOT EXISTS in_flight(
     application TEXT, client TEXT, key BLOB, PRIMARY KEY(application, client, key));
+PRAGMA user_version = 1;
 """
 
 
@@ -84,9 +85,10 @@ class Database:
             self._db.row_factory = sqlite3.Row
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
-            with self.transaction():
-                for statement in _statements():
-                    self._db.execute(statement)
+            if self.first("PRAGMA user_version") == 0:
+                with self.transaction():
+                    for statement in _statements():
+                        self._db.execute(statement)
         except sqlite3.Error as error:
             raise ProviderError(f"cannot open {path}: {error}") from error
 
