@@ -290,7 +290,7 @@ class Store(Protocol):
         """What takes from a channel.
 
         Args:
-            channel: with its part.
+            channel: with its part. It was made before. Where it has ended meanwhile, it is not made anew.
             judge: asked before a message is taken.
             into: the channel that a message is moved to in the same step (in-progress destination).
             destination: of the claims.

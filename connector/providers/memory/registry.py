@@ -92,6 +92,7 @@ class MemoryRegistry:
     def write(self, record: Record) -> None:
         """See :meth:`connector.core.local.store.Registry.write`."""
         with self._memory:
+            self._client.check_alive()
             if record.kind == SUBSCRIPTION and isinstance(record.of, Channel):
                 self._memory.part(Channel(record.of.destination, record.key))
             self._memory.records.setdefault((record.kind, record.of), {})[record.key] = record

@@ -30,7 +30,7 @@ from connector.errors import ClaimLost, MalformedData, ProviderError, Settlement
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Pruned, Retention
-from connector.providers.memory.entries import Entry, MemoryClaim
+from connector.providers.memory.entries import ChannelPart, Entry, MemoryClaim
 from connector.providers.memory.memory import Memory, MemoryClient, find_memory
 from connector.providers.memory.reader import MemoryReader
 
@@ -133,7 +133,8 @@ class MemoryStore:
         with memory:
             self._client.check_alive()
             place = memory.part(into) if into is not None else None
-            return MemoryReader(memory, self._client, memory.part(channel), judge, place, destination)
+            part = memory.part(channel) if memory.has(channel) else ChannelPart(channel)
+            return MemoryReader(memory, self._client, part, judge, place, destination)
 
     def put(self, messages: Sequence[tuple[Message, Sequence[Channel]]]) -> None:
         """See :meth:`connector.core.local.store.Store.put`. Waits while there is no room.

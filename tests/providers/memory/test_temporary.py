@@ -4,10 +4,35 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+from typing import Any
+
+import pytest
 
 from connector.core.local.connection import LocalConnection
+from connector.core.local.store import Reader
+from connector.errors import ProviderError
 from connector.messaging.message import NON_PERSISTENT, Message
 from connector.messaging.provider import Settlement, TopicSubscription
+from connector.providers.memory.provider import MemoryProvider
+from connector.providers.memory.store import MemoryStore
+
+
+def test_a_temporary_queue_that_ends_while_somebody_comes_to_it_is_not_made_anew(
+    provider: MemoryProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner, other = provider.connect(origin="same"), provider.connect(origin="same")
+    queue = owner.temporary("queue")
+    make = MemoryStore.reader
+
+    def late(store: MemoryStore, *arguments: Any) -> Reader:
+        owner.close()
+        return make(store, *arguments)
+
+    monkeypatch.setattr(MemoryStore, "reader", late)
+    poller = other.poller(queue)
+    with pytest.raises(ProviderError, match=queue.name):
+        poller.claim(1, range(1))
+    assert other.names() == []
 
 
 def test_nothing_is_kept_of_temporary_destinations_that_have_ended(connection: LocalConnection) -> None:

@@ -90,7 +90,7 @@ class SqliteReader:
         self._destination = destination
         self._home = write_channel(channel)
         with db.transaction():
-            self._where = db.make(channel), channel.part.value
+            self._where = db.find(channel), channel.part.value
             self._into = (db.make(into), "") if into is not None else self._where
         self._in_progress = into is not None
         self._candidates: list[tuple[int, int, int, int]] = []
@@ -162,6 +162,8 @@ class SqliteReader:
         if self._candidates:
             return True
         news = "SELECT 1 FROM message WHERE " + _WAITS
+        if self._db.first("SELECT 1 FROM channel WHERE id = ?", self._where[0]) is None:
+            return True  # it has ended
         if not self._judge.selects:
             return self._has(news, *self._where)
         return self._has(news + " AND stamp > ?", *self._where, self._judged) or self._has(
