@@ -113,3 +113,43 @@ def test_the_bodies_of_a_fan_out_are_kept_once(provider: SqliteProvider) -> None
     for poller in pollers:
         (claim,) = poller.claim(1, range(5))
         connection.settle([Settlement(claim)])
+
+
+def test_who_takes_over_and_is_killed_is_taken_over_from_too(
+    provider: SqliteProvider, children: Children
+) -> None:
+    connection = provider.connect("suite", "parent")
+    connection.send(ORDERS, [Message(b"1"), Message(b"2")])
+    work = """
+claims = connection.poller(orders).claim(1, range(1))
+held = list(connection.leftovers(None, at_start=True))
+print("ready", flush=True)
+time.sleep(60)
+"""
+    for _ in range(2):
+        kill(children.start(PRELUDE + work, provider.path))
+    leftovers = list(connection.leftovers(None, at_start=False))
+    assert [len(leftover.claims) for leftover in leftovers] == [1, 1]
+    for leftover in leftovers:
+        leftover.forget()
+    assert [message.delivery_count for message in connection.browse(ORDERS)] == [2, 2]
+
+
+def test_processes_that_come_to_a_subscription_and_leave_it_at_once_leave_nothing(
+    provider: SqliteProvider, children: Children
+) -> None:
+    work = """
+shared = TopicSubscription(parse_destination("topic://prices"), "all", shared=True)
+for number in range(40):
+    poller = connection.poller(shared)
+    connection.send(shared.topic, [Message(b"body")])
+    connection.settle([Settlement(claim) for claim in poller.claim(number, range(3))])
+    poller.close()
+connection.close()
+"""
+    started = [children.start(PRELUDE + work, provider.path) for _ in range(3)]
+    ended = [(child.communicate(timeout=60)[1], child.returncode) for child in started]
+    assert ended == [("", 0)] * 3
+    connection = provider.connect("suite", "parent")
+    assert (list(connection.subscriptions()), connection.names()) == ([], [PRICES])
+    assert list(connection.leftovers(None, at_start=True)) == []
