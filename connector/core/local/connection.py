@@ -130,7 +130,7 @@ class LocalConnection:
             raise CapabilityError(f"{source} can only be browsed: its messages are somebody's claims")
         check_in_progress(source, in_progress)
         if source.view and not self._has_views:
-            raise CapabilityError(f"{self._store.title} has no virtual destinations: poll {source.base}")
+            raise CapabilityError(f"{self.store.title} has no virtual destinations: poll {source.base}")
         is_temporary = temporary_owner(source.base) is not None
         leave: Callable[[LocalPoller], None] = self._forget_poller
         if is_temporary:

@@ -12,8 +12,8 @@ A store, its registry and its watch are made for one client, together: the watch
 thread uses them. But any thread may close the connection, at any moment. So a second thread may call
 :meth:`Watch.wake`, :meth:`Reader.close`, :meth:`Store.drop` and everything of the registry while the first is
 in a call. A lock around each call is enough. After :meth:`Registry.end` every call raises ProviderError, and
-no message is claimed any more. Other clients may be other threads, and other processes where the provider
-says that it is ``distributed``.
+no message is claimed any more. Other clients are used by other threads, and by other processes where the
+store can be reached from there.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Judge(Protocol):
     A store may decide by the attributes in its own language where the answer is the same. In this order:
 
     * EXPIRED: not ``is_view``, and ``0 < expiration <= now``.
-    * EXHAUSTED: not ``is_view``, and ``delivery_count > limit``, which is 1 at the first delivery.
+    * EXHAUSTED: not ``is_view``, and ``delivery_count > limit``. The count is 1 at the first delivery.
     * LEAVE: ``selects``, and the selector rejects the message. Only the judge can tell.
     * TAKE: all others.
     """
@@ -338,7 +338,7 @@ class Store(Protocol):
         """
 
     def own(self, claim: LocalClaim, owner: Owner | None, edit: Edit) -> LocalClaim | None:
-        """Gives a message in an in-progress destination another owner; None where the claim is lost.
+        """Gives a message in an in-progress destination another owner. None where the claim is lost.
 
         It is :attr:`~LocalClaim.in_progress` from then on, and does not wait.
 
@@ -395,7 +395,7 @@ class TaskStoreSpec(Protocol):
 
 
 class TaskStore(Protocol):
-    """A store as a task sees it; for one thread. Nobody closes it: what it has open goes with the object."""
+    """A store as a task sees it, for one thread. Nobody closes it: what it has open goes with the object."""
 
     client_id: str
     """The client that the task works for."""

@@ -94,7 +94,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All that is executed is done at the end, or nothing is. Re-entrant; the outermost one counts."""
+        """All that is executed is done at the end, or nothing is. Re-entrant: the outermost one counts."""
         with self._lock:
             if self._depth == 0:
                 self.execute("BEGIN IMMEDIATE")
@@ -110,7 +110,7 @@ class Database:
                     self._db.execute("ROLLBACK")
 
     def execute(self, statement: str, *values: Any) -> list[sqlite3.Row]:
-        """Executes one statement; returns its rows."""
+        """Executes one statement and returns its rows."""
         with self._lock:
             if self._is_closed:
                 raise ProviderError(f"the connection {self._user} is closed, nothing was done: connect anew")
@@ -120,7 +120,7 @@ class Database:
                 raise ProviderError(f"cannot use {self.path}: {error}") from error
 
     def first(self, statement: str, *values: Any) -> Any:
-        """The first column of the first row; None where there is none."""
+        """The first column of the first row, or None where there is no row."""
         rows = self.execute(statement, *values)
         return rows[0][0] if rows else None
 
@@ -148,7 +148,7 @@ class Database:
             os.close(descriptor)
 
     def close(self) -> None:
-        """Ends every use; waits for a transaction under way."""
+        """Ends every use. Waits for a transaction under way."""
         with self._lock:
             self._is_closed = True
             self._db.close()
@@ -156,7 +156,7 @@ class Database:
     # -- channels ----------------------------------------------------------------------------------
 
     def find(self, channel: Channel) -> int | None:
-        """The number of a channel; None where it is not there."""
+        """The number of a channel, or None where the channel is not there."""
         number: int | None = self.first(
             "SELECT id FROM channel WHERE destination = ? AND subscription = ?",
             str(channel.destination),
@@ -175,6 +175,18 @@ class Database:
         assert number is not None
         return number
 
+    # -- records -----------------------------------------------------------------------------------
+
+    def records_changed(self) -> None:
+        """Whoever has read records reads them again."""
+        self.execute("UPDATE stamp SET records = records + 1")
+
+    def remove_record(self, kind: str, of: Channel | str, key: str) -> None:
+        """Removes a record, where it is there."""
+        with self.transaction():
+            self.execute("DELETE FROM record WHERE kind = ? AND of = ? AND key = ?", kind, write_of(of), key)
+            self.records_changed()
+
 
 def _statements() -> Iterator[str]:
     statement = ""
@@ -183,6 +195,11 @@ def _statements() -> Iterator[str]:
         if sqlite3.complete_statement(statement):
             yield statement
             statement = ""
+
+
+def write_of(of: Channel | str) -> str:
+    """What a record belongs to, as text."""
+    return write_channel(of) if isinstance(of, Channel) else of
 
 
 def write_channel(channel: Channel) -> str:

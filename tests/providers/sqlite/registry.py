@@ -12,11 +12,12 @@ from dataclasses import asdict
 from typing import Final, Protocol
 
 from connector.core.local.channel import Channel
+from connector.core.local.client import SUBSCRIPTION
 from connector.core.local.store import ClientInfo, Record
 from connector.errors import ProviderError
 from connector.messaging.provider import TopicSubscription
 from connector.state.locks import try_lock
-from tests.providers.sqlite.database import Database, write_channel
+from tests.providers.sqlite.database import Database, write_of
 
 _LOOK_SECONDS: Final = 0.01
 """Between two looks for messages of other processes."""
@@ -99,7 +100,7 @@ class SqliteRegistry:
             self._db.execute("DELETE FROM message WHERE owner = ?", client_id)
             self._db.execute("DELETE FROM record WHERE owner = ?", client_id)
             self._db.execute("DELETE FROM client WHERE id = ?", client_id)
-            self._changed()
+            self._db.records_changed()
         with suppress(FileNotFoundError):
             os.unlink(os.path.join(self._db.clients, client_id))
 
@@ -119,7 +120,7 @@ class SqliteRegistry:
             "SELECT key, data, durable, owner, info FROM record LEFT JOIN client ON client.id = owner "
             "WHERE kind = ? AND of = ? ORDER BY record.rowid",
             kind,
-            _key(of),
+            write_of(of),
         )
         found = tuple(
             Record(
@@ -146,20 +147,16 @@ class SqliteRegistry:
         owner = record.owner.client_id if record.owner else None
         data = json.dumps(dict(record.data))
         with self._db.transaction():
+            if record.kind == SUBSCRIPTION and isinstance(record.of, Channel):
+                self._db.make(Channel(record.of.destination, record.key))
             self._db.execute(
                 "INSERT OR REPLACE INTO record VALUES (?, ?, ?, ?, ?, ?)",
-                *(record.kind, _key(record.of), record.key, data, owner, record.durable),
+                *(record.kind, write_of(record.of), record.key, data, owner, record.durable),
             )
-            self._changed()
+            self._db.records_changed()
 
     def remove(self, record: Record) -> None:
-        with self._db.transaction():
-            gone = "DELETE FROM record WHERE kind = ? AND of = ? AND key = ?"
-            self._db.execute(gone, record.kind, _key(record.of), record.key)
-            self._changed()
-
-    def _changed(self) -> None:
-        self._db.execute("UPDATE stamp SET records = records + 1")
+        self._db.remove_record(record.kind, record.of, record.key)
 
     def end(self, *, abandoned: bool) -> None:
         if self._descriptor < 0:
@@ -171,15 +168,11 @@ class SqliteRegistry:
                     claims = "SELECT 1 FROM message WHERE owner = ? AND state = 'CLAIMED'"
                     if self._db.first(claims, own) is None:
                         self.forget_client(own)
-                self._changed()
+                self._db.records_changed()
         finally:
             self._db.close()
             os.close(self._descriptor)
             self._descriptor = -1
-
-
-def _key(of: Channel | str) -> str:
-    return write_channel(of) if isinstance(of, Channel) else of
 
 
 def _info(text: str) -> ClientInfo:
@@ -221,7 +214,7 @@ class SqliteWatch:
         return any(reader.newest() > self._seen for reader in tuple(self.readers))
 
     def _ask(self, has_news: Callable[[], bool]) -> bool:
-        """As ``has_news``; True where the client has ended."""
+        """As ``has_news``, and True where the client has ended."""
         try:
             return self._ended or has_news()
         except ProviderError:

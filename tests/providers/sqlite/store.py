@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from connector.core.local.channel import Channel, Owner, Part
 from connector.core.local.claims import LocalClaim
-from connector.core.local.client import temporary_owner
-from connector.core.local.headers import ORIGIN, counted_anew, edited
+from connector.core.local.client import SUBSCRIPTION, temporary_owner
+from connector.core.local.headers import ORIGIN, counted_anew, edited, origin_queue
 from connector.core.local.store import (
     Change,
     Counts,
@@ -47,7 +47,7 @@ _NOWHERE: Final = "owner = NULL, home = NULL, source = NULL, in_progress = 0, wa
 
 
 class SqliteClaim(LocalClaim):
-    """A claim, or a message that was looked at; the stamp tells whether it has changed since."""
+    """A claim, or a message that was looked at. The stamp tells whether it has changed since."""
 
     __slots__ = ("number", "stamp")
 
@@ -225,6 +225,12 @@ class SqliteStore:
             gone = "DELETE FROM message WHERE channel = ? AND (state = 'NEW' OR ?)"
             self._db.execute(gone, number, claimed)
             self._db.execute("DELETE FROM channel WHERE id = ?", number)
+            if channel.subscription:
+                self._db.remove_record(SUBSCRIPTION, Channel(channel.destination), channel.subscription)
+
+    def empty(self, channel: Channel) -> None:
+        gone = "DELETE FROM message WHERE state = 'NEW' AND channel = ? AND part = ''"
+        self._db.execute(gone, self._db.find(channel))
 
     def count(self, channel: Channel) -> Counts:
         counted = "SELECT state, part, count(*) FROM message WHERE channel = ? GROUP BY state, part"
@@ -253,7 +259,16 @@ class SqliteStore:
 
     def lying(self, channel: Channel) -> list[LocalClaim]:
         all_of_it = "SELECT * FROM message WHERE channel = ? AND part = '' ORDER BY priority DESC, age"
-        return [SqliteClaim(row, channel) for row in self._db.execute(all_of_it, self._db.find(channel))]
+        found: list[LocalClaim] = []
+        for row in self._db.execute(all_of_it, self._db.find(channel)):
+            claim = SqliteClaim(row, channel)
+            if not claim.in_progress:
+                claim.in_progress = True
+                origin = origin_queue(claim.headers()) if claim.owner is None else None
+                if origin is not None:
+                    claim.home, claim.destination = Channel(origin), origin
+            found.append(claim)
+        return found
 
     def reader(
         self, channel: Channel, judge: Judge, into: Channel | None, destination: Destination
@@ -273,7 +288,7 @@ class SqliteStore:
                     self._spread(number, channels)
 
     def _spread(self, number: int, channels: Sequence[Channel], returned_by: str = "") -> None:
-        """A message waits in channels from now on; all but the first get a copy. A channel that is gone
+        """A message waits in channels from now on. All but the first get a copy. A channel that is gone
         gets nothing."""
         number_of_copy: int | None = number
         for channel in channels:
@@ -313,21 +328,18 @@ class SqliteStore:
 
     # -- settling ----------------------------------------------------------------------------------
 
-    def apply(self, changes: Sequence[Change], published: Sequence[str], *, fenced: bool) -> None:
+    def apply(self, changes: Sequence[Change], *, fenced: bool) -> None:
         try:
             with self._db.transaction():
                 for change in changes:
                     if isinstance(change, Sent | Discarded):
                         self._send(change)
                     elif isinstance(change, GroupMoved):
-                        for claim in change.claims:
-                            self._settle(Moved(claim, (change.channel,), change.edit), fenced=fenced)
+                        keys: Sequence[str | None] = change.published or [None] * len(change.claims)
+                        for claim, key in zip(change.claims, keys, strict=True):
+                            self._settle(Moved(claim, (change.channel,), change.edit, key), fenced=fenced)
                     else:
                         self._settle(change, fenced=fenced)
-                for key in published:
-                    data = key.encode("utf-8", "surrogateescape")
-                    remember = "INSERT INTO published(application, key) VALUES (?, ?)"
-                    self._db.execute(remember, self._application, data)
         except ClaimLost:
             raise
         except ProviderError as error:
@@ -354,6 +366,10 @@ class SqliteStore:
                     "nothing was settled, it comes again to whoever takes it"
                 )
             return
+        if not isinstance(change, GivenBack) and change.published is not None and self._application:
+            remember = "INSERT INTO published(application, key) VALUES (?, ?)"
+            data = change.published.encode("utf-8", "surrogateescape")
+            self._db.execute(remember, self._application, data)
         if isinstance(change, Moved | GivenBack):
             change_headers(self._db, claim.number, edited(claim.headers(), change.edit))
         if isinstance(change, Moved):
@@ -506,7 +522,7 @@ class SqliteTaskStore:
         return read_headers(rows[0]["headers"], body)
 
     def prepare(self, destination: Destination, message: Message, key: str) -> tuple[str, str]:
-        self._prepared[key] = message
+        self._prepared[key] = message.copy(message.body)
         return self.client_id, key
 
     def discard(self, handle: tuple[str, str]) -> None:
