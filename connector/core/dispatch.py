@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Final
 
 from connector.core.consumer import SessionConsumer
+from connector.core.fair_lock import FairLock
 from connector.core.inbox import Inbox
 from connector.core.ledger import Delivery
-from connector.core.turn import Turn
 from connector.messaging.client import ReceivedMessage
 from connector.messaging.message import Message
 
@@ -22,7 +22,7 @@ class Dispatcher:
 
     Args:
         inbox: of the session.
-        turn: of the session; held while a listener runs.
+        lock: of the session; held while a listener runs.
         received: makes of a message what a listener gets.
         report: tells what went wrong.
     """
@@ -30,12 +30,12 @@ class Dispatcher:
     def __init__(
         self,
         inbox: Inbox,
-        turn: Turn,
+        lock: FairLock,
         received: Callable[[Delivery, Message], ReceivedMessage],
         report: Callable[[Exception], None],
     ) -> None:
         self._inbox = inbox
-        self._turn = turn
+        self._lock = lock
         self._received = received
         self._report = report
         self._failures = 0
@@ -57,11 +57,10 @@ class Dispatcher:
 
     def _run(self) -> None:
         while not self._ending.is_set():
-            with self._turn:
+            with self._lock:
                 failed = self._round()
             if failed:
                 self._pause()
-            self._turn.give_way()
 
     def _round(self) -> bool:
         """One message for each listener, or a wait; True when something went wrong."""

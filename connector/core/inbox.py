@@ -55,7 +55,7 @@ class Owner(Protocol):
 class Inbox:
     """Takes messages for the consumers of one session and settles them as its mode says.
 
-    For one thread at a time: whoever has the session's turn.
+    For one thread at a time: whoever holds the lock of the session.
     """
 
     def __init__(

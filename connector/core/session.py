@@ -14,12 +14,12 @@ from typing import Final
 
 from connector.core.consumer import Listener, SessionConsumer
 from connector.core.dispatch import Dispatcher
+from connector.core.fair_lock import FairLock
 from connector.core.inbox import Inbox, Owner
 from connector.core.ledger import Delivery
 from connector.core.producer import SessionProducer, as_destination
 from connector.core.subscriptions import check
 from connector.core.transaction import Transaction
-from connector.core.turn import Turn
 from connector.errors import CapabilityError, SessionStateError
 from connector.messaging.client import AcknowledgeMode, Body, ReceivedMessage
 from connector.messaging.destination import Destination, parse_destination
@@ -28,7 +28,7 @@ from connector.messaging.provider import Connection, Poller, TopicSubscription
 from connector.messaging.selector import Selector, compile_selector
 
 _SLICE: Final = 0.05
-"""Seconds that one wait lasts at most: so soon does ``close`` in another thread get its turn."""
+"""Seconds that one wait lasts at most: so soon does ``close`` in another thread go on."""
 
 
 class Session:
@@ -45,7 +45,7 @@ class Session:
         self._connection = connection
         self._owner = owner
         self._inbox = Inbox(connection, connection.access().open(), mode, owner)
-        self._turn = Turn()
+        self._lock = FairLock()
         self._dispatcher: Dispatcher | None = None
         self._closing = False
         self._closed = False
@@ -114,7 +114,7 @@ class Session:
 
     def dispatch(self, destination: Destination, messages: list[Message]) -> list[str]:
         """Sends what a producer has made: into the transaction, or at once and all together."""
-        with self._turn:
+        with self._lock:
             self._check_open()
             if self._inbox.transaction is not None:
                 return self._inbox.transaction.send(destination, messages)
@@ -180,7 +180,7 @@ class Session:
     def unsubscribe(self, name: str) -> None:
         """See :meth:`connector.messaging.client.Session.unsubscribe`."""
         self._require(self._owner.capabilities.topics, "topics")
-        with self._turn:
+        with self._lock:
             self._check_open()
             self._connection.unsubscribe(name, self._owner.client_id)
 
@@ -197,7 +197,7 @@ class Session:
         return self._consume(lambda: self._connection.poller(wanted), ends_with_it=not wanted.durable)
 
     def _consume(self, make: Callable[[], Poller], *, ends_with_it: bool = False) -> SessionConsumer:
-        with self._turn:
+        with self._lock:
             self._check_open()
             consumer = SessionConsumer(self, make(), ends_with_it=ends_with_it)
             self._inbox.add(consumer)
@@ -219,7 +219,7 @@ class Session:
             raise SessionStateError(f"the consumer of {consumer.poller.destination} {state}")
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
-            with self._turn:
+            with self._lock:
                 if self._closing or consumer.closed:
                     return None
                 taken = self._inbox.receive(consumer)
@@ -229,28 +229,27 @@ class Session:
                 if left <= 0:
                     return None
                 self._inbox.wait(min(left, _SLICE))
-            self._turn.give_way()
 
     def listen(self, consumer: SessionConsumer, listener: Listener | None) -> None:
         """See :meth:`connector.messaging.client.Consumer.listen`."""
-        with self._turn:
+        with self._lock:
             self._check_open()
             if consumer.closed:
                 raise SessionStateError(f"the consumer of {consumer.poller.destination} is closed")
             consumer.listener = listener
             if self._dispatcher is None and listener is not None:
-                self._dispatcher = Dispatcher(self._inbox, self._turn, self._received, self._owner.report)
+                self._dispatcher = Dispatcher(self._inbox, self._lock, self._received, self._owner.report)
 
     def retire(self, consumer: SessionConsumer) -> None:
         """A consumer was closed."""
-        with self._turn:
+        with self._lock:
             self._inbox.retire(consumer)
 
     def _received(self, delivery: Delivery, message: Message) -> ReceivedMessage:
         return ReceivedMessage.of(message, lambda: self._acknowledge(delivery))
 
     def _acknowledge(self, delivery: Delivery) -> None:
-        with self._turn:
+        with self._lock:
             if self._closed:
                 raise SessionStateError("the session is closed; what was not acknowledged comes again")
             self._inbox.acknowledge(delivery)
@@ -259,18 +258,18 @@ class Session:
 
     def commit(self) -> None:
         """See :meth:`connector.messaging.client.Session.commit`."""
-        with self._turn:
+        with self._lock:
             self._inbox.commit(self._transaction("commit"))
 
     def rollback(self) -> None:
         """See :meth:`connector.messaging.client.Session.rollback`."""
-        with self._turn:
+        with self._lock:
             self._transaction("rollback")
             self._inbox.give_back()
 
     def recover(self) -> None:
         """See :meth:`connector.messaging.client.Session.recover`."""
-        with self._turn:
+        with self._lock:
             self._check_open()
             if self.transacted:
                 raise SessionStateError("a transacted session has no recover(): call rollback()")
@@ -293,7 +292,7 @@ class Session:
         self._closing = True  # before anything that waits: it ends a receive in another thread
         if self._dispatcher is not None:
             self._dispatcher.end()
-        with self._turn:
+        with self._lock:
             if self._closed:
                 return
             self._closed = True
@@ -313,7 +312,7 @@ class Session:
 
     def wait_for_listener(self) -> None:
         """Returns when no listener of this session runs; at once in a listener of it."""
-        with self._turn:
+        with self._lock:
             pass
 
     def __enter__(self) -> Session:

@@ -1,0 +1,141 @@
+"""The lock of sessions and channels: one thread at a time, and the one that has waited longest."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+
+import pytest
+
+from connector.core.fair_lock import FairLock
+
+
+def test_a_loop_that_holds_it_all_the_time_lets_another_in_after_each_round() -> None:
+    lock, ending, rounds = FairLock(), threading.Event(), [0]
+
+    def loop() -> None:
+        while not ending.is_set():
+            with lock:
+                rounds[0] += 1
+                time.sleep(0.001)
+
+    thread = threading.Thread(target=loop)
+    thread.start()
+    passed = []
+    for _ in range(50):
+        before = rounds[0]
+        with lock:
+            passed.append(rounds[0] - before)
+    ending.set()
+    thread.join()
+    assert sorted(passed)[25] <= 2  # more only where this thread did not run before it asked
+
+
+def test_threads_get_it_in_the_order_of_asking() -> None:
+    lock, order, started = FairLock(), [], []
+
+    def take(name: str) -> None:
+        started.append(name)
+        with lock:
+            order.append(name)
+
+    threads = [threading.Thread(target=take, args=(name,)) for name in "ab"]
+    with lock:
+        for number, thread in enumerate(threads):
+            thread.start()
+            while len(started) <= number:
+                time.sleep(0.001)
+            time.sleep(0.02)  # from there it is one step to the end of the line
+    take("me")
+    for thread in threads:
+        thread.join()
+    assert order == ["a", "b", "me"]
+
+
+def test_only_one_thread_has_it() -> None:
+    lock = FairLock()
+    inside: list[int] = []
+    most: list[int] = []
+
+    def work() -> None:
+        for number in range(300):
+            if number % 3:
+                lock.__enter__()
+            elif not lock.try_acquire():
+                continue
+            inside.append(1)
+            most.append(len(inside))
+            inside.pop()
+            lock.release()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert max(most) == 1
+    assert lock.try_acquire()
+
+
+def test_the_thread_that_has_it_may_take_it_again() -> None:
+    lock = FairLock()
+    with lock, lock:
+        assert lock.try_acquire()
+        lock.release()
+        assert lock.is_mine
+    assert not lock.is_mine
+
+
+def test_it_may_be_taken_again_while_another_thread_waits() -> None:
+    lock, order = FairLock(), []
+
+    def take() -> None:
+        with lock:
+            order.append("other")
+
+    thread = threading.Thread(target=take)
+    with lock:
+        thread.start()
+        time.sleep(0.02)
+        with lock:
+            order.append("mine")
+    thread.join()
+    assert order == ["mine", "other"]
+
+
+def test_who_does_not_want_to_wait_gets_it_only_where_it_is_free() -> None:
+    lock = FairLock()
+    got: list[bool] = []
+    thread = threading.Thread(target=lambda: got.append(lock.try_acquire()))
+    with lock:
+        thread.start()
+        thread.join()
+    assert got == [False]
+    assert lock.try_acquire()
+
+
+def test_a_wait_that_is_interrupted_keeps_nobody_out() -> None:
+    lock, held, done = FairLock(), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock:
+            held.set()
+            done.wait(10)
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait(10)
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    try:
+        with pytest.raises(KeyboardInterrupt), lock:
+            pass
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    done.set()
+    holder.join()
+    assert lock.try_acquire()
