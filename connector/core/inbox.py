@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from connector.core.acknowledgement import POLICIES
 from connector.core.consumer import SessionConsumer
-from connector.core.ledger import Delivery, Ledger
+from connector.core.ledger import Delivery, Ledger, load
 from connector.core.takeover import try_take_over
 from connector.core.transaction import Transaction
 from connector.errors import ClaimLost, ProviderError
@@ -15,8 +15,6 @@ from connector.messaging.client import AcknowledgeMode, ReceivedMessage
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Capabilities, Connection, MessageAccess, Poller
-
-_MAX_BODY: Final = 1 << 40
 
 
 class Owner(Protocol):
@@ -66,8 +64,8 @@ class Inbox:
         self._owner = owner
         self._ledger = Ledger(connection)
         self._policy = POLICIES[mode](self._ledger)
-        transacted = mode is AcknowledgeMode.TRANSACTED
-        self.transaction = Transaction(connection, access, self._ledger) if transacted else None
+        self._transactions = 0
+        self.transaction = self._begin() if mode is AcknowledgeMode.TRANSACTED else None
         self._consumers: list[SessionConsumer] = []
         self._retired: list[Poller] = []
 
@@ -105,17 +103,16 @@ class Inbox:
         self._ledger.give_back_overdue()
         if self._owner.is_takeover_due():
             try_take_over(self._connection, at_start=False)
-        while (delivery := self._ledger.take(consumer.poller)) is not None:
+        while (delivery := self._ledger.take(consumer.poller, Delivery)) is not None:
+            if self.transaction is not None:
+                self.transaction.acknowledge(delivery)
             try:
-                message = self._access.load(delivery.claim.reference, _MAX_BODY)
+                return delivery, load(self._access, delivery.claim)
             except LookupError:  # removed by hand between claim and read: there is nothing to deliver
                 self._ledger.forget(delivery)
-                continue
             except ProviderError:
-                self._ledger.put_off(delivery, delivered=False)
+                self._put_off_unseen(delivery)
                 raise
-            message.destination = str(delivery.claim.destination)
-            return delivery, message
         self._connection.check()
         return None
 
@@ -127,7 +124,7 @@ class Inbox:
             except ClaimLost:
                 continue  # somebody has taken it over: it is not ours to deliver
             except ProviderError:
-                self._ledger.put_off(taken[0], delivered=False)
+                self._put_off_unseen(taken[0])
                 raise
             return taken
         return None
@@ -149,7 +146,7 @@ class Inbox:
             Exception: the listener's own; the message comes again, its delivery count one more.
         """
         if consumer.listener is None:  # taken off meanwhile, by another listener
-            self._ledger.put_off(delivery, delivered=False)
+            self._put_off_unseen(delivery)
             return
         try:
             consumer.listener(message)
@@ -161,7 +158,7 @@ class Inbox:
         except ClaimLost:
             raise  # it comes again without our help
         except ProviderError:
-            self._ledger.put_off(delivery, delivered=True)
+            self._ledger.put_off(delivery)
             raise
         self._close_retired()
 
@@ -172,7 +169,11 @@ class Inbox:
 
     def commit(self, transaction: Transaction) -> None:
         """See :meth:`connector.messaging.client.Session.commit`."""
-        transaction.commit()
+        try:
+            transaction.commit()
+        finally:
+            if not transaction.is_open:
+                self.transaction = self._begin()
         self._close_retired()
 
     def give_back(self) -> None:
@@ -182,7 +183,7 @@ class Inbox:
             ProviderError: it was not possible; all is as it was.
         """
         if self.transaction is not None:
-            self.transaction.rollback()
+            self._roll_back(self.transaction)
         else:
             self._ledger.give_back(self._ledger.open())
         self._close_retired()
@@ -203,13 +204,26 @@ class Inbox:
     def _refuse(self, delivery: Delivery) -> None:
         try:
             if self.transaction is not None:
-                self.transaction.rollback()
+                self._roll_back(self.transaction)
             else:
                 self._ledger.give_back([delivery])
         except ProviderError:
             if self.transaction is None:
-                self._ledger.put_off(delivery, delivered=True)
+                self._ledger.put_off(delivery)
             raise
+
+    def _roll_back(self, transaction: Transaction) -> None:
+        transaction.rollback()
+        self.transaction = self._begin()
+
+    def _begin(self) -> Transaction:
+        self._transactions += 1
+        key = f"{self._connection.client_id}|{self._transactions}|"
+        return Transaction(self._access, self._ledger, key, gives_back=True)
+
+    def _put_off_unseen(self, delivery: Delivery) -> None:
+        delivery.begun = 0
+        self._ledger.put_off(delivery)
 
     def _close_retired(self) -> None:
         if self._retired:

@@ -1,14 +1,17 @@
-"""What a session has delivered and not yet settled."""
+"""What a client has taken and not yet settled: the deliveries of sessions and channels."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Sequence
 from enum import Enum
-from typing import Final
+from typing import Final, TypeVar
 
 from connector.errors import ClaimLost
-from connector.messaging.provider import Claim, Connection, Poller, Prepared, Settlement
+from connector.messaging.message import Message
+from connector.messaging.provider import Claim, Connection, MessageAccess, Poller, Prepared, Settlement
+
+_MAX_BODY: Final = 1 << 40
 
 
 class DeliveryState(Enum):
@@ -17,6 +20,7 @@ class DeliveryState(Enum):
     OPEN = "open"
     ACKNOWLEDGED = "acknowledged"
     RETURNED = "returned"
+    """Given back, expired, or taken over by another client: it cannot be acknowledged any more."""
 
 
 _OPEN: Final = DeliveryState.OPEN
@@ -30,25 +34,47 @@ class Delivery:
         poller: that took it.
     """
 
-    __slots__ = ("claim", "poller", "state")
+    __slots__ = ("begun", "claim", "poller", "state")
 
     def __init__(self, claim: Claim, poller: Poller) -> None:
         self.claim = claim
         self.poller = poller
         self.state = _OPEN
+        self.begun = 1
+        """How often the program has, or may have, seen the message since it was claimed."""
+
+    def end(self, state: DeliveryState) -> None:
+        """The ledger says what has become of it."""
+        self.state = state
+
+
+_Delivery = TypeVar("_Delivery", bound=Delivery)
+
+
+def load(access: MessageAccess, claim: Claim) -> Message:
+    """Reads the message of a claim; raises as :meth:`MessageAccess.load`."""
+    message = access.load(claim.reference, _MAX_BODY)
+    message.destination = str(claim.destination)
+    return message
 
 
 class Ledger:
-    """The open deliveries of one session, in the order in which they were taken."""
+    """The open deliveries of one provider connection, in the order in which they were taken.
+
+    For one thread at a time.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._open: dict[int, Delivery] = {}
-        self._overdue: list[tuple[Delivery, int]] = []
+        self._overdue: list[Delivery] = []
         self._number = 0
 
-    def take(self, poller: Poller) -> Delivery | None:
+    def take(self, poller: Poller, kind: type[_Delivery]) -> _Delivery | None:
         """The next message of ``poller``, which is open from now on; None where nothing waits.
+
+        Args:
+            kind: the class of the delivery.
 
         Raises:
             ProviderError: the destination cannot be read.
@@ -58,7 +84,7 @@ class Ledger:
         if claim is None:
             return None
         self._number = number + 1
-        delivery = self._open[number] = Delivery(claim, poller)
+        delivery = self._open[number] = kind(claim, poller)
         return delivery
 
     def open(self) -> list[Delivery]:
@@ -71,8 +97,8 @@ class Ledger:
 
     def forget(self, delivery: Delivery, state: DeliveryState = DeliveryState.RETURNED) -> None:
         """It is not ours any more: gone, or somebody else's."""
-        delivery.state = state
         self._open.pop(delivery.claim.sequence, None)
+        delivery.end(state)
 
     def acknowledge(
         self, deliveries: Iterable[Delivery], sends: Sequence[Prepared] = (), *, fenced: bool = False
@@ -100,25 +126,19 @@ class Ledger:
             self.forget(delivery, DeliveryState.ACKNOWLEDGED)
 
     def give_back(self, deliveries: Iterable[Delivery], discards: Sequence[Prepared] = ()) -> None:
-        """Messages come again, their delivery count one more; ``discards`` are never sent.
+        """Messages come again, each counted as often as it was delivered; ``discards`` are never sent.
 
-        What is not ours any more comes again without our help.
+        A message that is not ours any more comes again without our help.
 
         Raises:
             ProviderError: it was not possible; all is as it was.
         """
-        chosen = [delivery for delivery in deliveries if delivery.state is _OPEN]
-        self._return([(delivery, delivery.claim.delivery_count + 1) for delivery in chosen], discards)
+        self._return([delivery for delivery in deliveries if delivery.state is _OPEN], discards)
 
-    def put_off(self, delivery: Delivery, *, delivered: bool) -> None:
-        """Gives it back as soon as the provider works again; it is ours no more for the program.
-
-        Args:
-            delivered: whether the program has, or may have, seen it: that counts as a delivery.
-        """
-        delivery.state = DeliveryState.RETURNED
-        self._open.pop(delivery.claim.sequence, None)
-        self._overdue.append((delivery, delivery.claim.delivery_count + delivered))
+    def put_off(self, delivery: Delivery) -> None:
+        """Gives a delivery back as soon as the provider works again; the program has it no more."""
+        self.forget(delivery)
+        self._overdue.append(delivery)
 
     def give_back_overdue(self) -> None:
         """Gives back what :meth:`put_off` has left; raises ProviderError while that is not possible."""
@@ -126,9 +146,10 @@ class Ledger:
             self._return(self._overdue, ())
             self._overdue = []
 
-    def _return(self, returned: list[tuple[Delivery, int]], discards: Sequence[Prepared]) -> None:
+    def _return(self, returned: list[Delivery], discards: Sequence[Prepared]) -> None:
         settlements = [
-            Settlement(delivery.claim, give_back=True, delivery_count=count) for delivery, count in returned
+            Settlement(one.claim, give_back=True, delivery_count=one.claim.delivery_count + one.begun)
+            for one in returned
         ]
         if settlements or discards:
             try:
@@ -138,5 +159,5 @@ class Ledger:
                     # or this client was taken for dead, and whoever did that deals with all it had
                     with contextlib.suppress(ClaimLost):
                         self._connection.settle([], discards=discards)
-        for delivery, _ in returned:
+        for delivery in returned:
             self.forget(delivery)

@@ -1,31 +1,39 @@
-"""Sends and receives that stand or fall together (seed 002; seed 001, 5.1.3 and 6.2)."""
+"""Sends and acknowledgements that stand or fall together (JMS 2.0, 6.2.7; JBoss Messaging Core, 2.2)."""
 
 from __future__ import annotations
 
 import time
+from typing import NoReturn
 
-from connector.core.ledger import DeliveryState, Ledger
+from connector.core.ledger import Delivery, DeliveryState, Ledger
 from connector.errors import ClaimLost, ProviderError, SettlementError, TransactionRolledBack
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Connection, MessageAccess, Prepared
+from connector.messaging.provider import MessageAccess, Prepared
 
 
 class Transaction:
-    """One transaction after the other: each begins where the one before ended.
+    """One transaction of a session or of channels. It ends with a commit or a rollback.
 
-    What is sent is prepared (NOT_COMMITTED), what is received stands in the ledger. A commit settles both
-    in one commit record of the provider.
+    Messages sent in it are prepared (NOT_COMMITTED). Deliveries acknowledged in it stay open. The commit
+    settles both in one commit record of the provider.
+
+    Args:
+        access: prepares the messages.
+        ledger: of the deliveries.
+        key: names the messages; no other transaction of the client has it.
+        gives_back: whether a rollback gives the deliveries back. Otherwise the program keeps them.
     """
 
-    def __init__(self, connection: Connection, access: MessageAccess, ledger: Ledger) -> None:
-        self._connection = connection
+    def __init__(self, access: MessageAccess, ledger: Ledger, key: str, *, gives_back: bool) -> None:
+        self.is_open = True
         self._access = access
         self._ledger = ledger
-        self._number = 0
+        self._key = key
+        self._gives_back = gives_back
+        self._deliveries: list[Delivery] = []
         self._prepared: list[Prepared] = []
         self._first_to_expire = 0
-        self._begin()
 
     def send(self, destination: Destination, messages: list[Message]) -> list[str]:
         """Adds messages that nobody sees before the commit, all or none; returns their ids.
@@ -50,43 +58,65 @@ class Transaction:
         self._first_to_expire = first_to_expire
         return ids
 
+    def acknowledge(self, delivery: Delivery) -> None:
+        """Adds a delivery that the commit acknowledges."""
+        self._deliveries.append(delivery)
+
     def commit(self) -> None:
-        """See :meth:`connector.messaging.client.Session.commit`."""
-        if 0 < self._first_to_expire <= time.time_ns() // 1_000_000:
-            self._undo("a message to be sent has expired before the commit")
+        """Sends and acknowledges everything.
+
+        Raises:
+            TransactionRolledBack: a message to be sent has expired or cannot be made durable, or a message is
+                not this client's any more. All was undone.
+            SettlementError: nothing has happened; it may be tried again.
+            ProviderError: it is committed, but not finished; recovery does that.
+        """
+        self.check_expiry()
         try:
             if self._prepared:
                 self._access.sync()
         except ProviderError as error:  # a page that was not written is not written by asking again
             self._undo(str(error), error)
         try:
-            self._ledger.acknowledge(self._ledger.open(), self._prepared, fenced=True)
+            self._ledger.acknowledge(self._deliveries, self._prepared, fenced=True)
         except ClaimLost as error:
-            self._undo(f"what was received or sent is not this session's any more: {error}", error)
+            self._undo(f"what was received or sent is not this client's any more: {error}", error)
         except SettlementError:
             raise  # nothing has happened, and it may be possible in a moment
         except ProviderError:  # behind the commit point: it will be finished, so this one is over
-            for delivery in self._ledger.open():
-                self._ledger.forget(delivery, DeliveryState.ACKNOWLEDGED)
-            self._begin()
+            for delivery in self._deliveries:
+                if delivery.state is DeliveryState.OPEN:
+                    self._ledger.forget(delivery, DeliveryState.ACKNOWLEDGED)
+            self._end()
             raise
-        self._begin()
+        self._end()
 
     def rollback(self) -> None:
-        """See :meth:`connector.messaging.client.Session.rollback`."""
-        self._ledger.give_back(self._ledger.open(), self._prepared)
+        """Nothing is sent, and nothing is acknowledged.
+
+        Raises:
+            ProviderError: it was not possible; all is as it was.
+        """
+        self._ledger.give_back(self._deliveries if self._gives_back else (), self._prepared)
         for prepared in self._prepared:
             self._access.discard(prepared)
-        self._begin()
+        self._end()
 
-    def _undo(self, why: str, cause: Exception | None = None) -> None:
+    def check_expiry(self) -> None:
+        """Rolls back where a message to be sent has expired (JBoss Messaging Core, 5.1.3).
+
+        Raises:
+            TransactionRolledBack: one has.
+        """
+        if 0 < self._first_to_expire <= time.time_ns() // 1_000_000:
+            self._undo("a message to be sent has expired before the commit")
+
+    def _undo(self, why: str, cause: Exception | None = None) -> NoReturn:
         self.rollback()
+        outcome = "what was received comes again" if self._gives_back else "nothing was acknowledged"
         raise TransactionRolledBack(
-            f"{why}; the transaction was rolled back: nothing was sent, what was received comes again"
+            f"{why}; the transaction was rolled back: nothing was sent, {outcome}"
         ) from cause
 
-    def _begin(self) -> None:
-        self._number += 1
-        self._key = f"{self._connection.client_id}|{self._number}|"
-        self._prepared = []
-        self._first_to_expire = 0
+    def _end(self) -> None:
+        self.is_open = False

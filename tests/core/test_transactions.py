@@ -198,7 +198,7 @@ def test_a_commit_of_what_somebody_has_taken_over_becomes_a_rollback(tmp_path: P
         processing = tmp_path / "orders" / "incoming" / "processing"
         first = min(processing.iterdir())
         first.rename(tmp_path / "orders" / "incoming" / "target" / "taken")
-        with pytest.raises(TransactionRolledBack, match="not this session's any more"):
+        with pytest.raises(TransactionRolledBack, match="not this client's any more"):
             session.commit()
         assert bodies(connection, "bills") == []
         assert len(bodies(connection, "orders")) == 2
