@@ -1,25 +1,27 @@
-"""The channel: takes messages from senders, hands them to receivers (seed 001, 2 and 5 to 7).
+"""The channel: takes messages from senders, hands them to receivers (JBoss Messaging Core, 2 and 5 to 7).
 
-What queue and topic have in common. Which receiver gets which message is theirs: :meth:`Channel._attempt`.
+This is what queue and topic have in common. They decide which receiver gets which message.
 """
 
 from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from connector.core.channel_delivered import Delivered
+from connector.core.channel_client import ChannelClient, ChannelDelivery, ChannelTransaction
+from connector.core.channel_delivered import DeliveredMessages
 from connector.core.channel_receiver import Filter, NotAccepted, Receiver, Reference
-from connector.core.channel_store import ChannelStore
-from connector.core.channel_transaction import ChannelTransaction
-from connector.core.channel_turns import Turns
+from connector.core.fair_lock import FairLock
 from connector.core.state import MessageState
 from connector.errors import CapabilityError, ProviderError, SessionStateError
 from connector.messaging.destination import Destination
 from connector.messaging.message import PERSISTENT, Message
+from connector.messaging.provider import Poller
 
 _log = logging.getLogger("connector.channel")
 
@@ -30,7 +32,7 @@ class Channel(ABC):
     An *asynchronous* channel, the normal one, stores a message first and then attempts delivery; its
     sender is told that it was stored. A *synchronous* one stores nothing: it hands the message to its
     receivers while the sender waits and returns their acknowledgement, and what to do with a rejected
-    message is the sender's decision (seed 001, 2).
+    message is the sender's decision (JBoss Messaging Core, 2).
 
     The channel attempts delivery of a NEW message whenever one is sent to it in this process, a receiver is
     added, or :meth:`deliver` is called; the last also finds what other processes have sent, since channels of
@@ -45,16 +47,18 @@ class Channel(ABC):
     """Whether a message that no receiver accepts is kept (5.2.4, 7.3): a queue does; a topic discards it, and
     acknowledges it all the same."""
 
-    def __init__(self, store: ChannelStore, destination: Destination) -> None:
+    def __init__(self, client: ChannelClient, destination: Destination) -> None:
         self.destination: Final = destination
         self.is_synchronous = False
-        self._store: Final = store
-        self._delivered: Final = Delivered(store)
-        self._turns: Final = Turns(self._deliver_asked)
-        self._anew = False
+        self._client: Final = client
+        self._delivered: Final = DeliveredMessages(client)
+        self._delivering: Final = FairLock()
+        """Held by the thread that delivers, so that the order holds (9)."""
+        self._is_asked = False
+        """Whether somebody has asked for an attempt that has not begun."""
         self._closed = False
         self._ended = False
-        store.deliverers[destination] = self._deliver_soon
+        client.listeners[destination] = self._sent
 
     # -- what it is able to do -------------------------------------------------------------------------
 
@@ -66,7 +70,7 @@ class Channel(ABC):
     @property
     def is_reliable(self) -> bool:
         """Whether persistent messages survive a crash in it (2.1, 7.1)."""
-        return self._store.capabilities.reliable
+        return self._client.capabilities.reliable
 
     @property
     def is_transactional(self) -> bool:
@@ -142,15 +146,14 @@ class Channel(ABC):
                 )
             return self._handle_synchronously(message)
         if transaction is None:
-            self._store.send(self.destination, message)
-            self._store.new_in(self.destination)
+            self._client.send(self.destination, message)
         else:
-            transaction.send(self.destination, message)
+            transaction.send(self.destination, [message])
         return True
 
     def _handle_synchronously(self, message: Message) -> bool:
         reference = Reference(replace(message, body=b""), partial(replace, message))
-        with self._turns.mine():
+        with self._turn():
             positive = []
             for receiver in self._receivers(reference):
                 try:
@@ -183,12 +186,13 @@ class Channel(ABC):
             ProviderError: the provider failed; what is left undone is made up for at the next delivery.
         """
         self._check_open()
-        if self._turns.is_mine:
-            self._deliver_soon(anew=True)
+        if self._delivering.is_mine:
+            self._is_asked = True
             return False
-        self._store.take_over_now_and_then()
-        with self._turns.mine():
-            return self._attempt(anew=True)
+        self._client.take_over_if_due()
+        with self._turn():
+            self._attempt()
+            return not (self._closed or self._has_new())
 
     def redeliver(self, receiver: Receiver) -> bool:
         """Delivers again what the receiver holds, in order, flagged as redelivered (7.5).
@@ -203,35 +207,66 @@ class Channel(ABC):
             ProviderError: an acknowledgement could not be made; it is made at the next delivery.
         """
         self._check_open()
-        with self._turns.mine():
-            return self._delivered.again(receiver)
+        with self._turn():
+            return self._delivered.redeliver(receiver)
 
-    def _attempt(self, *, anew: bool) -> bool:
-        """Attempts delivery of NEW messages, in the turn of this thread; True where none remains."""
-        self._delivered.make_up()
-        self._delivered.expire()
-        with self._store.lock:
-            anew, self._anew = anew or self._anew, False
-        return self._deliver_new(anew=anew)
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """This thread delivers. Then it does what others have asked for meanwhile."""
+        try:
+            with self._delivering:
+                yield
+        finally:
+            self._deliver_as_asked()
+
+    def _deliver_soon(self) -> None:
+        """Attempts delivery, or leaves it to the thread that is at it."""
+        self._is_asked = True
+        self._deliver_as_asked()
+
+    def _deliver_as_asked(self) -> None:
+        while self._is_asked and not self._delivering.is_mine and self._delivering.try_acquire():
+            try:
+                self._is_asked = False
+                if not self._closed:
+                    self._attempt()
+            except (ProviderError, SessionStateError) as error:  # not the affair of whoever has sent
+                _log.warning(
+                    "delivery failed, and is attempted again later",
+                    extra={"destination": str(self.destination), "reason": str(error)},
+                )
+            finally:
+                self._delivering.release()
+
+    def _sent(self, messages: Sequence[Message]) -> None:
+        """This process has sent messages to the channel."""
+        self._deliver_soon()
+
+    def _attempt(self) -> None:
+        """Attempts delivery of NEW messages, in the turn of this thread."""
+        with self._client.lock:
+            self._client.ledger.give_back_overdue()
+            self._delivered.acknowledge_overdue()
+            self._delivered.expire()
+        self._deliver_new()
 
     @abstractmethod
-    def _deliver_new(self, *, anew: bool) -> bool:
-        """As :meth:`_attempt`. Where not ``anew``, those that all receivers have refused may be left out."""
+    def _deliver_new(self) -> None: ...
 
-    def _deliver_soon(self, *, anew: bool = False) -> None:
-        """Attempts delivery, or leaves it to the thread that is at it."""
-        self._anew = self._anew or anew
-        self._turns.ask()
+    @abstractmethod
+    def _has_new(self) -> bool:
+        """Whether a NEW message remains, after :meth:`_deliver_new`."""
 
-    def _deliver_asked(self) -> None:
-        try:
-            if not self._closed:
-                self._attempt(anew=False)
-        except (ProviderError, SessionStateError) as error:  # what was sent is sent: this is not its sender's
-            _log.warning(
-                "delivery failed, and is attempted again later",
-                extra={"destination": str(self.destination), "reason": str(error)},
-            )
+    def _take(self, poller: Poller) -> ChannelDelivery | None:
+        """The next message of a poller, which no receiver has yet; None where none waits."""
+        with self._client.lock:
+            delivery = self._client.take(poller)
+            if delivery is not None:
+                claim = delivery.claim
+                load = partial(self._client.load, claim)
+                delivery.reference = Reference(claim.headers(), load, claim.delivery_count + 1)
+                delivery.on_end = self._delivered.forget
+            return delivery
 
     # -- acknowledgement -------------------------------------------------------------------------------
 
@@ -241,8 +276,8 @@ class Channel(ABC):
         """Acknowledges positively what a receiver holds (6.2). The same again is ignored.
 
         Args:
-            message_id, receiver_id: of the delivery. It may still be under way: then the acknowledgement is
-                stored, and cancels the negative one when it arrives (5.3.4).
+            message_id, receiver_id: of the delivery. While it is under way, what the receiver returns
+                changes nothing (5.3.4).
             transaction: it is only logged until that commits (6.2.1).
 
         Raises:
@@ -251,7 +286,7 @@ class Channel(ABC):
             SessionStateError: the channel is closed, or the transaction has ended.
             ProviderError: the provider failed; it may be tried again.
         """
-        with self._store.lock:
+        with self._client.lock:
             self._check_open()
             self._delivered.acknowledge(message_id, receiver_id, transaction)
 
@@ -282,7 +317,9 @@ class Channel(ABC):
         """
         self._check_open()
         if state is MessageState.NOT_COMMITTED:
-            return self._store.not_committed(self.destination)
+            with self._client.lock:
+                sent = [one for transaction in self._client.transactions for one in transaction.sent]
+            return [message for destination, message in sent if destination == self.destination]
         if state is MessageState.REMOVED:
             return []
         return self._in_state(state)
@@ -293,8 +330,7 @@ class Channel(ABC):
 
     def receivers_of(self, message_id: str) -> frozenset[str]:
         """The receivers in this process whose negative acknowledgement of it is outstanding (5.3.1)."""
-        with self._store.lock:
-            return self._delivered.receivers(message_id)
+        return self._delivered.receivers_of(message_id)
 
     @abstractmethod
     def _browse(self) -> list[Message]: ...
@@ -314,17 +350,18 @@ class Channel(ABC):
             SessionStateError: that receiver calls it.
             ProviderError: it cannot be given back; it is taken over when this process has ended.
         """
-        if self._turns.is_mine:
+        if self._delivering.is_mine:
             raise SessionStateError(
                 f"a receiver of {self.destination} cannot close it while it handles a message: "
                 "it would wait for itself; close it from another thread, or afterwards"
             )
         self._closed = True  # a delivery under way ends with the message that is being handled
-        with self._turns.mine(), self._store.lock:
-            if not (self._ended or self._store.is_closed):
+        with self._delivering, self._client.lock:
+            if not (self._ended or self._client.is_closed):
                 self._ended = True
-                self._store.deliverers.pop(self.destination, None)
-                self._delivered.make_up()
+                self._client.listeners.pop(self.destination, None)
+                self._client.ledger.give_back_overdue()
+                self._delivered.acknowledge_overdue()
                 self._close()
 
     @abstractmethod
@@ -333,4 +370,4 @@ class Channel(ABC):
     def _check_open(self) -> None:
         if self._closed:
             raise SessionStateError(f"{self.destination} is closed; open it again")
-        self._store.check_open()
+        self._client.check_open()

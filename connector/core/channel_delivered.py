@@ -1,21 +1,25 @@
-"""Handing messages to receivers, and what they answer (seed 001, 5.2, 5.3 and 6)."""
+"""The DELIVERED messages of a channel: what its receivers hold (JBoss Messaging Core, 5.3 and 6)."""
 
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
+from collections.abc import Iterable
 from enum import Enum
+from typing import Final
 
-from connector.core.channel_deliveries import Deliveries, Delivery, Fate
-from connector.core.channel_receiver import NotAccepted, Receiver, Reference
-from connector.core.channel_store import ChannelStore
-from connector.core.channel_transaction import ChannelTransaction
+from connector.core.channel_client import ChannelClient, ChannelDelivery, ChannelTransaction
+from connector.core.channel_receiver import NotAccepted, Receiver
+from connector.core.ledger import DeliveryState
 from connector.errors import ClaimLost
-from connector.messaging.provider import Claim
 
 _log = logging.getLogger("connector.channel")
 
+_REMEMBERED: Final = 10_000
+"""Acknowledgements of a channel that it remembers, to know one that comes again."""
 
-class Answer(Enum):
+
+class DeliveryResult(Enum):
     """What came of handing one message to one receiver."""
 
     TAKEN = "taken"
@@ -23,59 +27,71 @@ class Answer(Enum):
     REFUSED = "refused"
     """The receiver does not accept it."""
     BROKEN = "broken"
-    """The receiver raised; it has not received the message (seed 001, 5.2)."""
+    """The receiver raised; it has not received the message (JBoss Messaging Core, 5.2)."""
 
 
-class Delivered:
-    """The DELIVERED messages of a channel in this process, and every way into that state and out of it.
+class DeliveredMessages:
+    """Hands messages to receivers, and knows which of them each receiver holds. Thread-safe.
 
-    Thread-safe; no lock is held while a receiver handles a message.
+    A message is claimed *before* its receiver is asked. So the negative acknowledgement is on record first. A
+    positive one, however early, finds the delivery that it is about (5.3.4).
     """
 
-    def __init__(self, store: ChannelStore) -> None:
-        self._store = store
-        self._deliveries = Deliveries()
+    def __init__(self, client: ChannelClient) -> None:
+        self._client: Final = client
+        self._held: Final[dict[tuple[str, str], ChannelDelivery]] = {}
+        """By message id and receiver id."""
+        self._acknowledged: Final[OrderedDict[tuple[str, str], None]] = OrderedDict()
 
-    def hand(self, receiver: Receiver, claim: Claim, reference: Reference) -> Answer:
-        """Hands a claimed message to a receiver; it is DELIVERED from now on, or, where not taken, as before.
+    def deliver(self, receiver: Receiver, delivery: ChannelDelivery) -> DeliveryResult:
+        """Hands a message to a receiver. It is DELIVERED from now on, unless the receiver does not take it.
 
         Raises:
-            ProviderError: an acknowledgement could not be made; :meth:`make_up` makes it.
+            ProviderError: an acknowledgement could not be made; the next attempt makes it.
         """
-        with self._store.lock:
-            if self._deliveries.holds(reference.message_id, receiver.receiver_id):
-                return Answer.BROKEN  # another message of this id: its turn comes when that is done with
-            delivery = self._deliveries.begin(claim, reference, receiver.receiver_id)
-        answer = self._ask(receiver, delivery)
-        if answer is not Answer.TAKEN:
-            with self._store.lock:
-                self._deliveries.end(delivery, Fate.LOST)
-        return answer
+        key = (delivery.reference.message_id, receiver.receiver_id)
+        with self._client.lock:
+            if key in self._held:
+                # another message of this id: this one is delivered when the receiver is done with that
+                return DeliveryResult.BROKEN
+            delivery.receiver_id = receiver.receiver_id
+            delivery.begun = 1
+            self._acknowledged.pop(key, None)  # a name may be used again for another message
+            self._held[key] = delivery
+        result = self._call(receiver, delivery)
+        if result is not DeliveryResult.TAKEN:
+            with self._client.lock:
+                del self._held[key]
+                delivery.receiver_id = ""
+                delivery.begun = 0
+        return result
 
-    def again(self, receiver: Receiver) -> bool:
+    def redeliver(self, receiver: Receiver) -> bool:
         """Hands a receiver once more what it holds; True where it holds nothing any more.
 
         Raises:
-            ProviderError: as of :meth:`hand`.
+            ProviderError: as :meth:`deliver`.
         """
-        self.expire()
-        for delivery in self.of(receiver.receiver_id):
-            with self._store.lock:
+        with self._client.lock:
+            self.expire()
+        for delivery in self.held_by(receiver.receiver_id):
+            with self._client.lock:
                 if not delivery.may_come_again:
                     continue  # acknowledged meanwhile
                 delivery.reference = delivery.reference.again()
-                delivery.handling = True
-            self._ask(receiver, delivery)  # refused or broken: it still holds it
-        return not self.of(receiver.receiver_id)
+                delivery.begun += 1
+            self._call(receiver, delivery)  # refused or broken: it still holds it
+        return not self.held_by(receiver.receiver_id)
 
-    def _ask(self, receiver: Receiver, delivery: Delivery) -> Answer:
-        answer = Answer.BROKEN
+    def _call(self, receiver: Receiver, delivery: ChannelDelivery) -> DeliveryResult:
+        result = DeliveryResult.BROKEN
         positive: bool | None = None
+        delivery.is_handled = True
         try:
             positive = receiver.handle(delivery.reference)
-            answer = Answer.REFUSED if positive is None else Answer.TAKEN
+            result = DeliveryResult.REFUSED if positive is None else DeliveryResult.TAKEN
         except NotAccepted:
-            answer = Answer.REFUSED
+            result = DeliveryResult.REFUSED
         except Exception:
             _log.warning(
                 "a receiver is broken",
@@ -83,111 +99,83 @@ class Delivered:
                 exc_info=True,
             )
         finally:  # one that is interrupted (Ctrl-C) may have seen it: a negative acknowledgement
-            with self._store.lock:
-                delivery.handling = False
-                delivery.positive = delivery.positive or bool(positive)
-        with self._store.lock:
-            if delivery.positive and delivery.fate is Fate.HELD:
-                answer = Answer.TAKEN
-                try:
-                    self._settle(delivery)
-                except ClaimLost as error:
-                    _log.warning(
-                        "a message is not ours any more and may come again",
-                        extra={"reference": repr(delivery.reference), "reason": str(error)},
-                    )
-        return answer
+            delivery.is_handled = False
+        with self._client.lock:
+            if positive or delivery.is_acknowledged:
+                self._acknowledge_quietly([delivery])
+                result = DeliveryResult.TAKEN
+            elif delivery.state is not DeliveryState.OPEN:
+                result = DeliveryResult.TAKEN  # it was acknowledged meanwhile, in a transaction
+        return result
 
-    def acknowledge(
-        self, message_id: str, receiver_id: str, transaction: ChannelTransaction | None = None
-    ) -> None:
+    def acknowledge(self, message_id: str, receiver_id: str, transaction: ChannelTransaction | None) -> None:
         """See :meth:`connector.core.channel.Channel.acknowledge`."""
-        with self._store.lock:
-            delivery = self._deliveries.find(message_id, receiver_id)
+        key = (message_id, receiver_id)
+        with self._client.lock:
+            delivery = self._held.get(key)
             if delivery is None:
-                return
+                if key in self._acknowledged:
+                    return
+                raise ClaimLost(
+                    f"{receiver_id} cannot acknowledge {message_id or 'a message without id'}: it does not "
+                    "hold it. It was never delivered to it here, or was given back, has expired, or went to "
+                    "another process since; unless it has expired, it comes again"
+                )
             if transaction is not None:
-                transaction.acknowledge(self._deliveries, delivery)
-            elif delivery.handling:
-                delivery.positive = True
+                transaction.log(delivery)
             else:
-                self._settle(delivery)
+                self._acknowledge(delivery)
 
-    def _settle(self, delivery: Delivery) -> None:
-        """A positive acknowledgement cancels the negative one; with the last of them the message is gone."""
-        delivery.positive = True  # should the provider fail, make_up() finds it
-        try:
-            self._store.acknowledge(delivery.claim)
-        except ClaimLost:
-            self._deliveries.end(delivery, Fate.LOST)
-            raise
-        self._deliveries.end(delivery, Fate.ACKNOWLEDGED)
+    def _acknowledge(self, delivery: ChannelDelivery) -> None:
+        """A positive acknowledgement cancels the negative one. The last of them removes the message."""
+        delivery.is_acknowledged = True  # should the provider fail, the next attempt makes it
+        self._client.ledger.acknowledge([delivery])
 
-    def make_up(self) -> None:
-        """Makes the acknowledgements that the provider could not make when they came.
+    def _acknowledge_quietly(self, deliveries: Iterable[ChannelDelivery]) -> None:
+        for delivery in deliveries:
+            try:
+                self._acknowledge(delivery)
+            except ClaimLost as error:
+                _log.warning(
+                    "a message is not ours any more and may come again",
+                    extra={"reference": repr(delivery.reference), "reason": str(error)},
+                )
 
-        Raises:
-            ProviderError: it still cannot.
-        """
-        with self._store.lock:
-            for delivery in self._deliveries:
-                if delivery.positive and not delivery.handling:
-                    try:
-                        self._settle(delivery)
-                    except ClaimLost as error:
-                        _log.warning(
-                            "a message is not ours any more and may come again",
-                            extra={"reference": repr(delivery.reference), "reason": str(error)},
-                        )
+    def acknowledge_overdue(self) -> None:
+        """Makes the acknowledgements that the provider could not make when they came."""
+        self._acknowledge_quietly([delivery for delivery in self._held.values() if delivery.is_acknowledged])
 
     def expire(self) -> None:
-        """Removes those that have expired (5.3.3): given back, they expire as NEW ones do.
+        """Removes DELIVERED messages that have expired (5.3.3): given back, they expire as NEW ones do."""
+        expired = [
+            delivery
+            for delivery in self._held.values()
+            if delivery.may_come_again and delivery.reference.has_expired()
+        ]
+        self._client.ledger.give_back(expired)
 
-        Raises:
-            ProviderError: they cannot be given back.
-        """
-        with self._store.lock:
-            for delivery in self._deliveries:
-                if delivery.may_come_again and delivery.reference.has_expired():
-                    self._store.give_back([(delivery.claim, delivery.reference.delivery_count)])
-                    self._deliveries.end(delivery, Fate.LOST)
+    def forget(self, delivery: ChannelDelivery) -> None:
+        """A delivery has ended."""
+        key = (delivery.reference.message_id, delivery.receiver_id)
+        if self._held.get(key) is delivery:
+            del self._held[key]
+            if delivery.state is DeliveryState.ACKNOWLEDGED:
+                self._acknowledged[key] = None
+                if len(self._acknowledged) > _REMEMBERED:
+                    self._acknowledged.popitem(last=False)
 
-    def drop(self, receiver_id: str) -> None:
-        """Acknowledges what a receiver holds for it: nobody is left to want it.
+    def held_by(self, receiver_id: str) -> list[ChannelDelivery]:
+        """The deliveries of one receiver, in the order of delivery."""
+        with self._client.lock:
+            held = [delivery for delivery in self._held.values() if delivery.receiver_id == receiver_id]
+        return sorted(held, key=lambda delivery: delivery.reference)
 
-        Raises:
-            ProviderError: it cannot.
-        """
-        with self._store.lock:
-            for delivery in self.of(receiver_id):
-                try:
-                    self._settle(delivery)
-                except ClaimLost:
-                    pass  # nor is it ours to drop
-
-    def give_back(self) -> None:
-        """All of it is NEW again, as messages that were delivered before.
-
-        Raises:
-            ProviderError: it cannot be given back.
-        """
-        with self._store.lock:
-            held = list(self._deliveries)
-            self._store.give_back((delivery.claim, delivery.reference.delivery_count) for delivery in held)
-            for delivery in held:
-                self._deliveries.end(delivery, Fate.LOST)
-
-    def of(self, receiver_id: str) -> list[Delivery]:
-        """What one receiver holds, in the order of delivery."""
-        with self._store.lock:
-            return self._deliveries.of(receiver_id)
-
-    def receivers(self, message_id: str) -> frozenset[str]:
+    def receivers_of(self, message_id: str) -> frozenset[str]:
         """Who holds a message (5.3.1)."""
-        with self._store.lock:
-            return self._deliveries.receivers(message_id)
+        with self._client.lock:
+            return frozenset(receiver for identity, receiver in self._held if identity == message_id)
 
-    def references(self) -> list[Reference]:
-        """All of them; a message once for each receiver that holds it."""
-        with self._store.lock:
-            return [delivery.reference for delivery in self._deliveries]
+    def all(self) -> list[ChannelDelivery]:
+        """A message once for each receiver that holds it."""
+        with self._client.lock:
+            return list(self._held.values())

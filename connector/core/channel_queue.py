@@ -1,133 +1,155 @@
-"""A queue: every message goes to one receiver, and waits as long as none takes it (seed 001, 5.2.4)."""
+"""A queue: each message goes to one receiver, and waits until one takes it (JBoss Messaging Core, 5.2.4)."""
 
 from __future__ import annotations
 
-from typing import NoReturn
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 
 from connector.core.channel import Channel
-from connector.core.channel_delivered import Answer
-from connector.core.channel_receiver import Receiver, Reference, wants
-from connector.core.channel_store import ChannelStore
+from connector.core.channel_client import ChannelClient, ChannelDelivery
+from connector.core.channel_delivered import DeliveryResult
+from connector.core.channel_receiver import Receiver, Reference, Registration
 from connector.core.state import MessageState
 from connector.errors import UnknownDestination
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Claim, Poller
-from connector.messaging.selector import Selector
+from connector.messaging.provider import Poller
+from connector.messaging.selector import compile_selector
 
 
 class QueueChannel(Channel):
-    """See :class:`connector.core.channel.Channel`. Receivers take turns."""
+    """See :class:`connector.core.channel.Channel`. Receivers take turns.
+
+    What no receiver wants is taken and goes back, as if it had never been taken. Where every receiver has a
+    selector, the provider leaves it where it is.
+    """
 
     is_storing_undeliverable = True
 
-    def __init__(self, store: ChannelStore, destination: Destination) -> None:
-        super().__init__(store, destination)
-        self._list: tuple[Receiver, ...] = ()
+    def __init__(self, client: ChannelClient, destination: Destination) -> None:
+        super().__init__(client, destination)
+        self._registrations: tuple[Registration, ...] = ()
         self._next = 0
-        self._poller: Poller | None = None
-        self._rejected = 0
-        self._not_delivered: list[Claim] = []
-        """Taken in the attempt that is under way, and not given back yet."""
+        self._pollers: dict[str, Poller] = {}
+        """By the text of the selector."""
+        self._is_some_refused = False
 
-    def add_receiver(self, receiver: Receiver) -> None:
+    def add_receiver(self, receiver: Receiver, selector: str = "") -> None:
         """Hands it messages from now on; delivery of those that wait is attempted.
+
+        Args:
+            selector: text of a message selector: the receiver is asked about no others; empty = all.
 
         Raises:
             ValueError: there is a receiver of this id.
+            SelectorError: the selector is not valid.
             SessionStateError: the channel is closed.
         """
-        with self._store.lock:
+        registration = Registration(receiver, selector)
+        with self._client.lock:
             self._check_open()
-            if any(other.receiver_id == receiver.receiver_id for other in self._list):
+            if any(other.receiver.receiver_id == receiver.receiver_id for other in self._registrations):
                 raise ValueError(f"{self.destination} has a receiver {receiver.receiver_id} already")
-            self._list = (*self._list, receiver)
-        self._deliver_soon(anew=True)
+            self._registrations = (*self._registrations, registration)
+        self._deliver_soon()
 
     def remove_receiver(self, receiver_id: str) -> None:
         """See :meth:`connector.core.channel.Channel.remove_receiver`."""
-        with self._store.lock:
-            others = tuple(receiver for receiver in self._list if receiver.receiver_id != receiver_id)
-            if len(others) == len(self._list):
+        with self._client.lock:
+            others = tuple(one for one in self._registrations if one.receiver.receiver_id != receiver_id)
+            if len(others) == len(self._registrations):
                 raise LookupError(f"{self.destination} has no receiver {receiver_id}")
-            self._list = others
+            self._registrations = others
 
     def _receivers(self, reference: Reference) -> list[Receiver]:
-        with self._store.lock:
-            start = self._next % len(self._list) if self._list else 0
-            in_turn = [*self._list[start:], *self._list[:start]]
-        return [receiver for receiver in in_turn if wants(receiver, reference)]
+        return [registration.receiver for registration in self._in_turn() if registration.wants(reference)]
 
-    def _deliver_new(self, *, anew: bool) -> bool:
-        self._return_not_delivered()  # should the provider have failed to take them back
-        if not (self._list or anew):
-            return False
-        poller = self._poller_for(anew)
-        may_probe_only = not (self._list or self._store.capabilities.selectors)
-        all_delivered = True
+    def _in_turn(self) -> list[Registration]:
+        with self._client.lock:
+            start = self._next % len(self._registrations) if self._registrations else 0
+            return [*self._registrations[start:], *self._registrations[:start]]
+
+    def _sent(self, messages: Sequence[Message]) -> None:
+        # one that nobody wants must not have all the others taken and given back
+        for message in messages:
+            headers = replace(message, body=b"")
+            if self._receivers(Reference(headers, partial(replace, message))):
+                self._deliver_soon()
+                return
+
+    def _deliver_new(self) -> None:
+        refused: list[ChannelDelivery] = []
+        self._is_some_refused = False
+        if not self._registrations:
+            return
+        poller = self._poller_for(self._selector())
         try:
-            while not self._closed and (claim := self._store.take(poller)) is not None:
-                if not self._offer(claim):
-                    # kept until the end of the attempt, so that none is offered twice in one
-                    self._not_delivered.append(claim)
-                    all_delivered = False
-                if may_probe_only:
-                    break
+            while not self._closed and (delivery := self._take(poller)) is not None:
+                if not self._offer(delivery):
+                    refused.append(delivery)  # until the end, so that none is offered twice in one attempt
         finally:
-            self._return_not_delivered()
-        return all_delivered and not (self._rejected or self._closed)
+            self._is_some_refused = bool(refused)
+            self._give_back(refused)
 
-    def _return_not_delivered(self) -> None:
-        """As if they had never been taken: the deliveries begun are as many as before."""
-        with self._store.lock:
-            self._store.give_back((claim, claim.delivery_count) for claim in self._not_delivered)
-            self._not_delivered.clear()
+    def _has_new(self) -> bool:
+        if self._registrations and not self._selector():
+            return self._is_some_refused  # the attempt has seen them all
+        delivery = self._take(self._poller_for(""))
+        if delivery is not None:
+            self._give_back([delivery])
+        return delivery is not None
 
-    def _offer(self, claim: Claim) -> bool:
+    def _give_back(self, deliveries: list[ChannelDelivery]) -> None:
+        """They are NEW as before. Where the provider fails, the next attempt gives them back."""
+        with self._client.lock:
+            for delivery in deliveries:
+                self._client.ledger.put_off(delivery)
+            self._client.ledger.give_back_overdue()
+
+    def _offer(self, delivery: ChannelDelivery) -> bool:
         """Hands a message to the first receiver that takes it; False where none does."""
-        reference = self._store.reference(claim)
-        for receiver in self._receivers(reference):
-            if self._delivered.hand(receiver, claim, reference) is Answer.TAKEN:
-                with self._store.lock:
-                    if receiver in self._list:
-                        self._next = self._list.index(receiver) + 1
+        for registration in self._in_turn():
+            if (
+                registration.wants(delivery.reference)
+                and self._delivered.deliver(registration.receiver, delivery) is DeliveryResult.TAKEN
+            ):
+                with self._client.lock:
+                    if registration in self._registrations:
+                        self._next = self._registrations.index(registration) + 1
                 return True
         return False
 
-    def _poller_for(self, anew: bool) -> Poller:
-        """What takes the messages that a receiver wants. It may remember what it was told of a message, so an
-        attempt that is to ask again needs a new one."""
-        if anew and self._poller is not None:
-            self._poller.close()
-            self._poller = None
-        if self._poller is None:
-            self._rejected = 0
-            selector = None
-            if self._store.capabilities.selectors:  # what no receiver wants is then not even taken
-                selector = Selector("", frozenset(), self._is_wanted)
-            self._poller = self._store.poller(self.destination, selector)
-        return self._poller
+    def _selector(self) -> str:
+        """Selects every message that a receiver may want; empty = all messages."""
+        selectors = [registration.selector for registration in self._registrations]
+        if not (self._client.capabilities.selectors and all(selectors)):
+            return ""
+        return " OR ".join(f"({selector})" for selector in dict.fromkeys(selectors))
 
-    def _is_wanted(self, message: Message) -> bool:
-        reference = Reference(message, _not_taken, message.delivery_count)
-        if reference.has_expired() or any(wants(receiver, reference) for receiver in self._list):
-            return True  # expired ones are not delivered: taking them is what removes them
-        self._rejected += 1
-        return False
+    def _poller_for(self, selector: str) -> Poller:
+        with self._client.lock:
+            poller = self._pollers.get(selector)
+            if poller is None:
+                for other in [text for text in self._pollers if text]:  # of receivers before
+                    self._pollers.pop(other).close()
+                compiled = compile_selector(selector) if selector else None
+                poller = self._pollers[selector] = self._client.poller(self.destination, compiled)
+            return poller
 
     def _browse(self) -> list[Message]:
         try:
-            return self._store.browse(self.destination)
+            return self._client.browse(self.destination)
         except UnknownDestination:
             return []  # nothing was ever sent to it
 
     def _in_state(self, state: MessageState) -> list[Message]:
-        with self._store.lock:
-            delivered = {reference.message_id for reference in self._delivered.references()}
+        with self._client.lock:
+            delivered = {delivery.reference.message_id for delivery in self._delivered.all()}
             found = self._browse()
-            if found and self._store.capabilities.virtual_destinations:
+            if found and self._client.capabilities.virtual_destinations:
                 in_process = Destination("queue", f"{self.destination.name}~PROCESSING")
-                delivered.update(message.message_id or "" for message in self._store.browse(in_process))
+                delivered.update(message.message_id or "" for message in self._client.browse(in_process))
         return [
             message
             for message in found
@@ -135,11 +157,6 @@ class QueueChannel(Channel):
         ]
 
     def _close(self) -> None:
-        self._return_not_delivered()
-        self._delivered.give_back()
-        if self._poller is not None:
-            self._poller.close()
-
-
-def _not_taken() -> NoReturn:
-    raise LookupError("the message is not taken yet: it can be accepted by its headers only")
+        self._client.ledger.give_back(self._delivered.all())
+        for poller in self._pollers.values():
+            poller.close()

@@ -1,4 +1,4 @@
-"""Who takes messages from a channel, and the handle that messages are passed around by (seed 001, 3, 8)."""
+"""The receivers of a channel, and the references that they get (JBoss Messaging Core, 3 and 8)."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from typing import Protocol
 from connector.core.state import order_key
 from connector.errors import ConnectorError
 from connector.messaging.message import Message
-from connector.messaging.selector import Selector
+from connector.messaging.selector import Selector, compile_selector
 
 _log = logging.getLogger("connector.channel")
 
 
 class NotAccepted(ConnectorError):
-    """Raised by :meth:`Receiver.handle`: the receiver does not want this message after all (seed 001, 8.1.2).
+    """Raised by :meth:`Receiver.handle`: the receiver does not want this message after all.
 
-    It may have changed its mind since :meth:`Receiver.accepts`; the message is as if never handed to it.
+    See JBoss Messaging Core, 8.1.2. The receiver may have changed its mind since :meth:`Receiver.accepts`.
+    The message is as if it had never been handed over.
     """
 
 
 class Reference:
-    """A message without its body: headers, properties, and the way to the body (seed 001, 3).
+    """A message without its body: headers, properties, and the way to the body (JBoss Messaging Core, 3).
 
-    Sorts as messages are delivered: highest priority, then oldest (seed 001, 10).
+    Sorts as messages are delivered: highest priority, then oldest (JBoss Messaging Core, 10).
 
     Args:
         headers: the message without body.
@@ -83,8 +84,10 @@ class Filter(Protocol):
     """Says which messages are wanted."""
 
     def accepts(self, reference: Reference) -> bool:
-        """Whether the message is wanted. Quick, and without using a channel: it is asked for every message,
-        before it is taken, where :meth:`Reference.load` has no body to give yet.
+        """Whether the message is wanted. Quick, and without using a channel: it is asked for every message.
+
+        A receiver is asked by a channel that holds the message for it, or is about to. What it does not want
+        goes back. A selector, given with the receiver, leaves such messages where they are.
         """
 
 
@@ -123,14 +126,32 @@ class SelectorFilter:
         return self._selector.matches(reference.headers)
 
 
-def wants(receiver: Filter, reference: Reference) -> bool:
-    """Whether a receiver accepts a message; one that cannot say does not."""
-    try:
-        return receiver.accepts(reference)
-    except Exception:
-        _log.warning(
-            "a receiver cannot say whether it accepts a message",
-            extra={"reference": repr(reference)},
-            exc_info=True,
-        )
-        return False
+class Registration:
+    """A receiver of a channel.
+
+    Args:
+        receiver: the receiver.
+        selector: text of a message selector; empty = all messages that the receiver accepts.
+
+    Raises:
+        SelectorError: the selector is not valid.
+    """
+
+    def __init__(self, receiver: Receiver, selector: str = "") -> None:
+        self.receiver = receiver
+        self.selector = selector
+        self._compiled = compile_selector(selector) if selector else None
+
+    def wants(self, reference: Reference) -> bool:
+        """Whether it wants a message. A receiver that cannot say so does not."""
+        if self._compiled is not None and not self._compiled.matches(reference.headers):
+            return False
+        try:
+            return self.receiver.accepts(reference)
+        except Exception:
+            _log.warning(
+                "a receiver cannot say whether it accepts a message",
+                extra={"reference": repr(reference)},
+                exc_info=True,
+            )
+            return False

@@ -1,4 +1,4 @@
-"""A topic: every message goes to every receiver there is, and waits for no other (seed 001, 5.2.4).
+"""A topic: each message goes to every receiver there is (JBoss Messaging Core, 5.2.4).
 
 A receiver has a subscription of its own at the provider, which holds its share of every message. A message is
 DELIVERED while at least one receiver holds its share, and has left the channel with the last of them.
@@ -6,26 +6,28 @@ DELIVERED while at least one receiver holds its share, and has left the channel 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from connector.core.channel import Channel
-from connector.core.channel_delivered import Answer
-from connector.core.channel_receiver import Receiver, Reference, wants
-from connector.core.channel_store import ChannelStore
+from connector.core.channel_client import ChannelClient, ChannelDelivery
+from connector.core.channel_delivered import DeliveryResult
+from connector.core.channel_receiver import Receiver, Reference, Registration
 from connector.core.state import MessageState
 from connector.errors import ClaimLost
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Claim, Poller, TopicSubscription
+from connector.messaging.provider import Poller, TopicSubscription
 
 
-class _Share:
+class _Share(Registration):
     """One receiver and its messages."""
 
-    def __init__(self, receiver: Receiver, poller: Poller, durable: bool) -> None:
-        self.receiver = receiver
+    def __init__(self, receiver: Receiver, selector: str, poller: Poller, durable: bool) -> None:
+        super().__init__(receiver, selector)
         self.poller = poller
         self.durable = durable
         self.removed = False
-        self.waiting: list[Claim] = []
+        self.waiting: list[ChannelDelivery] = []
         """NEW ones: taken for this receiver, and not delivered because it is broken."""
 
 
@@ -34,43 +36,55 @@ class TopicChannel(Channel):
 
     is_storing_undeliverable = False
 
-    def __init__(self, store: ChannelStore, destination: Destination) -> None:
-        super().__init__(store, destination)
+    def __init__(self, client: ChannelClient, destination: Destination) -> None:
+        super().__init__(client, destination)
         self._shares: tuple[_Share, ...] = ()
 
-    def add_receiver(self, receiver: Receiver, *, durable: bool = False) -> None:
+    def add_receiver(self, receiver: Receiver, selector: str = "", *, durable: bool = False) -> None:
         """Hands it a share of every message sent from now on.
 
         Args:
+            selector: text of a message selector: the receiver gets a share of no others; empty = all.
             durable: its share is kept while it is away, under its id and the client id of the channels, until
                 :meth:`unsubscribe`.
 
         Raises:
-            ValueError: there is a receiver of this id.
+            ValueError: there is a receiver of this id, or it still holds messages that it got with another
+                selector.
+            SelectorError: the selector is not valid.
             SubscriptionError: it has no client id, or another subscription is in the way.
             SessionStateError: the channel is closed.
             ProviderError: its subscription cannot be made.
         """
-        with self._store.lock:
+        with self._client.lock:
             self._check_open()
             share = self._find(receiver.receiver_id)
-            if share is not None and not share.removed:
+            if share is None:
+                self._shares = (*self._shares, self._subscribe(receiver, selector, durable))
+            elif not share.removed:
                 raise ValueError(f"{self.destination} has a receiver {receiver.receiver_id} already")
-            if share is not None:  # it comes back while it still holds messages
-                share.receiver, share.removed = receiver, False
-            else:
-                wanted = TopicSubscription(
-                    self.destination,
-                    name=receiver.receiver_id if durable else "",
-                    client_id=self._store.client_id,
-                    durable=durable,
+            elif share.selector != selector:
+                raise ValueError(
+                    f"{receiver.receiver_id} still holds messages of {self.destination} that it got with the "
+                    f"selector {share.selector!r}: acknowledge them before it comes with another selector"
                 )
-                self._shares = (*self._shares, _Share(receiver, self._store.poller(wanted), durable))
-        self._deliver_soon(anew=True)
+            else:
+                share.receiver, share.removed = receiver, False
+        self._deliver_soon()
+
+    def _subscribe(self, receiver: Receiver, selector: str, durable: bool) -> _Share:
+        wanted = TopicSubscription(
+            self.destination,
+            name=receiver.receiver_id if durable else "",
+            client_id=self._client.client_id,
+            durable=durable,
+            selector=selector,
+        )
+        return _Share(receiver, selector, self._client.poller(wanted), durable)
 
     def remove_receiver(self, receiver_id: str) -> None:
         """See :meth:`connector.core.channel.Channel.remove_receiver`."""
-        with self._store.lock:
+        with self._client.lock:
             share = self._find(receiver_id)
             if share is None or share.removed:
                 raise LookupError(f"{self.destination} has no receiver {receiver_id}")
@@ -83,99 +97,102 @@ class TopicChannel(Channel):
         Raises:
             SubscriptionError: there is none, it is still there, or holds messages.
         """
-        self._store.unsubscribe(receiver_id)
+        self._client.unsubscribe(receiver_id)
 
     def _receivers(self, reference: Reference) -> list[Receiver]:
-        return [s.receiver for s in self._shares if not s.removed and wants(s.receiver, reference)]
+        return [share.receiver for share in self._shares if not share.removed and share.wants(reference)]
 
     def _find(self, receiver_id: str) -> _Share | None:
         return next((share for share in self._shares if share.receiver.receiver_id == receiver_id), None)
 
-    def _deliver_new(self, *, anew: bool) -> bool:
+    def _deliver_new(self) -> None:
         for share in self._shares:
             if share.removed:
                 self._drain(share)
             else:
                 self._deliver_share(share)
-        return not (self._closed or any(share.waiting for share in self._shares))
+
+    def _has_new(self) -> bool:
+        return any(share.waiting for share in self._shares)
 
     def _deliver_share(self, share: _Share) -> None:
-        not_delivered: list[Claim] = []
+        waiting: list[ChannelDelivery] = []
         try:
-            while not (self._closed or share.removed) and (claim := self._next_of(share)) is not None:
-                reference = self._store.reference(claim)
-                if reference.has_expired():
-                    self._store.give_back([(claim, claim.delivery_count)])  # to be found expired
+            while not (self._closed or share.removed) and (delivery := self._next_of(share)) is not None:
+                waiting.append(delivery)
+                if delivery.reference.has_expired():
+                    with self._client.lock:
+                        self._client.ledger.give_back([delivery])  # to be found expired
+                    waiting.pop()
                     continue
-                answer = Answer.REFUSED
-                if wants(share.receiver, reference):
-                    answer = self._delivered.hand(share.receiver, claim, reference)
-                if answer is not Answer.TAKEN:
-                    not_delivered.append(claim)
-                if answer is Answer.REFUSED:
-                    self._discard(claim)
-                    not_delivered.pop()
+                result = DeliveryResult.REFUSED
+                if share.wants(delivery.reference):
+                    result = self._delivered.deliver(share.receiver, delivery)
+                if result is DeliveryResult.REFUSED:
+                    self._discard([delivery])
+                if result is not DeliveryResult.BROKEN:
+                    waiting.pop()
         finally:
-            share.waiting = not_delivered + share.waiting
+            share.waiting = waiting + share.waiting
 
-    def _next_of(self, share: _Share) -> Claim | None:
+    def _next_of(self, share: _Share) -> ChannelDelivery | None:
         """Its next NEW message; those that have waited come first."""
-        with self._store.lock:
-            return share.waiting.pop(0) if share.waiting else self._store.take(share.poller)
+        with self._client.lock:
+            return share.waiting.pop(0) if share.waiting else self._take(share.poller)
 
-    def _discard(self, claim: Claim) -> None:
-        try:
-            self._store.acknowledge(claim)
-        except ClaimLost:
-            pass  # not ours any more, nor to be discarded by us
+    def _discard(self, deliveries: Iterable[ChannelDelivery]) -> None:
+        with self._client.lock:
+            for delivery in deliveries:
+                try:
+                    self._client.ledger.acknowledge([delivery])
+                except ClaimLost:
+                    pass  # not ours any more, nor to be discarded by us
 
     def _drain(self, share: _Share) -> None:
         """Ends the share of a receiver that was removed, once it holds nothing any more."""
-        with self._store.lock:
-            self._let_go(share)
-            if share.removed and not self._delivered.of(share.receiver.receiver_id):
+        with self._client.lock:
+            self._drop_waiting(share)
+            if share.removed and not self._delivered.held_by(share.receiver.receiver_id):
                 share.poller.close()
                 self._shares = tuple(other for other in self._shares if other is not share)
 
-    def _let_go(self, share: _Share) -> None:
-        """What waits for a receiver goes when it goes, but for one that is durable."""
+    def _drop_waiting(self, share: _Share) -> None:
+        """Discards what waits for a receiver that goes; one that is durable finds it when it comes back."""
         if share.durable:
-            self._store.give_back((claim, claim.delivery_count) for claim in share.waiting)
+            self._client.ledger.give_back(share.waiting)
         else:
-            while (claim := self._next_of(share)) is not None:
-                self._discard(claim)
+            while (delivery := self._next_of(share)) is not None:
+                self._discard([delivery])
         share.waiting = []
 
-    def _pull(self) -> None:
-        """Takes what has come for its receivers, so that it can be looked at."""
+    def _new(self) -> list[Reference]:
+        """The NEW messages; what has come for the receivers is taken, so that it can be looked at."""
         for share in self._shares:
             if not share.removed:
-                while (claim := self._store.take(share.poller)) is not None:
-                    share.waiting.append(claim)
-
-    def _new_references(self) -> list[Reference]:
-        return [self._store.reference(claim) for share in self._shares for claim in share.waiting]
+                while (delivery := self._take(share.poller)) is not None:
+                    share.waiting.append(delivery)
+        return [delivery.reference for share in self._shares for delivery in share.waiting]
 
     def _browse(self) -> list[Message]:
-        with self._store.lock:
-            self._pull()
-            return _loaded([*self._new_references(), *self._delivered.references()])
+        with self._client.lock:
+            delivered = [delivery.reference for delivery in self._delivered.all()]
+            return _loaded([*self._new(), *delivered])
 
     def _in_state(self, state: MessageState) -> list[Message]:
-        with self._store.lock:
-            self._pull()
-            delivered = self._delivered.references()
+        with self._client.lock:
+            new = self._new()
+            delivered = [delivery.reference for delivery in self._delivered.all()]
             if state is MessageState.DELIVERED:
                 return _loaded(delivered)
             held = {reference.message_id for reference in delivered}
-            return _loaded([new for new in self._new_references() if new.message_id not in held])
+            return _loaded([reference for reference in new if reference.message_id not in held])
 
     def _close(self) -> None:
         for share in self._shares:
-            self._let_go(share)
+            self._drop_waiting(share)
             if not share.durable:
-                self._delivered.drop(share.receiver.receiver_id)
-        self._delivered.give_back()
+                self._discard(self._delivered.held_by(share.receiver.receiver_id))
+        self._client.ledger.give_back(self._delivered.all())
         for share in self._shares:
             share.poller.close()
         self._shares = ()

@@ -1,14 +1,13 @@
-"""The channels of one process over one provider, and their transactions (seed 001)."""
+"""The channels of one process over one provider, and their transactions (JBoss Messaging Core)."""
 
 from __future__ import annotations
 
 from types import TracebackType
 from typing import TypeVar
 
+from connector.core.channel_client import ChannelClient, ChannelTransaction
 from connector.core.channel_queue import QueueChannel
-from connector.core.channel_store import ChannelStore
 from connector.core.channel_topic import TopicChannel
-from connector.core.channel_transaction import ChannelTransaction
 from connector.errors import DestinationError
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.provider import Provider
@@ -20,7 +19,7 @@ class Channels:
     """Queues and topics by name. A context manager; thread-safe.
 
     Opening them takes over what processes that died had been delivered: it is NEW again, and flagged as
-    redelivered (seed 001, 2 and 5.3).
+    redelivered (JBoss Messaging Core, 2 and 5.3).
 
     Args:
         provider: where the messages live. All processes that use its messages have the same channels.
@@ -32,9 +31,9 @@ class Channels:
     """
 
     def __init__(self, provider: Provider, client_id: str = "") -> None:
-        self._store = ChannelStore(provider, client_id)
+        self._client = ChannelClient(provider, client_id)
         self._channels: dict[Destination, QueueChannel | TopicChannel] = {}
-        self._store.take_over(at_start=True)
+        self._client.take_over(at_start=True)
 
     def queue(self, name: str) -> QueueChannel:
         """The queue of this name, the same at every call until it is closed.
@@ -60,8 +59,7 @@ class Channels:
         Raises:
             SessionStateError: the channels are closed.
         """
-        self._store.check_open()
-        return ChannelTransaction(self._store)
+        return ChannelTransaction(self._client)
 
     def take_over(self) -> int:
         """What processes that died had been delivered is NEW again; how many messages.
@@ -71,7 +69,7 @@ class Channels:
         Raises:
             ProviderError: a commit of the dead cannot be finished.
         """
-        return self._store.take_over()
+        return self._client.take_over()
 
     def close(self) -> None:
         """Closes every channel. Messages of transactions that are still open are lost. Repeatable.
@@ -82,11 +80,11 @@ class Channels:
         """
         for channel in list(self._channels.values()):
             channel.close()
-        self._store.close()
+        self._client.close()
 
     def abandon(self) -> None:
         """Leaves everything as a crash of this process would, for tests of recovery."""
-        self._store.abandon()
+        self._client.abandon()
 
     def __enter__(self) -> Channels:
         return self
@@ -97,11 +95,11 @@ class Channels:
         self.close()
 
     def _open(self, kind: type[_Channel], destination: Destination) -> _Channel:
-        with self._store.lock:
-            self._store.check_open()
+        with self._client.lock:
+            self._client.check_open()
             channel = self._channels.get(destination)
             if not isinstance(channel, kind) or channel.is_closed:
-                channel = kind(self._store, destination)
+                channel = kind(self._client, destination)
                 self._channels[destination] = channel
             return channel
 

@@ -256,3 +256,61 @@ def test_a_commit_that_cannot_make_its_messages_durable_is_undone_and_not_half_d
     assert bills.browse() == []
     assert texts(queue.messages(DELIVERED)) == ["received"]
     assert list(Path(world.directory, "bills", "incoming", "working").iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", PROVIDERS)
+def test_a_thread_that_sends_while_another_delivers_goes_on_and_is_served(kind: str) -> None:
+    with a_world(kind) as world:
+        queue = world.open().queue("orders")
+        threads: list[int] = []
+
+        def send_elsewhere(reference: Reference) -> bool:
+            threads.append(threading.get_ident())
+            if len(threads) == 1:
+                sender = threading.Thread(target=queue.handle, args=(world.message("2"),))
+                sender.start()
+                sender.join(10)
+                assert not sender.is_alive()
+            return True
+
+        receiver = Recorder(answer=send_elsewhere)
+        queue.add_receiver(receiver)
+        queue.handle(world.message("1"))
+        assert receiver.bodies == ["1", "2"]
+        assert threads == [threading.get_ident()] * 2
+
+
+@pytest.mark.parametrize("kind", PROVIDERS)
+def test_a_receiver_that_sends_is_served_after_it_has_returned(kind: str) -> None:
+    with a_world(kind) as world:
+        queue = world.open().queue("orders")
+        inside: list[int] = []
+
+        def send_on(reference: Reference) -> bool:
+            inside.append(len(inside))
+            assert len(inside) == 1
+            if reference.load().body != b"3":
+                queue.handle(world.message(str(int(reference.load().body) + 1)))
+            inside.clear()
+            return True
+
+        receiver = Recorder(answer=send_on)
+        queue.add_receiver(receiver)
+        queue.handle(world.message("0"))
+        assert receiver.bodies == ["0", "1", "2", "3"]
+
+
+def test_a_message_that_was_acknowledged_in_a_transaction_during_delivery_is_not_offered_again() -> None:
+    with a_world("memory") as world:
+        channels = world.open()
+        queue, other = channels.queue("orders"), Recorder("other")
+
+        def commit_and_refuse(reference: Reference) -> None:
+            with channels.transaction() as transaction:
+                queue.acknowledge(reference.message_id, "r", transaction)
+
+        queue.add_receiver(Recorder("r", answer=commit_and_refuse))
+        queue.add_receiver(other)
+        queue.handle(world.message("1"))
+        assert other.bodies == []
+        assert queue.browse() == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connector.core.channel_receiver import Reference, SelectorFilter
-from connector.errors import DestinationError, SessionStateError
+from connector.errors import DestinationError, SelectorError, SessionStateError
 from connector.messaging.selector import compile_selector
 from tests.core.channel_world import (
     DELIVERED,
@@ -243,3 +243,83 @@ def test_8_a_receiver_that_cannot_say_whether_it_accepts_does_not(world: World) 
     queue.handle(world.message("1"))
     assert receiver.bodies == []
     assert texts(queue.messages(NEW)) == ["1"]
+
+
+def test_8_a_receiver_may_have_a_selector(world: World) -> None:
+    queue = world.open().queue("orders")
+    receiver = Recorder()
+    queue.add_receiver(receiver, "JMSType = 'a'")
+    queue.handle(world.message("1", type="b"))
+    queue.handle(world.message("2", type="a"))
+    assert receiver.bodies == ["2"]
+    assert texts(queue.messages(NEW)) == ["1"]
+    assert queue.deliver() is False
+
+
+def test_8_receivers_with_selectors_get_what_is_theirs_and_the_rest_waits_unseen(world: World) -> None:
+    queue = world.open().queue("orders")
+    first, second = Recorder("first"), Recorder("second", wanted=lambda r: r.headers.priority > 4)
+    queue.add_receiver(first, "JMSType = 'a' OR JMSPriority = 9")
+    queue.add_receiver(second, "JMSType = 'b'")
+    for body, kind, priority in (("1", "b", 4), ("2", "a", 4), ("3", "c", 9), ("4", "b", 5), ("5", "c", 4)):
+        queue.handle(world.message(body, type=kind, priority=priority))
+    assert (sorted(first.bodies), second.bodies) == (["2", "3"], ["4"])
+    assert queue.deliver() is False
+    everything = Recorder("everything")
+    queue.add_receiver(everything)
+    assert everything.bodies == ["1", "5"]
+    assert everything.flags == [False, False]
+    assert queue.deliver() is True
+
+
+def test_8_a_selector_of_one_receiver_keeps_nothing_from_another_without(world: World) -> None:
+    queue = world.open().queue("orders")
+    picky, other = Recorder("picky"), Recorder("other", wanted=lambda r: r.headers.type != "a")
+    queue.add_receiver(picky, "JMSType = 'a'")
+    queue.add_receiver(other)
+    for body, kind in (("1", "a"), ("2", "b"), ("3", "a"), ("4", "b")):
+        queue.handle(world.message(body, type=kind))
+    assert (picky.bodies, other.bodies) == (["1", "3"], ["2", "4"])
+
+
+def test_8_a_receiver_with_a_selector_that_is_removed_gets_nothing_more(world: World) -> None:
+    queue = world.open().queue("orders")
+    first, second = Recorder("first"), Recorder("second")
+    queue.add_receiver(first, "JMSType = 'a'")
+    queue.add_receiver(second, "JMSType = 'b'")
+    queue.remove_receiver("first")
+    queue.handle(world.message("1", type="a"))
+    queue.handle(world.message("2", type="b"))
+    assert (first.bodies, second.bodies) == ([], ["2"])
+
+
+def test_8_a_selector_that_is_not_valid_adds_no_receiver(world: World) -> None:
+    queue = world.open().queue("orders")
+    with pytest.raises(SelectorError):
+        queue.add_receiver(Recorder(), "JMSType = = 'a'")
+    queue.add_receiver(Recorder())
+
+
+def test_8_a_message_that_nobody_wants_does_not_disturb_those_that_wait(world: World) -> None:
+    queue = world.open().queue("orders")
+    asked: list[str | None] = []
+
+    def ask(reference: Reference) -> bool:
+        asked.append(reference.headers.type)
+        return False
+
+    queue.handle(world.message("1", type="waiting"))
+    queue.add_receiver(Recorder(wanted=ask))
+    asked.clear()
+    queue.handle(world.message("2", type="unwanted"))
+    assert asked == ["unwanted"]
+    assert queue.deliver() is False
+    assert asked == ["unwanted", "waiting", "unwanted"]
+
+
+def test_8_a_synchronous_channel_heeds_selectors(world: World) -> None:
+    queue = world.open().queue("orders")
+    queue.is_synchronous = True
+    queue.add_receiver(Recorder(), "JMSType = 'a'")
+    assert queue.handle(world.message("1", type="b")) is False
+    assert queue.handle(world.message("2", type="a")) is True

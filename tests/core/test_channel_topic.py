@@ -211,3 +211,27 @@ def test_nothing_is_kept_for_a_durable_receiver_that_has_unsubscribed(world: Wor
     topic.unsubscribe("r")
     topic.add_receiver(receiver, durable=True)
     assert receiver.bodies == []
+
+
+def test_8_a_receiver_of_a_topic_may_have_a_selector(world: World) -> None:
+    topic = world.open().topic("prices")
+    picky, other = Recorder("picky", answer=False), Recorder("other")
+    topic.add_receiver(picky, "JMSType = 'a'")
+    topic.add_receiver(other)
+    for body, kind in (("1", "b"), ("2", "a")):
+        topic.handle(world.message(body, type=kind))
+    assert (picky.bodies, other.bodies) == (["2"], ["1", "2"])
+    assert texts(topic.browse()) == ["2"]
+
+
+def test_8_a_receiver_that_still_holds_messages_comes_back_with_its_selector(world: World) -> None:
+    topic = world.open().topic("prices")
+    receiver = Recorder("r", answer=False)
+    topic.add_receiver(receiver, "JMSType = 'a'")
+    topic.handle(world.message("1", type="a"))
+    topic.remove_receiver("r")
+    with pytest.raises(ValueError, match="selector"):
+        topic.add_receiver(receiver)
+    topic.add_receiver(receiver, "JMSType = 'a'")
+    assert topic.redeliver(receiver) is False
+    assert receiver.bodies == ["1", "1"]

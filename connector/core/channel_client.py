@@ -1,0 +1,288 @@
+"""The client of a provider that the channels of one process share (JBoss Messaging Core, 2 to 4).
+
+Its connection is what the specification calls a *channel state*. Its access to bodies is the *message store*.
+Whether they are reliable is up to the provider. A sender may wait for room in a provider that is not (3.1).
+Meanwhile others can acknowledge, because acknowledgements make room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from connector.core.channel_receiver import Reference
+from connector.core.fair_lock import FairLock
+from connector.core.ledger import Delivery, DeliveryState, Ledger, load
+from connector.core.takeover import Schedule, take_over
+from connector.core.transaction import Transaction
+from connector.errors import SessionStateError
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+from connector.messaging.provider import Claim, MessageAccess, Poller, Provider, TopicSubscription
+from connector.messaging.selector import Selector
+
+
+class ChannelDelivery(Delivery):
+    """A message that a channel has taken, and the receiver that has it."""
+
+    __slots__ = ("in_transactions", "is_acknowledged", "is_handled", "on_end", "receiver_id", "reference")
+
+    reference: Reference
+    """What the receiver gets."""
+    on_end: Callable[[ChannelDelivery], None]
+    """Tells the channel that the delivery has ended."""
+
+    def __init__(self, claim: Claim, poller: Poller) -> None:
+        super().__init__(claim, poller)
+        self.begun = 0
+        self.receiver_id = ""
+        """Empty while no receiver has it: the message is NEW."""
+        self.is_handled = False
+        """The receiver is being asked now."""
+        self.is_acknowledged = False
+        """The receiver has acknowledged it. The provider may not have done that yet."""
+        self.in_transactions = 0
+        """Open transactions in which it is acknowledged (6.2.1)."""
+
+    @property
+    def may_come_again(self) -> bool:
+        """Whether its receiver can ask for it once more."""
+        is_answered = self.is_handled or self.is_acknowledged or self.in_transactions
+        return self.state is DeliveryState.OPEN and not is_answered
+
+    def end(self, state: DeliveryState) -> None:
+        """See :meth:`connector.core.ledger.Delivery.end`."""
+        super().end(state)
+        self.on_end(self)
+
+
+class ChannelClient:
+    """Takes, sends and settles for the channels of one process. Thread-safe.
+
+    Args:
+        provider: where the messages live.
+        client_id: of durable topic receivers; empty = there are none.
+
+    Raises:
+        ClientIdError: another connection holds the client id.
+        ProviderError: the provider is out of reach.
+    """
+
+    def __init__(self, provider: Provider, client_id: str = "") -> None:
+        self.capabilities: Final = provider.capabilities
+        self.client_id: Final = client_id
+        self.lock: Final = FairLock()
+        """Guards the connection, the ledger and what channels know of their deliveries. No thread holds it
+        while a receiver handles a message or a sender waits for room."""
+        self.is_closed = False
+        self.transactions: Final[list[ChannelTransaction]] = []
+        """The open ones."""
+        self.listeners: Final[dict[Destination, Callable[[Sequence[Message]], None]]] = {}
+        """The open channels, which are told of messages that this process has sent to them."""
+        self._sending: Final = FairLock()
+        self._connection = provider.connect(client_id=client_id)
+        self._sender = provider.connect()
+        self._access = self._connection.access().open()
+        self._transactions = 0
+        self._schedule = Schedule()
+        self.ledger: Final = Ledger(self._connection)
+
+    def check_open(self) -> None:
+        """Raises SessionStateError where the channels of this process are closed."""
+        if self.is_closed:
+            raise SessionStateError("the channels of this process are closed; open them anew")
+
+    # -- sending -------------------------------------------------------------------------------------
+
+    def send(self, destination: Destination, message: Message) -> None:
+        """Sends a message, or nothing. Then delivery is attempted.
+
+        Raises:
+            ProviderError: nothing was sent.
+        """
+        if not self.capabilities.reliable:
+            # where it has to wait for room, the room of what this process has claimed does not count
+            with ChannelTransaction(self) as transaction:
+                transaction.send(destination, [message])
+            return
+        with self._sending:
+            self.check_open()
+            self._sender.send(destination, [message])
+        self.attempt_delivery([(destination, message)])
+
+    def begin(self) -> tuple[MessageAccess, str]:
+        """The access of a new transaction, and the key of its messages."""
+        with self.lock:
+            self.check_open()
+            self._transactions += 1
+            return self._connection.access().open(), f"channel|{self._transactions}|"
+
+    def attempt_delivery(self, sent: Sequence[tuple[Destination, Message]]) -> None:
+        """Attempts delivery in those channels of this process that something was sent to."""
+        for destination in {destination: None for destination, _ in sent}:
+            listener = self.listeners.get(destination)
+            if listener is not None:
+                listener([message for where, message in sent if where == destination])
+
+    # -- taking --------------------------------------------------------------------------------------
+
+    def poller(self, source: Destination | TopicSubscription, selector: Selector | None = None) -> Poller:
+        """See :meth:`connector.messaging.provider.Connection.poller`."""
+        with self.lock:
+            self.check_open()
+            return self._connection.poller(source, selector=selector)
+
+    def take(self, poller: Poller) -> ChannelDelivery | None:
+        """The next message is this process's; None where none waits.
+
+        Raises:
+            ProviderError: the provider cannot be read.
+        """
+        with self.lock:
+            return self.ledger.take(poller, ChannelDelivery)
+
+    def load(self, claim: Claim) -> Message:
+        """See :meth:`connector.core.channel_receiver.Reference.load`."""
+        with self.lock:
+            return load(self._access, claim)
+
+    # -- looking, recovery, the end ------------------------------------------------------------------
+
+    def unsubscribe(self, name: str) -> None:
+        """See :meth:`connector.messaging.provider.Connection.unsubscribe`."""
+        with self.lock:
+            self.check_open()
+            self._connection.unsubscribe(name, self.client_id)
+
+    def browse(self, destination: Destination) -> list[Message]:
+        """See :meth:`connector.messaging.provider.Connection.browse`."""
+        with self.lock:
+            self.check_open()
+            return list(self._connection.browse(destination))
+
+    def take_over(self, *, at_start: bool = False) -> int:
+        """See :func:`connector.core.takeover.take_over`."""
+        with self.lock:
+            self.check_open()
+            return take_over(self._connection, at_start=at_start)
+
+    def take_over_if_due(self) -> None:
+        """:meth:`take_over`, every 10 seconds at most."""
+        if self._schedule.is_due():
+            self.take_over()
+
+    def close(self) -> None:
+        """Ends both connections. Repeatable."""
+        with self.lock:
+            if not self.is_closed:
+                self.is_closed = True
+                self._connection.close()
+                self._sender.close()
+
+    def abandon(self) -> None:
+        """Ends both connections as a crash does, for tests of recovery."""
+        with self.lock:
+            self.is_closed = True
+            self._connection.abandon()
+            self._sender.abandon()
+
+
+class ChannelTransaction(Transaction):
+    """A transaction over any channels of one process, for one thread (JBoss Messaging Core, 2.2 and 6.2.1).
+
+    Messages sent in it are NOT_COMMITTED: they are stored, and nobody sees them. Acknowledgements in it are
+    logged: their messages stay DELIVERED, and are not delivered again meanwhile. A message belongs to one
+    transaction only. A context manager: leaving it commits, or rolls back when an exception is on its way.
+    """
+
+    def __init__(self, client: ChannelClient) -> None:
+        access, key = client.begin()
+        super().__init__(access, client.ledger, key, gives_back=False)
+        self._client = client
+        self._logged: list[ChannelDelivery] = []
+        self.sent: list[tuple[Destination, Message]] = []
+        """What is NOT_COMMITTED, oldest first."""
+        client.transactions.append(self)
+
+    def send(self, destination: Destination, messages: list[Message]) -> list[str]:
+        """Adds messages, all or none; a channel does it.
+
+        Raises:
+            TransactionRolledBack: a message of it has expired meanwhile (5.1.3).
+            SessionStateError: it has ended.
+            ProviderError: the messages cannot be written.
+        """
+        self._check_open()
+        with self._client.lock:
+            self.check_expiry()
+        ids = super().send(destination, messages)
+        with self._client.lock:
+            self.sent += [(destination, message) for message in messages]
+        return ids
+
+    def log(self, delivery: ChannelDelivery) -> None:
+        """Adds an acknowledgement; a channel does it, and holds the lock of the client.
+
+        Raises:
+            TransactionRolledBack: a message of it has expired meanwhile (5.1.3).
+            SessionStateError: it has ended.
+        """
+        self._check_open()
+        self.check_expiry()
+        if delivery not in self._logged:
+            delivery.in_transactions += 1
+            self._logged.append(delivery)
+            self.acknowledge(delivery)
+
+    def commit(self) -> None:
+        """See :meth:`connector.core.transaction.Transaction.commit`; then delivery of the new is attempted.
+
+        Raises:
+            SessionStateError: it has ended.
+        """
+        self._check_open()
+        sent = self.sent
+        with self._client.lock:
+            for delivery in self._logged:
+                if delivery.state is DeliveryState.RETURNED:
+                    self._undo(f"{delivery.reference.message_id}, acknowledged in it, came again meanwhile")
+            super().commit()
+        self._client.attempt_delivery(sent)
+
+    def rollback(self) -> None:
+        """See :meth:`connector.core.transaction.Transaction.rollback`.
+
+        Raises:
+            SessionStateError: it has ended.
+        """
+        self._check_open()
+        with self._client.lock:
+            super().rollback()
+
+    def __enter__(self) -> ChannelTransaction:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if not self.is_open:
+            return
+        if kind is not None:
+            self.rollback()
+            return
+        try:
+            self.commit()
+        except BaseException:
+            if self.is_open:
+                self.rollback()
+            raise
+
+    def _check_open(self) -> None:
+        if not self.is_open:
+            raise SessionStateError("the transaction has ended; begin another")
+
+    def _end(self) -> None:
+        super()._end()
+        for delivery in self._logged:
+            delivery.in_transactions -= 1
+        self._logged = []
+        self.sent = []
+        self._client.transactions.remove(self)
