@@ -19,7 +19,6 @@ from connector.errors import SessionStateError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Claim, MessageAccess, Poller, Provider, TopicSubscription
-from connector.messaging.selector import Selector
 
 
 class ChannelDelivery(Delivery):
@@ -126,7 +125,7 @@ class ChannelClient:
 
     # -- taking --------------------------------------------------------------------------------------
 
-    def poller(self, source: Destination | TopicSubscription, selector: Selector | None = None) -> Poller:
+    def poller(self, source: Destination | TopicSubscription, selector: str = "") -> Poller:
         """See :meth:`connector.messaging.provider.Connection.poller`."""
         with self.lock:
             self.check_open()

@@ -15,7 +15,6 @@ from connector.errors import UnknownDestination
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Poller
-from connector.messaging.selector import compile_selector
 
 
 class QueueChannel(Channel):
@@ -133,8 +132,7 @@ class QueueChannel(Channel):
             if poller is None:
                 for other in [text for text in self._pollers if text]:  # of receivers before
                     self._pollers.pop(other).close()
-                compiled = compile_selector(selector) if selector else None
-                poller = self._pollers[selector] = self._client.poller(self.destination, compiled)
+                poller = self._pollers[selector] = self._client.poller(self.destination, selector)
             return poller
 
     def _browse(self) -> list[Message]:

@@ -25,7 +25,7 @@ from connector.messaging.client import AcknowledgeMode, Body, ReceivedMessage
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Connection, Poller, TopicSubscription
-from connector.messaging.selector import Selector, compile_selector
+from connector.messaging.selector import compile_selector
 
 _SLICE: Final = 0.05
 """Seconds that one wait lasts at most: so soon does ``close`` in another thread go on."""
@@ -136,8 +136,8 @@ class Session:
             raise CapabilityError(
                 f"{source} is a queue: only topics leave out what a connection sends itself"
             )
-        compiled = self._compile(selector)
-        return self._consume(lambda: self._connection.poller(source, selector=compiled))
+        self._check_selector(selector)
+        return self._consume(lambda: self._connection.poller(source, selector=selector))
 
     def durable_consumer(
         self, topic: Destination | str, name: str, selector: str = "", *, no_local: bool = False
@@ -187,7 +187,8 @@ class Session:
     def browser(self, queue: Destination | str, selector: str = "") -> Iterator[Message]:
         """See :meth:`connector.messaging.client.Session.browser`."""
         self._check_open()
-        wanted = self._compile(selector)
+        self._check_selector(selector)
+        wanted = compile_selector(selector) if selector else None
         found = self._connection.browse(as_destination(queue))
         return found if wanted is None else filter(wanted.matches, found)
 
@@ -203,11 +204,8 @@ class Session:
             self._inbox.add(consumer)
             return consumer
 
-    def _compile(self, selector: str) -> Selector | None:
-        if not selector:
-            return None
-        self._require(self._owner.capabilities.selectors, "selectors")
-        return compile_selector(selector)
+    def _check_selector(self, selector: str) -> None:
+        self._require(self._owner.capabilities.selectors or not selector, "selectors")
 
     # -- receiving ---------------------------------------------------------------------------------
 

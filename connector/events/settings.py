@@ -8,7 +8,6 @@ from connector.events.recovery import InDoubtPolicy
 from connector.events.settling import CopyDestinations
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Connection, Poller, Retention, TopicSubscription
-from connector.messaging.selector import compile_selector
 from connector.trace import OFF, Trace
 
 
@@ -35,8 +34,7 @@ class Input:
         Raises:
             CapabilityError, SelectorError, SubscriptionError, ProviderError: as ``Connection.poller``.
         """
-        selector = compile_selector(self.selector) if self.selector else None
-        return connection.poller(self.source, in_progress, selector=selector)
+        return connection.poller(self.source, in_progress, selector=self.selector)
 
 
 @dataclass(frozen=True, slots=True)

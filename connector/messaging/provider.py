@@ -20,7 +20,6 @@ from typing import Any, Final, Protocol
 from connector.errors import DestinationError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message, PropertyValue
-from connector.messaging.selector import Selector
 from connector.state.store import StateStore
 
 
@@ -413,20 +412,20 @@ class Connection(Protocol):
         source: Destination | TopicSubscription,
         in_progress: Destination | None = None,
         *,
-        selector: Selector | None = None,
+        selector: str = "",
     ) -> Poller:
         """Takes from a queue, or from a subscription, which is made or attached to by the rules of seed 003.
 
         Args:
             source: a queue, a virtual destination that is not ``PROCESSING``, or a subscription.
             in_progress: taking is the move there. It and ``source`` are two whole queues.
-            selector: of messages of a queue; the others stay. It is asked before a message is taken,
-                without its body. A subscription has its own.
+            selector: text of a message selector, for a queue; empty = all messages. The others stay. It is
+                asked before a message is taken, without its body. A subscription has its own.
 
         Raises:
             CapabilityError: the provider cannot poll it, or ``in_progress`` is a topic, a virtual destination
                 or ``source`` itself.
-            SelectorError: the selector of the subscription is not valid.
+            SelectorError: the selector, or that of the subscription, is not valid.
             SubscriptionError: another subscription, or a consumer of it, is in the way.
             ProviderError: it cannot be made.
         """

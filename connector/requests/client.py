@@ -37,7 +37,7 @@ from connector.errors import (
 )
 from connector.messaging.message import Message
 from connector.messaging.provider import Capabilities, Connection
-from connector.messaging.selector import Selector, compile_selector
+from connector.messaging.selector import compile_selector
 from connector.requests.building import build
 from connector.requests.clock import Clock
 from connector.requests.exchange import Exchange
@@ -211,7 +211,7 @@ class RequestClient:
             return self._failed(bo, _STOPPING)
         try:
             properties = self._properties(bo, timeout)
-            selector = self._selector(bo) if properties.synchronous else None
+            selector = self._selector(bo) if properties.synchronous else ""
             with self._borrowed_handlers() as handlers:
                 message = build(bo, properties, self._plan, handlers)
             if self._trace.level >= CONVERSION:
@@ -249,13 +249,18 @@ class RequestClient:
             found = self._static[key] = resolve(bo, self._plan, timeout=timeout)
         return found
 
-    def _selector(self, bo: BusinessObject) -> Selector | None:
+    def _selector(self, bo: BusinessObject) -> str:
+        """The response selector of the verb with its values; empty where it has none.
+
+        Raises:
+            SelectorError: it is not valid. It is compiled here, because a listener has no caller to tell.
+        """
         key = (bo.type, bo.verb or "")
         if key not in self._selectors:
             verb = bo.definition.verbs[key[1]]
             self._selectors[key] = ResponseSelector.parse(verb.app_specific_info, self._plan.quoting)
         found = self._selectors[key]
-        return None if found is None else compile_selector(found.fill(bo))
+        return "" if found is None else compile_selector(found.fill(bo)).text
 
     @contextmanager
     def _borrowed_handlers(self) -> Iterator[Handlers]:

@@ -14,7 +14,6 @@ from connector.errors import CapabilityError, ConnectorError, ProviderError, Req
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Capabilities, Connection
-from connector.messaging.selector import Selector, compile_selector
 from connector.requests.late import LateReplies
 from connector.requests.listener import Listener
 from connector.requests.own_replies import key_of
@@ -117,7 +116,7 @@ class Exchange:
 
     def _ask(self, call: Call, attended: bool) -> None:
         selector = call.selector or self._own_selector(call.message)
-        reply_to = call.properties.reply_to or self._temporary(shared=selector is not None)
+        reply_to = call.properties.reply_to or self._temporary(shared=bool(selector))
         if reply_to == self._plan.late_replies:
             raise RequestRefused(
                 f"ReplyToDestination: {reply_to} is where replies that nobody awaits are copied to "
@@ -125,7 +124,7 @@ class Exchange:
             )
         call.reply_to = reply_to
         call.message.reply_to = str(reply_to)
-        if selector is not None:
+        if selector:
             self._ask_by_selector(call, reply_to, selector)
         elif self._plan.matching.request == MESSAGE_ID:
             self._ask_by_message_id(call, reply_to)
@@ -134,7 +133,7 @@ class Exchange:
         call.deadline = time.monotonic() + (call.properties.response_timeout or 0) / 1000
         self._listener.await_reply(call, attended=attended)
 
-    def _ask_by_selector(self, call: Call, reply_to: Destination, selector: Selector) -> None:
+    def _ask_by_selector(self, call: Call, reply_to: Destination, selector: str) -> None:
         """The reply is what the selector is true for, unless it names another request of this client."""
 
         def prepared(message_id: str, sent_ids: str) -> None:
@@ -177,19 +176,19 @@ class Exchange:
         if not self._listener.takes_from(reply_to):
             self._listener.take_from(reply_to)
 
-    def _own_selector(self, message: Message) -> Selector | None:
-        """What tells the reply that repeats what the meta-objects have set; None where they have not."""
+    def _own_selector(self, message: Message) -> str:
+        """Selects the reply that repeats what the meta-objects have set; empty where they have not."""
         wanted, field = self._plan.matching.request, self._plan.matching.reply
         if wanted == MESSAGE_ID:
-            return None
+            return ""
         value = message.correlation_id if wanted == CORRELATION_ID else message.properties.get(wanted)
         if value is None:
-            return None
+            return ""
         key = key_of(as_text(value)).replace("'", "''")
         text = f"{field} IN ('{key}', 'ID:{key}')"
         if not isinstance(value, str):  # the reply may repeat it as what it is, or as text
             text += f" OR {field} = {as_text(value).upper()}"
-        return compile_selector(text)
+        return text
 
     def _temporary(self, *, shared: bool) -> Destination:
         if not self._capabilities.temporary_destinations:

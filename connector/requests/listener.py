@@ -21,7 +21,6 @@ from typing import Final
 from connector.errors import ConnectorError, ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Connection
-from connector.messaging.selector import Selector
 from connector.requests.late import LateReplies
 from connector.requests.own_replies import OwnReplies
 from connector.requests.pending import Call, Deadlines, Failure, Pending
@@ -108,7 +107,7 @@ class Listener:
         """
         self._ask(lambda reception: reception.take_from(destination))
 
-    def watch(self, call: Call, destination: Destination, selector: Selector) -> None:
+    def watch(self, call: Call, destination: Destination, selector: str) -> None:
         """Takes the first message that the selector is true for as the reply of ``call``."""
 
         def failed(error: Exception) -> None:

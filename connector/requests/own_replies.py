@@ -12,7 +12,6 @@ from connector.errors import ConnectorError, ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Connection, Poller
-from connector.messaging.selector import Selector, compile_selector
 from connector.requests.plan import CORRELATION_ID
 
 _log = logging.getLogger("connector.requests")
@@ -39,7 +38,7 @@ class OwnReplies:
         self._patterns: deque[str] = deque(maxlen=_PATTERNS)
         self._destinations: dict[Destination, None] = {}
         self._stale = False
-        self._selector: Selector | None = None
+        self._selector = ""
         self._pollers: dict[Destination, Poller] = {}
         self._private: Poller | None = None
 
@@ -91,7 +90,7 @@ class OwnReplies:
             for unused in [found for found in self._pollers if found not in kept]:
                 self._pollers.pop(unused).close()
                 del self._destinations[unused]
-        if destination not in self._pollers and self._selector is not None:
+        if destination not in self._pollers and self._selector:
             self._pollers[destination] = connection.poller(destination, selector=self._selector)
         self._destinations[destination] = None
         return destination
@@ -124,7 +123,7 @@ class OwnReplies:
         alternatives = [f"{self._field} LIKE '{pattern}' ESCAPE '\\'" for pattern in tuple(self._patterns)]
         if not alternatives:
             return
-        self._selector = compile_selector(" OR ".join(alternatives))
+        self._selector = " OR ".join(alternatives)
         private = None if self._private is None else self._private.destination
         for destination in [found for found in self._destinations if found != private]:
             try:

@@ -15,7 +15,6 @@ from typing import Final
 from connector.businessobjects.instance import BusinessObject
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.selector import Selector
 from connector.requests.properties import RequestProperties
 from connector.requests.sender import Outgoing
 from connector.status import ReturnCode
@@ -53,7 +52,7 @@ class Call:
         bo: the business object, its own.
         properties: what the meta-objects say of it.
         message: what is sent, ready but for what only the client knows.
-        selector: what tells the reply, where the verb has a response selector.
+        selector: text that tells the reply, where the verb has a response selector; else empty.
     """
 
     __slots__ = (
@@ -74,7 +73,7 @@ class Call:
         bo: BusinessObject,
         properties: RequestProperties,
         message: Message,
-        selector: Selector | None = None,
+        selector: str = "",
     ) -> None:
         self.bo = bo
         self.properties = properties

@@ -18,7 +18,6 @@ from connector.errors import ClaimLost, MalformedData, ProviderError, RequestRef
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Claim, Connection, Poller, Settlement
-from connector.messaging.selector import Selector
 from connector.requests.late import LateReplies
 from connector.requests.own_replies import OwnReplies
 from connector.requests.pending import Answer, Call, Failure, Pending, Stray
@@ -122,7 +121,7 @@ class Reception:
             raise RequestRefused(self._unreachable.pop(destination))
         return destination
 
-    def watch(self, call: Call, destination: Destination, selector: Selector) -> None:
+    def watch(self, call: Call, destination: Destination, selector: str) -> None:
         """Takes the first message that the selector is true for as the reply of ``call``.
 
         Raises:

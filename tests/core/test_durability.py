@@ -17,7 +17,6 @@ from connector.core.local.connection import LocalConnection
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Connection, Settlement, TopicSubscription
-from connector.messaging.selector import compile_selector
 from connector.providers.dropbox.provider import DropboxProvider
 
 ORDERS = parse_destination("queue://orders")
@@ -197,7 +196,7 @@ def test_a_message_that_a_selector_rejects_is_not_renamed(root: Path) -> None:
         target = root / "orders/incoming/target"
         before = {path: path.stat().st_ctime_ns for path in target.iterdir()}
         time.sleep(0.02)  # clocks of file systems are coarse
-        poller = connection.poller(ORDERS, selector=compile_selector("long LIKE 'x%'"))
+        poller = connection.poller(ORDERS, selector="long LIKE 'x%'")
         claim = poller.take(1, 0)
         assert claim is not None
         connection.settle([Settlement(claim)])

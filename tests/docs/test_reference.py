@@ -67,10 +67,10 @@ def test_the_names_that_are_called_bare_are() -> None:
 def test_the_example_of_a_claim_names_client_cycle_and_number() -> None:
     claimed = re.search(r"^\S+~@\S+$", section(page("file-names"), "## Claims"), re.MULTILINE)
     assert claimed is not None
-    name, owner = split_tag(claimed.group())
+    name, tag = split_tag(claimed.group())
     assert codec.split(name) is not None
-    assert owner is not None
-    assert (owner.cycle, owner.sequence) == (100, 51)
+    assert tag is not None
+    assert (tag.owner.cycle, tag.owner.sequence) == (100, 51)
 
 
 def test_the_letters_of_property_types_are_those_of_the_codec() -> None:

@@ -36,7 +36,7 @@ from connector.messaging.provider import (
     TopicSubscription,
     Waiter,
 )
-from connector.messaging.selector import Selector
+from connector.messaging.selector import compile_selector
 
 _PARTS = {"": Part.MAIN, "EXPIRED": Part.EXPIRED, "RECOVER-ERROR": Part.ERROR, "REJECT-ERROR": Part.ERROR}
 """Virtual destination -> the part of its queue that it shows."""
@@ -106,13 +106,13 @@ class LocalConnection:
         source: Destination | TopicSubscription,
         in_progress: Destination | None = None,
         *,
-        selector: Selector | None = None,
+        selector: str = "",
     ) -> LocalPoller:
         """See :meth:`connector.messaging.provider.Connection.poller`."""
         self._check_open()
         if not isinstance(source, TopicSubscription):
             poller = self._queue_poller(source, in_progress, selector)
-        elif in_progress is not None or selector is not None:
+        elif in_progress is not None or selector:
             raise CapabilityError(
                 f"a subscription of {source.topic} has a selector of its own and no in-progress destination"
             )
@@ -122,7 +122,7 @@ class LocalConnection:
         return poller
 
     def _queue_poller(
-        self, source: Destination, in_progress: Destination | None, selector: Selector | None
+        self, source: Destination, in_progress: Destination | None, selector: str
     ) -> LocalPoller:
         if not source.is_queue:
             raise CapabilityError(f"{source} holds no messages itself: subscribe to it")
@@ -131,6 +131,7 @@ class LocalConnection:
         check_in_progress(source, in_progress)
         if source.view and not self._has_views:
             raise CapabilityError(f"{self.store.title} has no virtual destinations: poll {source.base}")
+        compiled = compile_selector(selector) if selector else None
         is_temporary = temporary_owner(source.base) is not None
         leave: Callable[[LocalPoller], None] = self._forget_poller
         if is_temporary:
@@ -142,7 +143,7 @@ class LocalConnection:
             self.store.create(Channel(source.base))
         if in_progress is not None:
             self.store.create(Channel(in_progress))
-        judge = DeliveryRules(self._client.limit, selector, is_view=bool(source.view))
+        judge = DeliveryRules(self._client.limit, compiled, is_view=bool(source.view))
         channel = Channel(source.base, part=_PARTS[source.view])
         into = Channel(in_progress) if in_progress is not None else None
         reader = self.store.reader(channel, judge, into, source)

@@ -9,7 +9,6 @@ import pytest
 
 from connector.errors import ProviderError
 from connector.messaging.provider import Claim, Connection, Poller, Settlement
-from connector.messaging.selector import compile_selector
 from connector.testing.provider_suite.base import ORDERS, Connect, SuiteBase, needs
 
 
@@ -80,7 +79,7 @@ class Claiming(SuiteBase):
             message = self.text(str(number))
             message.set_property("number", number)
             connection.send(ORDERS, [message])
-        poller = connection.poller(ORDERS, selector=compile_selector("number = 1 OR number > 3"))
+        poller = connection.poller(ORDERS, selector="number = 1 OR number > 3")
         claims = poller.claim(1, range(10, 20))
         assert [claim.sequence for claim in claims] == [10, 11, 12]
         assert self._bodies(connection, claims) == ["1", "4", "5"]

@@ -6,7 +6,6 @@ import pytest
 
 from connector.messaging.destination import parse_destination
 from connector.messaging.provider import Connection, Poller, Provider, Settlement
-from connector.messaging.selector import compile_selector
 from connector.testing.provider_suite.base import ARCHIVE, IN_PROGRESS, ORDERS, SuiteBase
 
 REPAIRED = parse_destination("queue://orders~RECOVER-ERROR")
@@ -59,7 +58,7 @@ class Limits(SuiteBase):
         poller = strict.poller(ORDERS)
         self.give_back(strict, poller, 1, 2)
         poller.close()
-        assert strict.poller(ORDERS, selector=compile_selector("region = 'EU'")).take(3, 0) is None
+        assert strict.poller(ORDERS, selector="region = 'EU'").take(3, 0) is None
         assert [info.error for info in strict.destinations()] == [1]
         strict.close()
 

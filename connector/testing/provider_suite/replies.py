@@ -146,7 +146,7 @@ class SentIds(SuiteBase):
         stranger.send(REPLIES, replies[::2])
         stranger.send(REPLIES, replies[1::2])
         for connection in (own, neighbour):
-            selector = compile_selector(f"JMSCorrelationID LIKE '{connection.sent_ids}' ESCAPE '\\'")
+            selector = f"JMSCorrelationID LIKE '{connection.sent_ids}' ESCAPE '\\'"
             poller = connection.poller(REPLIES, selector=selector)
             found = self.rest_soon(connection, poller, 5)
             assert sorted(found) == [f"{connection.client_id} {number}" for number in range(5)]

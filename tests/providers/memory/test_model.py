@@ -14,7 +14,6 @@ from connector.errors import UnknownDestination
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import NON_PERSISTENT, Message
 from connector.messaging.provider import Settlement, TopicSubscription
-from connector.messaging.selector import compile_selector
 from connector.providers.memory.provider import MemoryProvider
 
 QUEUES = [parse_destination(name) for name in ("orders", "bills")]
@@ -54,7 +53,7 @@ class MemoryMachine(RuleBasedStateMachine):
         self.connections = [self.provider.connect() for _ in range(2)]
         self.looking = self.provider.connect()
         self.pollers = [[c.poller(source) for source in SOURCES] for c in self.connections]
-        self.selecting = self.connections[0].poller(QUEUES[0], selector=compile_selector("JMSPriority > 4"))
+        self.selecting = self.connections[0].poller(QUEUES[0], selector="JMSPriority > 4")
         self.messages: list[Modelled] = []
         self.prepared: list[tuple[int, Any, str, int, int]] = []
         self.numbers = 0
@@ -169,9 +168,7 @@ class MemoryMachine(RuleBasedStateMachine):
         self.connections[client] = self.provider.connect()
         self.pollers[client] = [self.connections[client].poller(source) for source in SOURCES]
         if client == 0:
-            self.selecting = self.connections[0].poller(
-                QUEUES[0], selector=compile_selector("JMSPriority > 4")
-            )
+            self.selecting = self.connections[0].poller(QUEUES[0], selector="JMSPriority > 4")
 
     @precondition(lambda self: self.messages)
     @rule(data=st.data())
