@@ -223,7 +223,7 @@ def measure_files(title: str, directory: Path, durable: bool, batch: int, count:
     root = directory / f"{durability}-{batch}"
     with (
         of_provider(DropboxProvider(root / "provider", create=True, durable=durable), batch) as provider,
-        of_session(f"dropbox:{root / 'session'}", batch, durability=durability) as session,
+        of_session(f"dropbox:{root / 'session'}?create=true", batch, durability=durability) as session,
     ):
         bare = bare_files(root / "bare", batch, durable)
         subjects = {"bare calls": bare, "provider": provider, "session": session}
