@@ -44,9 +44,10 @@ class LocalAccess:
         check_sendable(destination)
         self._store.check_target(destination)
         # the same key gives the same end of the id, so that a second attempt is known for one
-        suffix = hashlib.blake2b(key.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
+        name = f"{destination} {key}".encode("utf-8", "surrogateescape")
+        suffix = hashlib.blake2b(name, digest_size=8).hexdigest()
         stored = self._stamp.new(message, suffix)
-        handle: Any = self._store.prepare(destination, stored, f"{destination} {key}")
+        handle: Any = self._store.prepare(destination, stored, suffix)
         return Prepared(handle, destination)
 
     def discard(self, prepared: Prepared) -> None:

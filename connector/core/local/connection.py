@@ -313,16 +313,18 @@ class LocalConnection:
                 if temporary_owner(destination) is None:
                     self._queues[destination] = queue
         given = list(messages)
-        if len({id(message) for message in given}) < len(given):  # each gets an id of its own
+        if len(given) > 1 and len(set(map(id, given))) < len(given):  # each gets an id of its own
             given = [message.copy(message.body) for message in given]
-        stored = [self._client.stamp.new(message) for message in given]
-        if queue is not None:
-            self.store.put([(message, queue) for message in stored])
-        else:
+        if queue is None:
             self.store.create(Channel(destination))
-            channels = self._subscriptions.channels_for
-            self.store.put([(message, channels(destination, message)) for message in stored])
-        return [message.message_id or "" for message in stored]
+        ids: list[str] = []
+        stored: list[tuple[Message, Sequence[Channel]]] = []
+        for message in given:
+            made = self._client.stamp.new(message)
+            ids.append(made.message_id or "")
+            stored.append((made, queue or self._subscriptions.channels_for(destination, made)))
+        self.store.put(stored)
+        return ids
 
     def browse(
         self, destination: Destination, unreadable: Callable[[Message, str], object] | None = None

@@ -426,7 +426,7 @@ class TaskStore(Protocol):
         Args:
             destination: decides where it is kept; nothing is sent.
             message: with its id and its time. It is the sender's, who may change it afterwards.
-            key: unique within the client.
+            key: of letters and digits, unique within the client.
 
         Raises:
             ProviderError: it cannot be written.

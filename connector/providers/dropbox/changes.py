@@ -46,8 +46,10 @@ class Changes:
 
     def apply(self, changes: Sequence[Change], *, fenced: bool) -> None:
         """See :meth:`connector.core.local.store.Store.apply`."""
-        if len(changes) == 1 and isinstance(one := changes[0], Removed | GivenBack) and fenced:
-            self._apply_alone(one)
+        if len(changes) == 1 and (alone := self._alone(changes[0], fenced=fenced)) is not None:
+            self._place.committer.commit(
+                alone, fence=_claimed(changes[0]), synced=isinstance(changes[0], Sent)
+            )
             return
         moves: list[Move] = []
         groups: list[Copies] = []
@@ -85,17 +87,24 @@ class Changes:
             if fenced or any(isinstance(change, Sent) for change in changes):
                 raise
 
-    def _apply_alone(self, change: Removed | GivenBack) -> None:
-        """One message acknowledged or given back, and nothing else: what is done most often."""
+    def _alone(self, change: Change, *, fenced: bool) -> list[Move] | None:
+        """The moves of one message acknowledged, given back or sent to a queue, and nothing else.
+
+        That is what is done most often. None = the change is another one.
+        """
         moves: list[Move] = []
         try:
-            if isinstance(change, Removed):
+            if isinstance(change, Removed) and fenced:
                 self._remove(change, moves)
-            else:
+            elif isinstance(change, GivenBack) and fenced:
                 self._give_back(change, moves)
+            elif isinstance(change, Sent) and change.channels and change.channels[0].destination.is_queue:
+                moves.append(self._sent(change))
+            else:
+                return None
         except OSError as error:
             raise unwritable(error) from error
-        self._place.committer.commit(moves, fence=(_ours(change.claim).path,), synced=False)
+        return moves
 
     def _add(
         self, change: Moved | Removed | GivenBack | Sent | Discarded, moves: list[Move], fan_out: FanOut
@@ -214,16 +223,21 @@ class Changes:
     # -- prepared messages -------------------------------------------------------------------------
 
     def _send(self, change: Sent, moves: list[Move], fan_out: FanOut) -> None:
+        move = self._sent(change)
+        if change.channels and change.channels[0].destination.is_queue:
+            moves.append(move)
+            return
+        source = self._layout.absolute(move.source)
+        base, name = os.path.basename(source), change.handle[1].rpartition("/")[2]
+        moves += self._fan_out.add(fan_out, change.channels, source, base, name, moved=True)
+
+    def _sent(self, change: Sent) -> Move:
+        """The move of a prepared message to its queue."""
         working, target = change.handle
         if not self.is_there(working):
             self._place.committer.assert_ours()
             raise lost(working)
-        if change.channels and change.channels[0].destination.is_queue:
-            moves.append(Move("sent", working, target))
-            return
-        source = self._layout.absolute(working)
-        base, name = os.path.basename(source), target.rpartition("/")[2]
-        moves += self._fan_out.add(fan_out, change.channels, source, base, name, moved=True)
+        return Move("sent", working, target)
 
     def is_there(self, path: str) -> bool:
         """Whether a file of the root is there."""

@@ -163,14 +163,11 @@ class DropboxReader:
                 os.rename(self._target + name, self._processing + claimed)
             except OSError as error:
                 return self._claim_anyway(error, name, cycle, sequence, again=again)
-        self._fault_point()
-        return self._claimed(name, self._relative + claimed, cycle, sequence)
-
-    def _fault_point(self) -> None:
         if self._is_topic:
             faults.point("fanout.claim")
         else:
             faults.point("claim")
+        return self._claimed(name, self._relative + claimed, cycle, sequence)
 
     def _claimed(self, name: str, path: str, cycle: int, sequence: int) -> DropboxClaim:
         owner = Owner(self._client_id, cycle, sequence)
@@ -202,7 +199,7 @@ class DropboxReader:
             short = self._fit(name, codec.NAME_MAX - len(tag))
             if not self._rename_fitted(name, short, self._processing + short + tag):
                 return None
-            self._fault_point()
+            faults.point("claim")
             return self._claimed(short, self._relative + short + tag, cycle, sequence)
         raise self._trouble(error) from error
 
@@ -217,7 +214,7 @@ class DropboxReader:
             self._layout.make(self._in_progress)  # somebody removed it
         if not self._rename_fitted(name, moved, target):
             return None
-        self._fault_point()
+        faults.point("claim")
         return self._claimed(moved, self._layout.relative(target), cycle, sequence)
 
     def _rename_fitted(self, name: str, fitted: str, target: str) -> bool:

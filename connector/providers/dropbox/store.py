@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+import operator
 import os
 import shutil
 import stat
@@ -47,6 +48,7 @@ from connector.providers.dropbox.tasks import DropboxTaskSpec, without_owner
 
 _log: Final = logging.getLogger("connector.dropbox")
 _NO_LIMIT: Final = 1 << 62
+_CHANNELS: Final = operator.itemgetter(1)
 _VIEWS: Final = {Part.EXPIRED: "EXPIRED", Part.ERROR: "REJECT-ERROR"}
 
 
@@ -262,7 +264,7 @@ class DropboxStore:
 
     def put(self, messages: Sequence[tuple[Message, Sequence[Channel]]]) -> None:
         """See :meth:`connector.core.local.store.Store.put`."""
-        wanted = [(message, channels) for message, channels in messages if channels]
+        wanted = messages if messages and all(map(_CHANNELS, messages)) else list(filter(_CHANNELS, messages))
         if not wanted:
             return
         destination = wanted[0][1][0].destination
@@ -272,8 +274,8 @@ class DropboxStore:
         try:
             try:
                 for message, _ in wanted:
-                    identity = (message.message_id or "").removeprefix("ID:")
                     names.append(self.headers.fit(codec.encode(message)))
+                    identity = (message.message_id or "").removeprefix("ID:")
                     working = f"{folders.working}/{identity}{self._tag}"
                     written.append(working)
                     self.layout.write(folders, working, message.body)
@@ -370,8 +372,10 @@ class DropboxStore:
         if self.place.pulse is not None:
             self.place.pulse.check()
         self.changes.apply(changes, fenced=fenced)
-        if any(isinstance(change, GivenBack) for change in changes):
-            self.look_again()
+        for change in changes:
+            if isinstance(change, GivenBack):
+                self.look_again()
+                break
 
     def look_again(self) -> None:
         """Messages came back: every reader must see them."""

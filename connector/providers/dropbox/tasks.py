@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import secrets
 import socket
@@ -106,10 +105,8 @@ class DropboxTaskStore:
 
     def prepare(self, destination: Destination, message: Message, key: str) -> tuple[str, str]:
         """See :meth:`connector.core.local.store.TaskStore.prepare`."""
-        # the same key names the same file, so that a second attempt replaces the first
-        identity = hashlib.blake2b(key.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
         folders = self._layout.outbox(destination)
-        working = f"{identity}{self._tag}"
+        working = f"{key}{self._tag}"  # the same key names the same file
         try:
             name = self._headers.fit(codec.encode(message))
             self._layout.write(folders, f"{folders.working}/{working}", message.body, replace=True)
