@@ -18,6 +18,8 @@ class Part(Enum):
     ERROR = "ERROR"
     """Messages that were delivered too often."""
 
+    __hash__ = object.__hash__  # there is one of each, and a channel is looked up for every message
+
 
 class Channel(NamedTuple):
     """A queue, or a subscription of a topic; messages wait in it and are claimed from it.

@@ -55,7 +55,7 @@ class Subscriptions:
         self._numbers = itertools.count(1)
         self._ending: list[Subscription] = []
         self._known: dict[
-            Destination, tuple[Sequence[Record], list[tuple[Subscription, Selector | None]]]
+            Destination, tuple[Sequence[Record], list[tuple[Subscription, Channel, Selector | None]]]
         ] = {}
 
     # -- who gets what is sent ---------------------------------------------------------------------
@@ -71,28 +71,27 @@ class Subscriptions:
             is_foreign: another program has sent it. Else this client does.
         """
         origin = "" if is_foreign else self._client.info.origin
-        return [
-            subscription.channel
-            for subscription, selector in self._of(topic)
-            if not (
-                subscription.details.no_local and is_local(subscription.details, subscription.origin, origin)
-            )
-            and (selector is None or selector.matches(headers))
-        ]
+        found = []
+        for one, channel, selector in self._of(topic):
+            if one.details.no_local and is_local(one.details, one.origin, origin):
+                continue
+            if selector is None or selector.matches(headers):
+                found.append(channel)
+        return found
 
     def of(self, topic: Destination) -> list[Subscription]:
         """The subscriptions of a topic."""
-        return [subscription for subscription, _ in self._of(topic)]
+        return [subscription for subscription, _, _ in self._of(topic)]
 
-    def _of(self, topic: Destination) -> list[tuple[Subscription, Selector | None]]:
+    def _of(self, topic: Destination) -> list[tuple[Subscription, Channel, Selector | None]]:
         records = self._client.registry.records(SUBSCRIPTION, Channel(topic))
         if not records:
             self._known.pop(topic, None)
             return []
         known = self._known.get(topic)
         if known is None or known[0] is not records:
-            found = [_read(record) for record in records]
-            known = self._known[topic] = records, [(one, one.selector()) for one in found]
+            found = [(one, one.channel, one.selector()) for one in map(_read, records)]
+            known = self._known[topic] = records, found
         return known[1]
 
     def _all(self) -> Iterator[Subscription]:
@@ -258,7 +257,10 @@ def _record(subscription: Subscription) -> Record:
 def _read(record: Record) -> Subscription:
     data = dict(record.data)
     origin = data.pop("origin")
-    data["topic"] = parse_destination(data["topic"])
+    # the same object in every channel of the topic, because it is compared for every message
+    data["topic"] = (
+        record.of.destination if isinstance(record.of, Channel) else parse_destination(data["topic"])
+    )
     return Subscription(record.key, TopicSubscription(**data), origin)
 
 

@@ -56,6 +56,7 @@ class FanOutFiles:
         self._layout = layout
         self._headers = headers
         self._durable = durable
+        self._places: dict[Channel, QueueFolders] = {}
 
     def add(
         self, fan_out: FanOut, channels: Sequence[Channel], source: str, base: str, name: str, *, moved: bool
@@ -73,7 +74,7 @@ class FanOutFiles:
         Raises:
             OSError: it cannot be linked or copied; call :meth:`undo`.
         """
-        places = [self._layout.subscription(one.destination, one.subscription) for one in channels]
+        places = [self._places.get(one) or self._place(one) for one in channels]
         moves = []
         for folders in places[:-1] if moved else places:
             moves += self._link(fan_out, folders, source, base, name)
@@ -82,6 +83,11 @@ class FanOutFiles:
         elif moved:
             moves += self.removal(source, name)
         return moves
+
+    def _place(self, channel: Channel) -> QueueFolders:
+        folders = self._layout.subscription(channel.destination, channel.subscription)
+        self._places[channel] = folders
+        return folders
 
     def undo(self, fan_out: FanOut) -> None:
         """Nothing was committed: removes the links and what belongs to them."""

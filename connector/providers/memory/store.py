@@ -145,7 +145,9 @@ class MemoryStore:
         memory = self._memory
         with memory:
             self._client.check_alive()
-            targets = {channel.destination for _, channels in messages for channel in channels}
+            targets = {
+                channels[0].destination for _, channels in messages if channels
+            }  # one for each message
             for destination in targets:
                 memory.check_target(destination)
             for message, _ in messages:
