@@ -150,7 +150,7 @@ class ExternalEntry(SinkEntry):
 
     timeout: Annotated[float | None, duration(none="none")] = Field(
         default=None,
-        description="Longest time that one delivery may take; then its worker is ended, and the event runs "
+        description="Longest time that one delivery may take. Then its worker is ended, and the event runs "
         "again alone, up to `max_attempts`.",
     )
     retries: Annotated[int, integer(0, "attempts")] = Field(
@@ -163,11 +163,11 @@ class ExternalEntry(SinkEntry):
     )
     mime_type: Text | None = Field(
         default=None,
-        description="With `reply: true`: format of the reply; left out: that which has read the request.",
+        description="With `reply: true`: format of the reply. Default: the format of the request.",
     )
     format: Text | None = Field(
         default=None,
-        description="With `reply: true`: what the reply says its format is; left out: `OutputFormat` of the "
+        description="With `reply: true`: what the reply says its format is. Default: `OutputFormat` of the "
         "rule.",
     )
 
@@ -204,11 +204,12 @@ class PreparedEntry(SinkEntry):
     """
 
     mime_type: Text | None = Field(
-        default=None, description="Format of the message; left out: the connector's default data handler."
+        default=None,
+        description="Format of the message. Default: that of the default data handler.",
     )
     format: Text | None = Field(
         default=None,
-        description="What the message says its format is; left out: `OutputFormat` of the rule.",
+        description="What the message says its format is. Default: `OutputFormat` of the rule.",
     )
 
     def check(self, check: EntryCheck) -> None:

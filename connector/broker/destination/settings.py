@@ -16,7 +16,7 @@ class DestinationEntry(PreparedEntry):
     """A destination of the same provider: the object becomes a message there."""
 
     destination: Annotated[Destination, SINK] = Field(
-        description="A queue or topic; sent in the same commit that settles the event."
+        description="A queue or topic. The message is sent in the commit that settles the event."
     )
 
     def sink(self) -> DestinationSpec:

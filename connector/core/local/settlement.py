@@ -73,12 +73,9 @@ class Settler:
     def _send_alone(self, prepared: Prepared) -> None:
         """One message sent to a queue, and nothing else: what a request is."""
         destination = prepared.destination
-        if self._temporaries.has_ended(destination):
-            changes: tuple[Change] = (Discarded(prepared.handle),)
-        else:
-            changes = (Sent(prepared.handle, (Channel(destination),)),)
+        change = self._gone(prepared) or Sent(prepared.handle, (Channel(destination),))
         try:
-            self._client.store.apply(changes, fenced=False)
+            self._client.store.apply((change,), fenced=False)
         except SettlementError:
             self._check_writable(destination, {})  # which says more clearly what is wrong
             raise
@@ -97,12 +94,9 @@ class Settler:
             changes.append(GroupMoved(claims, channels[0], copied(group), keys))
 
     def _send(self, prepared: Prepared, writable: dict[Destination, tuple[Channel]]) -> Change:
+        if (gone := self._gone(prepared)) is not None:
+            return gone
         destination = prepared.destination
-        if self._temporaries.has_ended(destination):
-            _log.info(
-                "a message goes with its temporary destination", extra={"destination": str(destination)}
-            )
-            return Discarded(prepared.handle)
         channels = self._check_writable(destination, writable)
         if destination.is_queue:
             return Sent(prepared.handle, channels)
@@ -113,6 +107,15 @@ class Settler:
                 "before, or its client has ended; nothing was settled"
             )
         return Sent(prepared.handle, self._subscriptions.channels_for(destination, headers))
+
+    def _gone(self, prepared: Prepared) -> Discarded | None:
+        """What becomes of a message whose temporary destination has ended; None where it has not."""
+        if not self._temporaries.has_ended(prepared.destination):
+            return None
+        _log.info(
+            "a message goes with its temporary destination", extra={"destination": str(prepared.destination)}
+        )
+        return Discarded(prepared.handle)
 
     def _change(self, settlement: Settlement, writable: dict[Destination, tuple[Channel]]) -> Change:
         claim, copy_to = settlement.claim, settlement.copy_to

@@ -10,6 +10,7 @@ there; then owner and origin stand among the properties of the name, because tha
 from __future__ import annotations
 
 import os
+import shutil
 from typing import Final, NamedTuple
 
 from connector.core.local.channel import Channel, Owner
@@ -177,3 +178,11 @@ def in_progress_origin(name: str) -> tuple[Owner | None, Destination | None]:
     message, own = codec.decode(name, readable_only=True)
     tag = _parse_tag(own.get("owner", ""))
     return tag.owner if tag else None, origin_queue(message)
+
+
+def remove_messages(headers: HeaderStore, directory: str) -> None:
+    """Removes a directory of messages, with their sidecars. What cannot be removed stays."""
+    for _, _, names in os.walk(directory):
+        for name in names:
+            headers.remove(split_tag(name)[0])
+    shutil.rmtree(directory, ignore_errors=True)

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import itertools
 import os
-import shutil
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -20,7 +19,7 @@ from connector.errors import ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.provider import TopicSubscription
 from connector.providers.dropbox import files
-from connector.providers.dropbox.claims import split_tag
+from connector.providers.dropbox.claims import remove_messages
 from connector.providers.dropbox.clients import ClientInfo as ClientFile
 from connector.providers.dropbox.clients import (
     ClientLock,
@@ -249,24 +248,18 @@ class DropboxRegistry:
                 if name.startswith(prefix):
                     owner = name[len(prefix) :].removeprefix("temporary-").partition("-")[0]
                     if owner == self._place.client_id or not self._is_alive(owner):
-                        self._clear(os.path.join(directory, name))
-
-    def _clear(self, hidden: str) -> None:
-        for _, _, names in os.walk(hidden):
-            for file in names:
-                self._place.headers.remove(split_tag(file)[0])
-        shutil.rmtree(hidden, ignore_errors=True)
+                        remove_messages(self._place.headers, os.path.join(directory, name))
 
     # -- the end -----------------------------------------------------------------------------------
 
     def end(self, *, abandoned: bool) -> None:
         """See :meth:`connector.core.local.store.Registry.end`."""
-        for mark in self._marks.values():
+        while self._marks:
+            _, mark = self._marks.popitem()  # another thread may make one meanwhile
             if abandoned:
                 mark.abandon()
             else:
                 mark.close()
-        self._marks.clear()
         if self._place.pulse is not None:
             self._place.pulse.stop()
         if self._mark is not None:

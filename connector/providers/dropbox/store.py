@@ -7,7 +7,6 @@ import itertools
 import logging
 import operator
 import os
-import shutil
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final
@@ -33,6 +32,7 @@ from connector.providers.dropbox.claims import (
     DropboxClaim,
     owned_name,
     owner_text,
+    remove_messages,
     split_tag,
 )
 from connector.providers.dropbox.fan_out import FanOut, FanOutFiles
@@ -108,10 +108,7 @@ class DropboxStore:
                 self.empty(channel)
                 return
         hidden = self._hide(path)
-        for _, _, names in os.walk(hidden):
-            for file in names:
-                self.headers.remove(split_tag(file)[0])
-        shutil.rmtree(hidden, ignore_errors=True)
+        remove_messages(self.headers, hidden)
 
     def _hide(self, path: str) -> str:
         """Gives a directory a hidden name, and returns it: nobody sees it any more.
