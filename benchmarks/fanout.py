@@ -15,7 +15,8 @@ from pathlib import Path
 from benchmarks.common import machine, scratch, spread
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import NON_PERSISTENT, Message
-from connector.messaging.provider import Connection, TopicSubscription
+from connector.messaging.provider import Connection
+from connector.messaging.subscription import TopicSubscription
 from connector.providers.dropbox.provider import DropboxProvider
 from connector.providers.memory.provider import MemoryProvider
 

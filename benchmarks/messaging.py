@@ -22,7 +22,8 @@ from benchmarks.common import machine, scratch, spread
 from connector.messaging import AcknowledgeMode, connect
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
-from connector.messaging.provider import Provider, Settlement
+from connector.messaging.provider import Provider
+from connector.messaging.settlement import Settlement
 from connector.providers.dropbox.provider import DropboxProvider
 from connector.providers.memory.provider import MemoryProvider
 

@@ -17,8 +17,10 @@ from connector.events.settings import EventSettings, Input
 from connector.events.settling import CopyDestinations
 from connector.log import LogSettings
 from connector.messaging.destination import Destination
-from connector.messaging.provider import AccessSpec, Provider, Retention, TopicSubscription
+from connector.messaging.provider import AccessSpec, Provider
 from connector.messaging.provider_kind import AcceptedRoot, AdapterProvider, installed_providers
+from connector.messaging.retention import Retention
+from connector.messaging.subscription import TopicSubscription
 from connector.trace import Trace
 
 if TYPE_CHECKING:

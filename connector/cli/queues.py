@@ -18,7 +18,7 @@ from connector.cli.destinations import roles
 from connector.cli.subscriptions import info_document, title
 from connector.config.loading import load
 from connector.messaging.destination import Destination
-from connector.messaging.provider import DestinationInfo
+from connector.messaging.subscription import DestinationInfo
 from connector.parts import make_provider
 
 _NOT_POLLED: Final = "not polled"

@@ -32,7 +32,7 @@ from connector.config.loading import load
 from connector.core.connection import MessagingConnection
 from connector.errors import MalformedData, SubscriptionError
 from connector.messaging.client import AcknowledgeMode, Consumer, ReceivedMessage, Session
-from connector.messaging.provider import SubscriptionInfo, TopicSubscription
+from connector.messaging.subscription import SubscriptionInfo, TopicSubscription
 from connector.parts import make_provider
 
 _MODES = {

@@ -24,7 +24,7 @@ from connector.cli.common import (
 from connector.cli.subscriptions import as_document
 from connector.config.loading import load
 from connector.core.takeover import try_take_over
-from connector.messaging.provider import TopicSubscription
+from connector.messaging.subscription import TopicSubscription
 from connector.parts import make_provider
 
 

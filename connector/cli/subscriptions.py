@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from connector.cli.common import printable
-from connector.messaging.provider import SubscriptionInfo, TopicSubscription
+from connector.messaging.subscription import SubscriptionInfo, TopicSubscription
 
 
 def as_document(subscription: TopicSubscription) -> dict[str, Any]:

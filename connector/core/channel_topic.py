@@ -16,7 +16,8 @@ from connector.core.state import MessageState
 from connector.errors import ClaimLost
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Poller, TopicSubscription
+from connector.messaging.provider import Poller
+from connector.messaging.subscription import TopicSubscription
 
 
 class _Share(Registration):

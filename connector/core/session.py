@@ -24,8 +24,9 @@ from connector.errors import CapabilityError, SessionStateError
 from connector.messaging.client import AcknowledgeMode, Body, ReceivedMessage
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Connection, Poller, TopicSubscription
+from connector.messaging.provider import Connection, Poller
 from connector.messaging.selector import compile_selector
+from connector.messaging.subscription import TopicSubscription
 
 _SLICE: Final = 0.05
 """Seconds that one wait lasts at most: so soon does ``close`` in another thread go on."""

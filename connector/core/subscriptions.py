@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from connector.errors import DestinationError, SubscriptionError
-from connector.messaging.provider import TopicSubscription
 from connector.messaging.selector import compile_selector
+from connector.messaging.subscription import TopicSubscription
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ import time
 from typing import Final
 
 from connector.errors import ClaimLost, ProviderError
-from connector.messaging.provider import Connection, Settlement
+from connector.messaging.provider import Connection
+from connector.messaging.settlement import Settlement
 
 _log = logging.getLogger("connector.core")
 

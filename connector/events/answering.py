@@ -19,7 +19,8 @@ from connector.errors import UnknownDestination
 from connector.events.convert import Converter
 from connector.events.plan import EventPlan
 from connector.messaging.message import Message
-from connector.messaging.provider import MessageAccess, Prepared
+from connector.messaging.provider import MessageAccess
+from connector.messaging.settlement import Prepared
 from connector.tracebacks import error_text
 
 _log: Final = logging.getLogger("connector.events")

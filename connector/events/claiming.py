@@ -17,8 +17,9 @@ from typing import Final
 
 from connector.errors import ProviderError
 from connector.events.settling import untouched
+from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
-from connector.messaging.provider import Claim, Connection, Poller
+from connector.messaging.provider import Connection, Poller
 
 
 @dataclass(slots=True)

@@ -27,8 +27,9 @@ from connector.events.schedule import DUPLICATE, Batch, Closing, Paces, Schedule
 from connector.events.settings import EventSettings
 from connector.events.settling import SettlementRules, Settler
 from connector.events.summary import Summary
+from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
-from connector.messaging.provider import Claim, Connection, Poller, Waiter
+from connector.messaging.provider import Connection, Poller, Waiter
 from connector.state.store import StateStore
 from connector.status import OutcomeKind, ReturnCode
 from connector.trace import EVENTS, step

@@ -23,7 +23,7 @@ from connector.events.lanes import spread, work_items
 from connector.events.outcome import Outcome
 from connector.events.plan import Assignment, EventPlan, WorkItem
 from connector.events.schedule import Batch
-from connector.messaging.provider import Claim
+from connector.messaging.claim import Claim
 from connector.state.store import ClientJournals, CycleJournal, JournalHandle
 from connector.status import OutcomeKind
 

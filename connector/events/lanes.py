@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from connector.events.plan import WorkItem
-from connector.messaging.provider import Claim
+from connector.messaging.claim import Claim
 
 DESTINATION = "destination"
 GROUP = "group"

@@ -7,9 +7,10 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from connector.messaging.claim import Claim
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Claim, Prepared
+from connector.messaging.settlement import Prepared
 from connector.status import OutcomeKind
 
 

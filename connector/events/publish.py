@@ -21,7 +21,8 @@ from connector.events.convert import Converter
 from connector.events.plan import EventPlan
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import MessageAccess, Prepared
+from connector.messaging.provider import MessageAccess
+from connector.messaging.settlement import Prepared
 from connector.state.store import TaskJournal
 from connector.trace import CONVERSION, DETAILS, HANDOVER
 from connector.tracebacks import error_text, log_failure

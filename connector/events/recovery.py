@@ -18,8 +18,10 @@ from connector.events.claiming import WaitingMessages
 from connector.events.outcome import Outcome, event_fields
 from connector.events.settling import SettlementRules, rolled_back, untouched
 from connector.events.summary import Summary
+from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
-from connector.messaging.provider import Claim, Connection, Leftover, Settlement
+from connector.messaging.provider import Connection, Leftover
+from connector.messaging.settlement import Settlement
 from connector.state.store import ClientJournals, CycleJournal, PublishedIds, StateStore
 from connector.status import timestamp
 from connector.trace import EVENTS, OFF, Trace

@@ -16,8 +16,8 @@ from typing import Final
 from connector.events.lanes import NONE, lane_key
 from connector.events.outcome import Outcome
 from connector.events.plan import WorkItem
+from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
-from connector.messaging.provider import Claim
 from connector.status import OutcomeKind
 
 MOST_EVENTS: Final = 5000

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from connector.events.recovery import InDoubtPolicy
 from connector.events.settling import CopyDestinations
 from connector.messaging.destination import Destination
-from connector.messaging.provider import Connection, Poller, Retention, TopicSubscription
+from connector.messaging.provider import Connection, Poller
+from connector.messaging.retention import Retention
+from connector.messaging.subscription import TopicSubscription
 from connector.trace import OFF, Trace
 
 

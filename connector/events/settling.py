@@ -11,9 +11,11 @@ from connector.events.answering import Refusals
 from connector.events.outcome import Outcome, event_fields, history, join_names, unpack_prepared
 from connector.events.report import CycleReport
 from connector.events.summary import MAX_EVENTS, Summary
+from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import PropertyValue
-from connector.messaging.provider import Claim, Connection, GroupSettlement, Prepared, Settlement
+from connector.messaging.provider import Connection
+from connector.messaging.settlement import GroupSettlement, Prepared, Settlement
 from connector.status import OutcomeKind, timestamp
 from connector.trace import EVENTS, Trace
 

@@ -21,7 +21,7 @@ from connector.events.outcome import Outcome, history, pack_prepared
 from connector.events.plan import EventPlan, WorkItem
 from connector.events.publish import Publication, Publisher
 from connector.messaging.message import Message
-from connector.messaging.provider import Prepared
+from connector.messaging.settlement import Prepared
 from connector.state.store import JournalHandle, TaskJournal
 from connector.status import OutcomeKind
 from connector.trace import DETAILS, STEPS, dump

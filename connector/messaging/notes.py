@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from connector.messaging.provider import Claim
+from connector.messaging.claim import Claim
 
 
 class ClientState(Enum):

@@ -21,7 +21,8 @@ from typing import Any, Final, NamedTuple, Protocol
 from connector.errors import ConnectorError
 from connector.messaging.destination import Destination
 from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
-from connector.messaging.provider import Connection, Provider, TopicSubscription
+from connector.messaging.provider import Connection, Provider
+from connector.messaging.subscription import TopicSubscription
 from connector.state.store import StateStore
 
 GROUP: Final = "connector.providers"

@@ -7,8 +7,10 @@ import time
 from typing import Final
 
 from connector.errors import SettlementError
+from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
-from connector.messaging.provider import Claim, Connection, Settlement
+from connector.messaging.provider import Connection
+from connector.messaging.settlement import Settlement
 from connector.requests.pending import Stray
 from connector.status import timestamp
 

@@ -15,9 +15,11 @@ from typing import Final
 
 from connector.core.takeover import Schedule, try_take_over
 from connector.errors import ClaimLost, MalformedData, ProviderError, RequestRefused, SettlementError
+from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Claim, Connection, Poller, Settlement
+from connector.messaging.provider import Connection, Poller
+from connector.messaging.settlement import Settlement
 from connector.requests.late import LateReplies
 from connector.requests.own_replies import OwnReplies
 from connector.requests.pending import Answer, Call, Failure, Pending, Stray

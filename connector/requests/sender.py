@@ -17,7 +17,8 @@ from typing import Final
 from connector.errors import ConnectorError, ProviderError, SettlementError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Connection, MessageAccess, Prepared
+from connector.messaging.provider import Connection, MessageAccess
+from connector.messaging.settlement import Prepared
 
 _log = logging.getLogger("connector.requests")
 

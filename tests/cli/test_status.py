@@ -12,7 +12,7 @@ from connector.cli.app import run
 from connector.config.loading import load
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import TopicSubscription
+from connector.messaging.subscription import TopicSubscription
 from connector.parts import make_provider
 
 

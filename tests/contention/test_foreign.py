@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 from connector.messaging.destination import parse_destination
-from connector.messaging.provider import Settlement
+from connector.messaging.settlement import Settlement
 from connector.providers.dropbox.provider import DropboxProvider
 from tests.contention.crew import Crew
 

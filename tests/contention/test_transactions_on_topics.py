@@ -10,7 +10,8 @@ import pytest
 from connector import faults
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Connection, TopicSubscription
+from connector.messaging.provider import Connection
+from connector.messaging.subscription import TopicSubscription
 from connector.providers.dropbox.provider import DropboxProvider
 from tests.contention.crew import Crew
 

@@ -16,9 +16,12 @@ import sys
 import time
 from collections.abc import Sequence
 
+from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Claim, Connection, Poller, Settlement, TopicSubscription
+from connector.messaging.provider import Connection, Poller
+from connector.messaging.settlement import Settlement
+from connector.messaging.subscription import TopicSubscription
 from connector.providers.dropbox.provider import DropboxProvider
 
 NO_LIMIT = 1 << 40

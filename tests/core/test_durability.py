@@ -16,7 +16,9 @@ import pytest
 from connector.core.local.connection import LocalConnection
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Connection, Settlement, TopicSubscription
+from connector.messaging.provider import Connection
+from connector.messaging.settlement import Settlement
+from connector.messaging.subscription import TopicSubscription
 from connector.providers.dropbox.provider import DropboxProvider
 
 ORDERS = parse_destination("queue://orders")

@@ -10,7 +10,7 @@ import pytest
 from connector.core.connection import MessagingConnection
 from connector.errors import DestinationError, SelectorError, SubscriptionError
 from connector.messaging import NON_PERSISTENT, AcknowledgeMode, Consumer
-from connector.messaging.provider import SubscriptionInfo
+from connector.messaging.subscription import SubscriptionInfo
 from tests.core.conftest import Connect, Watched
 
 TOPIC = "topic://prices"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from connector.core.subscriptions import Attach, Existing, check, decide, same_details
 from connector.errors import DestinationError, SelectorError, SubscriptionError
 from connector.messaging.destination import parse_destination
-from connector.messaging.provider import TopicSubscription
+from connector.messaging.subscription import TopicSubscription
 
 PRICES = parse_destination("topic://prices")
 NEWS = parse_destination("topic://news")

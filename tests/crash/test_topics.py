@@ -14,7 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from connector.messaging.destination import Destination
-from connector.messaging.provider import TopicSubscription
+from connector.messaging.subscription import TopicSubscription
 from connector.providers.dropbox.provider import DropboxProvider
 from tests.crash.conftest import Deploy
 from tests.crash.harness import Deployment, assert_settled_once, wait_for

@@ -11,7 +11,7 @@ from typer.main import get_command
 from connector.broker.destination.sink import EVENT_ID
 from connector.businessobjects.catalogue import discover
 from connector.cli.app import VERBS, _application
-from connector.messaging.provider import HISTORY
+from connector.messaging.settlement import HISTORY
 from connector.providers.dropbox import codec
 from connector.providers.dropbox.claims import split_tag
 from connector.providers.dropbox.layout import FOLDERS, Layout

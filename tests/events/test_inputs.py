@@ -11,7 +11,8 @@ import pytest
 
 from connector.errors import ClientIdError, SubscriptionError
 from connector.messaging.destination import Destination
-from connector.messaging.provider import Settlement, TopicSubscription
+from connector.messaging.settlement import Settlement
+from connector.messaging.subscription import TopicSubscription
 from connector.status import ReturnCode
 from connector.testing.deployment import InProcessAdapter
 

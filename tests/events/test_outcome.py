@@ -21,7 +21,7 @@ from connector.events.outcome import (
 from connector.events.task import MAX_REASON, shorten
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Prepared
+from connector.messaging.settlement import Prepared
 from connector.status import OutcomeKind
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))

@@ -13,8 +13,9 @@ import pytest
 from connector.events.claiming import WaitingMessages, claim_round_robin
 from connector.events.schedule import Paces, Schedule
 from connector.events.settling import untouched
+from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
-from connector.messaging.provider import Claim, Settlement
+from connector.messaging.settlement import Settlement
 from connector.status import ReturnCode
 
 Bench = Any

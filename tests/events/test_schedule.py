@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from connector.events.lanes import lane_key
 from connector.events.outcome import Outcome
 from connector.events.schedule import MOST_EVENTS, Batch, Closing, Paces, Schedule
+from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
-from connector.messaging.provider import Claim
 
 QUEUES = {name: Destination("queue", name) for name in "abc"}
 

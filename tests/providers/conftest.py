@@ -20,7 +20,7 @@ import os, sys, time
 from connector.errors import *
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import GroupSettlement, Settlement
+from connector.messaging.settlement import GroupSettlement, Settlement
 from connector.providers.dropbox.provider import DropboxProvider
 if os.environ.get("TEST_ORDINARY_USER") and os.geteuid() == 0:
     os.setgroups([])

@@ -21,7 +21,8 @@ from connector.errors import UnknownDestination
 from connector.messaging.client import ReceivedMessage, Session
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message, PropertyValue
-from connector.messaging.provider import Capabilities, Connection, DestinationInfo, Provider
+from connector.messaging.provider import Capabilities, Connection, Provider
+from connector.messaging.subscription import DestinationInfo
 from connector.providers.dropbox.provider import DropboxProvider
 from connector.providers.memory.provider import MemoryProvider
 from connector.requests.client import RequestClient

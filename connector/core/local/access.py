@@ -11,7 +11,7 @@ from connector.core.local.headers import Stamp
 from connector.core.local.store import TaskStore, TaskStoreSpec
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Prepared
+from connector.messaging.settlement import Prepared
 
 
 @dataclass(frozen=True, slots=True)

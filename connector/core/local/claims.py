@@ -10,7 +10,7 @@ from connector.messaging.message import Message
 
 
 class LocalClaim:
-    """See :class:`connector.messaging.provider.Claim`. A store may have a subclass of its own.
+    """See :class:`connector.messaging.claim.Claim`. A store may have a subclass of its own.
 
     Args:
         reference: finds the message in a task; picklable.
@@ -76,5 +76,5 @@ class LocalClaim:
         return f"{source}|{self.message_id}".replace("\n", "%0A")
 
     def headers(self) -> Message:
-        """See :meth:`connector.messaging.provider.Claim.headers`; a copy of its own."""
+        """See :meth:`connector.messaging.claim.Claim.headers`; a copy of its own."""
         return self._message.copy()

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from connector.core.local.headers import Stamp
-from connector.core.local.store import ClientInfo, Record, Registry, Store, Watch
+from connector.core.local.registry import ClientInfo, Record, Registry
+from connector.core.local.store import Store, Watch
 from connector.errors import ClientIdError, DestinationError, UnknownDestination
 from connector.messaging.destination import Destination
 

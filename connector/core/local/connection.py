@@ -13,30 +13,24 @@ from connector.core.local.client import Client, check_sendable, hold_client_id, 
 from connector.core.local.headers import Stamp
 from connector.core.local.poller import LocalPoller
 from connector.core.local.recovery import LocalLeftover, Recovery
+from connector.core.local.registry import Record, Registry
 from connector.core.local.rules import DeliveryRules
 from connector.core.local.settlement import Settler
-from connector.core.local.store import Record, Registry, Store, Unreadable, Watch
+from connector.core.local.store import Store, Unreadable, Watch
 from connector.core.local.subscriptions import Subscription, Subscriptions
 from connector.core.local.temporary import TemporaryDestinations
 from connector.core.local.topics import ForeignMessages
 from connector.core.state import check_in_progress
 from connector.core.subscriptions import check
 from connector.errors import CapabilityError, ProviderError, SettlementError, UnknownDestination
+from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import (
-    Claim,
-    DestinationInfo,
-    GroupSettlement,
-    Prepared,
-    Pruned,
-    Retention,
-    Settlement,
-    SubscriptionInfo,
-    TopicSubscription,
-    Waiter,
-)
+from connector.messaging.provider import Waiter
+from connector.messaging.retention import Pruned, Retention
 from connector.messaging.selector import compile_selector
+from connector.messaging.settlement import GroupSettlement, Prepared, Settlement
+from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
 
 _PARTS = {"": Part.MAIN, "EXPIRED": Part.EXPIRED, "RECOVER-ERROR": Part.ERROR, "REJECT-ERROR": Part.ERROR}
 """Virtual destination -> the part of its queue that it shows."""

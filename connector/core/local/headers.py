@@ -6,11 +6,11 @@ import itertools
 import time
 from typing import Final
 
-from connector.core.local.store import Edit
+from connector.core.local.changes import Edit
 from connector.errors import DestinationError
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message, natural_type
-from connector.messaging.provider import HISTORY, GroupSettlement, Settlement
+from connector.messaging.settlement import HISTORY, GroupSettlement, Settlement
 
 ORIGIN: Final = "connector_origin_destination"
 _ATTEMPTS: Final = "connector_attempts"

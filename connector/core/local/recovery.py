@@ -6,10 +6,11 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from connector.core.local.changes import Edit, GivenBack
 from connector.core.local.channel import Channel, Owner
 from connector.core.local.claims import LocalClaim
 from connector.core.local.client import Client
-from connector.core.local.store import DeadClient, Edit, GivenBack
+from connector.core.local.registry import DeadClient
 from connector.core.local.subscriptions import Subscriptions
 from connector.core.local.temporary import TemporaryDestinations
 from connector.messaging.destination import Destination

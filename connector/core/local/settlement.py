@@ -6,16 +6,16 @@ import logging
 from collections.abc import Sequence
 from typing import Final, cast
 
+from connector.core.local.changes import Change, Discarded, Edit, GivenBack, GroupMoved, Moved, Removed, Sent
 from connector.core.local.channel import Channel, Part
 from connector.core.local.claims import LocalClaim
 from connector.core.local.client import Client, check_sendable
 from connector.core.local.headers import copied, edited, returned
-from connector.core.local.store import Change, Discarded, Edit, GivenBack, GroupMoved, Moved, Removed, Sent
 from connector.core.local.subscriptions import Subscriptions
 from connector.core.local.temporary import TemporaryDestinations
 from connector.errors import ClaimLost, ConnectorError, SettlementError
 from connector.messaging.destination import Destination
-from connector.messaging.provider import GroupSettlement, Prepared, Settlement
+from connector.messaging.settlement import GroupSettlement, Prepared, Settlement
 
 _log: Final = logging.getLogger("connector.core")
 _AS_NEW: Final = Edit(deliveries=0)

@@ -5,13 +5,13 @@ limit, temporary and virtual destinations, takeover. A store knows none of them.
 a message, and it keeps every promise about crashes, other processes and durability.
 
 There are four contracts. :class:`Store` holds the messages as one client sees them. :class:`TaskStore` is the
-part that a task needs, in whatever process it runs. :class:`Registry` knows the clients and keeps small
-records. :class:`Watch` waits for messages.
+part that a task needs, in whatever process it runs. :class:`~connector.core.local.registry.Registry` knows
+the clients and keeps small records. :class:`Watch` waits for messages.
 
 A store, its registry and its watch are made for one client, together: the watch knows the readers. One
 thread uses them. But any thread may close the connection, at any moment. So a second thread may call
 :meth:`Watch.wake`, :meth:`Reader.close`, :meth:`Store.drop` and everything of the registry while the first is
-in a call. A lock around each call is enough. After :meth:`Registry.end` every call raises ProviderError, and
+in a call. A lock around each call is enough. After ``Registry.end`` every call raises ProviderError, and
 no message is claimed any more. Other clients are used by other threads, and by other processes where the
 store can be reached from there.
 """
@@ -19,17 +19,16 @@ store can be reached from there.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from enum import Enum
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from connector.core.local.changes import Change, Edit
 from connector.core.local.channel import Channel, Owner
 from connector.core.local.claims import LocalClaim
 from connector.messaging.destination import Destination
-from connector.messaging.message import Message, PropertyValue
-from connector.messaging.provider import Pruned, Retention, TopicSubscription, Waiter
+from connector.messaging.message import Message
+from connector.messaging.provider import Waiter
+from connector.messaging.retention import Pruned, Retention
 
 
 class Counts(NamedTuple):
@@ -87,113 +86,6 @@ class Judge(Protocol):
             headers: headers and properties.
             now: the store's clock, in milliseconds since 1970.
         """
-
-
-class Edit(NamedTuple):
-    """What changes of headers and properties on the way of a message.
-
-    Args:
-        properties: set after ``dropped``; each gets the type natural to its value.
-        dropped: names of properties that go.
-        deliveries: begun so far; None leaves the number as it is.
-    """
-
-    properties: Mapping[str, PropertyValue] = MappingProxyType({})
-    dropped: Sequence[str] = ()
-    deliveries: int | None = None
-
-
-UNCHANGED: Final = Edit()
-
-
-@dataclass(slots=True)
-class Moved:
-    """A claim ends; its message waits in other channels, one copy each. They share the body.
-
-    Args:
-        claim: the claim.
-        channels: none = nobody gets it. One that is gone gets nothing.
-        edit: of each copy.
-        published: a key that the duplicate window remembers from then on; None = none.
-    """
-
-    claim: LocalClaim
-    channels: Sequence[Channel]
-    edit: Edit = UNCHANGED
-    published: str | None = None
-
-
-@dataclass(slots=True)
-class GroupMoved:
-    """Claims end; their messages wait in another queue, all edited alike. As :class:`Moved` of each.
-
-    Args:
-        claims: the claims.
-        channel: the queue.
-        edit: of each message.
-        published: a key for each claim, or none at all.
-    """
-
-    claims: Sequence[LocalClaim]
-    channel: Channel
-    edit: Edit
-    published: Sequence[str] = ()
-
-
-@dataclass(slots=True)
-class Removed:
-    """A claim ends without a copy. The store may keep the message where nobody takes it.
-
-    Args:
-        claim: the claim.
-        published: as for :class:`Moved`.
-    """
-
-    claim: LocalClaim
-    published: str | None = None
-
-
-@dataclass(slots=True)
-class GivenBack:
-    """A claim ends; its message waits again where it was taken from, and goes where that is gone.
-
-    Args:
-        claim: the claim.
-        edit: of the message.
-        stays: it waits in its in-progress destination instead, without an owner (:attr:`LocalClaim.waits`).
-    """
-
-    claim: LocalClaim
-    edit: Edit = UNCHANGED
-    stays: bool = False
-
-
-@dataclass(slots=True)
-class Sent:
-    """A prepared message waits in channels, one copy each.
-
-    Args:
-        handle: from :meth:`TaskStore.prepare`, of this client or of a dead one.
-        channels: none = it goes. One that is gone gets nothing.
-    """
-
-    handle: Any
-    channels: Sequence[Channel]
-
-
-@dataclass(slots=True)
-class Discarded:
-    """A prepared message goes; one that is gone already is passed over.
-
-    Args:
-        handle: from :meth:`TaskStore.prepare`.
-    """
-
-    handle: Any
-
-
-Change = Moved | GroupMoved | Removed | GivenBack | Sent | Discarded
-"""One for every claim and prepared message. Nobody changes one; that they are not frozen makes them cheap."""
 
 
 class Reader(Protocol):
@@ -443,139 +335,6 @@ class TaskStore(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class ClientInfo:
-    """A client, as its registry knows it.
-
-    Args:
-        client_id: unique for every start of every process; of letters and digits.
-        application, instance: of an adapter; empty for a client that is none.
-        origin: whose messages are local for no-local.
-        declared_dead: whether an operator says that it is dead.
-        is_known: False where only its claims are left, because somebody has removed all else.
-        who: the holder in error texts: ``this process``, or ``process 12 on host``.
-    """
-
-    client_id: str
-    application: str = ""
-    instance: str = ""
-    origin: str = ""
-    declared_dead: bool = False
-    is_known: bool = True
-    who: str = "this process"
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A small fact that all clients of a provider share.
-
-    Args:
-        kind: ``subscription``, ``consumer`` or ``client id``.
-        of: the topic of a subscription, the channel of a consumer, or a client id of JMS.
-        key: unique within ``kind`` and ``of``.
-        data: texts, numbers and booleans.
-        owner: the client whose end ends it; None = nobody's.
-        durable: it survives a crash of the machine.
-    """
-
-    kind: str
-    of: Channel | str
-    key: str
-    data: Mapping[str, Any] = field(default_factory=dict)
-    owner: ClientInfo | None = None
-    durable: bool = False
-
-
-class DeadClient(Protocol):
-    """A dead client that this one takes over from; nobody else does meanwhile."""
-
-    info: ClientInfo
-
-    def forget(self) -> None:
-        """Nothing is left of it: its records go, and its mark.
-
-        What it has claimed in an in-progress destination lies there. Its owner is not known any more.
-        """
-
-    def release(self) -> None:
-        """Leaves it to the next client. Repeatable, nothing after :meth:`forget`."""
-
-
-class Registry(Protocol):
-    """The clients of a store, and the records that they share. Made for one client."""
-
-    info: ClientInfo
-    """This client."""
-
-    def check(self) -> None:
-        """Whether the store is there and this client is alive for the others. Cheap.
-
-        Raises:
-            ProviderError: the store is out of reach, or somebody has taken over from this client.
-        """
-
-    def living(self, client_id: str) -> ClientInfo | None:
-        """A client that lives; None where it is dead, or there is none."""
-
-    def knows(self, client_id: str) -> bool:
-        """Whether a client lives, or is dead and not forgotten yet."""
-
-    def dead(self, *, at_start: bool) -> Iterator[DeadClient]:
-        """The dead clients, each held by this one until it is forgotten or released.
-
-        Args:
-            at_start: also those of which only claims are left. Nobody needs to hold them.
-        """
-
-    def lock(self) -> AbstractContextManager[object]:
-        """All decisions about records are made under it, by one client at a time. Re-entrant.
-
-        The store is called under it, too. What is done under it may become visible at its end only, and may
-        be undone where an error ends it.
-
-        Raises:
-            ProviderError: it cannot be had.
-        """
-
-    def records(self, kind: str, of: Channel | str) -> Sequence[Record]:
-        """The records of one kind and one ``of`` whose owner lives, or has none.
-
-        Those of subscriptions are asked for with every message that is sent to a topic. So that is cheap, and
-        gives the same object as before where nothing has changed.
-
-        Under :meth:`lock` the answer is exact. Else it may be late by a second about another process that
-        has died.
-        """
-
-    def subscription_key(self, details: TopicSubscription, unique: str) -> str:
-        """The key for a new subscription. It names the channel and stands in duplicate keys.
-
-        Args:
-            details: of the subscription. The names of durable ones are one space within a client id, those of
-                shared non-durable ones are another.
-            unique: tells it from all others, where it has no name.
-        """
-
-    def write(self, record: Record) -> None:
-        """Makes or replaces a record; under :meth:`lock`. That of a new subscription makes its channel, too.
-
-        Raises:
-            ProviderError: it cannot be written.
-        """
-
-    def remove(self, record: Record) -> None:
-        """Removes a record; one that is gone is passed over. Under :meth:`lock`."""
-
-    def end(self, *, abandoned: bool) -> None:
-        """This client ends. Repeatable.
-
-        Args:
-            abandoned: as the death of its process would end it. What it has stays for whoever takes over.
-                Else it is forgotten where it has no claims, with its records and what it has prepared.
-                Where it has claims, they are left to whoever takes over.
-        """
-
-
 class Watch(Waiter, Protocol):
     """Waits for messages that the open readers of a client may take."""
 
@@ -590,4 +349,4 @@ class Watch(Waiter, Protocol):
         """See :meth:`connector.messaging.provider.Connection.wake`."""
 
     def end(self) -> None:
-        """The client ends: nobody waits any more. Comes before :meth:`Registry.end`."""
+        """The client ends: nobody waits any more. Comes before ``Registry.end``."""

@@ -13,13 +13,13 @@ from typing import Final
 
 from connector.core.local.channel import Channel
 from connector.core.local.client import CONSUMER, SUBSCRIPTION, Client
-from connector.core.local.store import Record
+from connector.core.local.registry import Record
 from connector.core.subscriptions import Attach, Existing, check, decide, is_local
 from connector.errors import SubscriptionError
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import SubscriptionInfo, TopicSubscription
 from connector.messaging.selector import Selector, compile_selector
+from connector.messaging.subscription import SubscriptionInfo, TopicSubscription
 
 _log: Final = logging.getLogger("connector.core")
 

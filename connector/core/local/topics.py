@@ -6,10 +6,11 @@ import itertools
 import time
 from typing import Final
 
+from connector.core.local.changes import Moved
 from connector.core.local.channel import Channel
 from connector.core.local.client import Client
 from connector.core.local.rules import DeliveryRules
-from connector.core.local.store import Moved, Reader
+from connector.core.local.store import Reader
 from connector.core.local.subscriptions import Subscriptions
 from connector.messaging.destination import Destination
 

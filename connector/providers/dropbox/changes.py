@@ -10,8 +10,8 @@ import itertools
 import os
 from collections.abc import Callable, Sequence
 
+from connector.core.local.changes import Change, Discarded, GivenBack, GroupMoved, Moved, Removed, Sent
 from connector.core.local.channel import Channel
-from connector.core.local.store import Change, Discarded, GivenBack, GroupMoved, Moved, Removed, Sent
 from connector.errors import ClaimLost, ProviderError, SettlementError
 from connector.messaging.destination import Destination
 from connector.providers.dropbox import codec, files

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from connector.messaging.destination import Destination
 from connector.messaging.notes import BatchNote, WaitingNote
-from connector.messaging.provider import TopicSubscription
+from connector.messaging.subscription import TopicSubscription
 from connector.providers.dropbox.claims import DropboxClaim
 from connector.providers.dropbox.files import names_in
 from connector.providers.dropbox.headers import HeaderStore

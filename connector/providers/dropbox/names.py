@@ -6,10 +6,10 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
+from connector.core.local.changes import Edit
 from connector.core.local.headers import ORIGIN, counted_anew
-from connector.core.local.store import Edit
 from connector.messaging.message import PropertyValue, natural_type
-from connector.messaging.provider import HISTORY
+from connector.messaging.settlement import HISTORY
 from connector.providers.dropbox import codec
 from connector.providers.dropbox.claims import WAITS, DropboxClaim, owned_name
 from connector.providers.dropbox.headers import HeaderStore

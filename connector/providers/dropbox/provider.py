@@ -8,7 +8,8 @@ from connector.core.local.connection import LocalConnection
 from connector.errors import ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
-from connector.messaging.provider import Capabilities, TopicSubscription
+from connector.messaging.provider import Capabilities
+from connector.messaging.subscription import TopicSubscription
 from connector.providers.dropbox import codec
 from connector.providers.dropbox.clients import ClientInfo, ClientLock, declare_dead, list_clients
 from connector.providers.dropbox.committer import Committer

@@ -14,7 +14,7 @@ from typing import Final
 from connector.core.local.headers import ORIGIN
 from connector.errors import ProviderError
 from connector.messaging.destination import Destination
-from connector.messaging.provider import Pruned, Retention
+from connector.messaging.retention import Pruned, Retention
 from connector.providers.dropbox import codec
 from connector.providers.dropbox.headers import HeaderStore
 from connector.providers.dropbox.layout import Layout

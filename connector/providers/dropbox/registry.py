@@ -1,4 +1,4 @@
-"""The clients of a root, and what they share (see :class:`connector.core.local.store.Registry`)."""
+"""The clients of a root, and what they share (see :class:`connector.core.local.registry.Registry`)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import Final
 
 from connector.core.local.channel import Channel
 from connector.core.local.client import CLIENT_ID, CONSUMER, SUBSCRIPTION
-from connector.core.local.store import ClientInfo, Record
+from connector.core.local.registry import ClientInfo, Record
 from connector.errors import ProviderError
 from connector.messaging.destination import Destination
-from connector.messaging.provider import TopicSubscription
+from connector.messaging.subscription import TopicSubscription
 from connector.providers.dropbox import files
 from connector.providers.dropbox.claims import remove_messages
 from connector.providers.dropbox.clients import ClientInfo as ClientFile
@@ -61,7 +61,7 @@ def client_info(client_id: str, file: ClientFile) -> ClientInfo:
 
 
 class DropboxDead:
-    """See :class:`connector.core.local.store.DeadClient`."""
+    """See :class:`connector.core.local.registry.DeadClient`."""
 
     def __init__(self, registry: DropboxRegistry, info: ClientInfo, dead: DeadClient | None) -> None:
         self.info = info
@@ -69,19 +69,19 @@ class DropboxDead:
         self._dead = dead
 
     def forget(self) -> None:
-        """See :meth:`connector.core.local.store.DeadClient.forget`."""
+        """See :meth:`connector.core.local.registry.DeadClient.forget`."""
         if self._dead is not None:
             self._dead.forget()
         self._registry.sweep()
 
     def release(self) -> None:
-        """See :meth:`connector.core.local.store.DeadClient.release`."""
+        """See :meth:`connector.core.local.registry.DeadClient.release`."""
         if self._dead is not None:
             self._dead.release()
 
 
 class DropboxRegistry:
-    """See :class:`connector.core.local.store.Registry`.
+    """See :class:`connector.core.local.registry.Registry`.
 
     Args:
         place: of the client.
@@ -106,7 +106,7 @@ class DropboxRegistry:
         self._depth = 0
 
     def check(self) -> None:
-        """See :meth:`connector.core.local.store.Registry.check`: a root that is gone looks drained."""
+        """See :meth:`connector.core.local.registry.Registry.check`: a root that is gone looks drained."""
         if self._place.pulse is not None:
             self._place.pulse.assert_ours()
         if not os.path.exists(os.path.join(self._layout.clients, self._place.client_id)):
@@ -116,7 +116,7 @@ class DropboxRegistry:
             )
 
     def living(self, client_id: str) -> ClientInfo | None:
-        """See :meth:`connector.core.local.store.Registry.living`."""
+        """See :meth:`connector.core.local.registry.Registry.living`."""
         if client_id != self._place.client_id:
             if not (holds_lock(self._layout.clients, client_id) and self._is_alive(client_id)):
                 return None
@@ -128,11 +128,11 @@ class DropboxRegistry:
         return is_alive(self._layout.clients, client_id, self._place.client_id, self._lease)
 
     def knows(self, client_id: str) -> bool:
-        """See :meth:`connector.core.local.store.Registry.knows`."""
+        """See :meth:`connector.core.local.registry.Registry.knows`."""
         return os.path.lexists(os.path.join(self._layout.clients, client_id))
 
     def dead(self, *, at_start: bool) -> Iterator[DropboxDead]:
-        """See :meth:`connector.core.local.store.Registry.dead`."""
+        """See :meth:`connector.core.local.registry.Registry.dead`."""
         found = dead_clients(self._layout.clients, self._place.client_id, self._lease)
         for dead in found:
             yield DropboxDead(self, client_info(dead.client_id, dead.info), dead)
@@ -150,7 +150,7 @@ class DropboxRegistry:
     # -- records -----------------------------------------------------------------------------------
 
     def lock(self) -> AbstractContextManager[object]:
-        """See :meth:`connector.core.local.store.Registry.lock`."""
+        """See :meth:`connector.core.local.registry.Registry.lock`."""
         return self._locked()
 
     @contextlib.contextmanager
@@ -167,7 +167,7 @@ class DropboxRegistry:
                     self._depth -= 1
 
     def records(self, kind: str, of: Channel | str) -> Sequence[Record]:
-        """See :meth:`connector.core.local.store.Registry.records`."""
+        """See :meth:`connector.core.local.registry.Registry.records`."""
         if kind == SUBSCRIPTION:
             assert isinstance(of, Channel)
             return self._subscriptions(of.destination)
@@ -213,11 +213,11 @@ class DropboxRegistry:
         return os.path.join(base, CONSUMERS)
 
     def subscription_key(self, details: TopicSubscription, unique: str) -> str:
-        """See :meth:`connector.core.local.store.Registry.subscription_key`."""
+        """See :meth:`connector.core.local.registry.Registry.subscription_key`."""
         return directory_name(details, unique)
 
     def write(self, record: Record) -> None:
-        """See :meth:`connector.core.local.store.Registry.write`."""
+        """See :meth:`connector.core.local.registry.Registry.write`."""
         if record.kind == SUBSCRIPTION:
             assert isinstance(record.of, Channel)
             unique = f"{self._place.client_id}-{next(self._numbers)}"
@@ -229,7 +229,7 @@ class DropboxRegistry:
         self._marks[record.kind, record.of, record.key] = mark
 
     def remove(self, record: Record) -> None:
-        """See :meth:`connector.core.local.store.Registry.remove`."""
+        """See :meth:`connector.core.local.registry.Registry.remove`."""
         mark = self._marks.pop((record.kind, record.of, record.key), None)
         if mark is not None:
             mark.close()
@@ -253,7 +253,7 @@ class DropboxRegistry:
     # -- the end -----------------------------------------------------------------------------------
 
     def end(self, *, abandoned: bool) -> None:
-        """See :meth:`connector.core.local.store.Registry.end`."""
+        """See :meth:`connector.core.local.registry.Registry.end`."""
         while self._marks:
             _, mark = self._marks.popitem()  # another thread may make one meanwhile
             if abandoned:

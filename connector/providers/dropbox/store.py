@@ -11,9 +11,10 @@ import stat
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final
 
+from connector.core.local.changes import Change, Edit, GivenBack
 from connector.core.local.channel import Channel, Owner, Part
 from connector.core.local.claims import LocalClaim
-from connector.core.local.store import Change, Counts, Edit, GivenBack, Judge, Unreadable
+from connector.core.local.store import Counts, Judge, Unreadable
 from connector.core.state import order_key
 from connector.errors import (
     ClaimLost,
@@ -24,7 +25,7 @@ from connector.errors import (
 )
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Pruned, Retention
+from connector.messaging.retention import Pruned, Retention
 from connector.providers.dropbox import codec, files
 from connector.providers.dropbox.changes import Changes
 from connector.providers.dropbox.claims import (

@@ -19,11 +19,11 @@ from typing import Any, Final
 
 from connector.core.local.channel import Channel
 from connector.core.local.client import SUBSCRIPTION
-from connector.core.local.store import Record
+from connector.core.local.registry import Record
 from connector.errors import ProviderError, SelectorError
 from connector.messaging.destination import Destination
-from connector.messaging.provider import TopicSubscription
 from connector.messaging.selector import compile_selector
+from connector.messaging.subscription import TopicSubscription
 from connector.providers.dropbox import files
 from connector.providers.dropbox.codec import NAME_MAX, decode_field, encode_field
 from connector.providers.dropbox.layout import FOLDERS, Layout, QueueFolders

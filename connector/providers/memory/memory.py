@@ -12,7 +12,7 @@ from typing import Final
 
 from connector.core.local.channel import Channel, Part
 from connector.core.local.client import SUBSCRIPTION, has_ended, temporary_owner
-from connector.core.local.store import ClientInfo, Record
+from connector.core.local.registry import ClientInfo, Record
 from connector.core.state import MessageState
 from connector.errors import CapabilityError, ProviderError
 from connector.messaging.destination import Destination

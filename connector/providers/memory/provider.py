@@ -10,11 +10,12 @@ from collections.abc import Callable
 from typing import Final
 
 from connector.core.local.connection import LocalConnection
-from connector.core.local.store import ClientInfo
+from connector.core.local.registry import ClientInfo
 from connector.errors import ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
-from connector.messaging.provider import Capabilities, TopicSubscription
+from connector.messaging.provider import Capabilities
+from connector.messaging.subscription import TopicSubscription
 from connector.providers.memory.memory import Memory, find_memory
 from connector.providers.memory.registry import MemoryRegistry
 from connector.providers.memory.store import MemoryStore

@@ -7,13 +7,13 @@ from contextlib import AbstractContextManager
 
 from connector.core.local.channel import Channel
 from connector.core.local.client import SUBSCRIPTION
-from connector.core.local.store import ClientInfo, Record
-from connector.messaging.provider import TopicSubscription
+from connector.core.local.registry import ClientInfo, Record
+from connector.messaging.subscription import TopicSubscription
 from connector.providers.memory.memory import Memory, MemoryClient
 
 
 class MemoryDead:
-    """See :class:`connector.core.local.store.DeadClient`."""
+    """See :class:`connector.core.local.registry.DeadClient`."""
 
     def __init__(self, memory: Memory, client: MemoryClient) -> None:
         self.info = client.info
@@ -21,18 +21,18 @@ class MemoryDead:
         self._client = client
 
     def forget(self) -> None:
-        """See :meth:`connector.core.local.store.DeadClient.forget`."""
+        """See :meth:`connector.core.local.registry.DeadClient.forget`."""
         with self._memory:
             forget_client(self._memory, self._client)
 
     def release(self) -> None:
-        """See :meth:`connector.core.local.store.DeadClient.release`."""
+        """See :meth:`connector.core.local.registry.DeadClient.release`."""
         with self._memory:
             self._client.taken_by = None
 
 
 class MemoryRegistry:
-    """See :class:`connector.core.local.store.Registry`."""
+    """See :class:`connector.core.local.registry.Registry`."""
 
     def __init__(self, memory: Memory, info: ClientInfo) -> None:
         self.info = info
@@ -41,21 +41,21 @@ class MemoryRegistry:
         self.watch = self._client.watch
 
     def check(self) -> None:
-        """See :meth:`connector.core.local.store.Registry.check`."""
+        """See :meth:`connector.core.local.registry.Registry.check`."""
         with self._memory:
             self._client.check_alive()
 
     def living(self, client_id: str) -> ClientInfo | None:
-        """See :meth:`connector.core.local.store.Registry.living`."""
+        """See :meth:`connector.core.local.registry.Registry.living`."""
         client = self._memory.clients.get(client_id)
         return client.info if client is not None and client.alive else None
 
     def knows(self, client_id: str) -> bool:
-        """See :meth:`connector.core.local.store.Registry.knows`."""
+        """See :meth:`connector.core.local.registry.Registry.knows`."""
         return client_id in self._memory.clients
 
     def dead(self, *, at_start: bool) -> Iterator[MemoryDead]:
-        """See :meth:`connector.core.local.store.Registry.dead`."""
+        """See :meth:`connector.core.local.registry.Registry.dead`."""
         with self._memory:
             found = [one for one in self._memory.clients.values() if not one.alive and one.taken_by is None]
             for client in found:
@@ -63,11 +63,11 @@ class MemoryRegistry:
         return iter([MemoryDead(self._memory, client) for client in found])
 
     def lock(self) -> AbstractContextManager[object]:
-        """See :meth:`connector.core.local.store.Registry.lock`."""
+        """See :meth:`connector.core.local.registry.Registry.lock`."""
         return self._memory
 
     def records(self, kind: str, of: Channel | str) -> Sequence[Record]:
-        """See :meth:`connector.core.local.store.Registry.records`."""
+        """See :meth:`connector.core.local.registry.Registry.records`."""
         memory = self._memory
         living = memory.living.get((kind, of))
         if living is None:
@@ -84,13 +84,13 @@ class MemoryRegistry:
         return living
 
     def subscription_key(self, details: TopicSubscription, unique: str) -> str:
-        """See :meth:`connector.core.local.store.Registry.subscription_key`."""
+        """See :meth:`connector.core.local.registry.Registry.subscription_key`."""
         if not details.name:
             return unique
         return f"{'durable' if details.durable else 'shared'}|{details.client_id}|{details.name}"
 
     def write(self, record: Record) -> None:
-        """See :meth:`connector.core.local.store.Registry.write`."""
+        """See :meth:`connector.core.local.registry.Registry.write`."""
         with self._memory:
             self._client.check_alive()
             if record.kind == SUBSCRIPTION and isinstance(record.of, Channel):
@@ -99,12 +99,12 @@ class MemoryRegistry:
             self._memory.living.pop((record.kind, record.of), None)
 
     def remove(self, record: Record) -> None:
-        """See :meth:`connector.core.local.store.Registry.remove`."""
+        """See :meth:`connector.core.local.registry.Registry.remove`."""
         with self._memory:
             self._memory.remove_record(record.kind, record.of, record.key)
 
     def end(self, *, abandoned: bool) -> None:
-        """See :meth:`connector.core.local.store.Registry.end`."""
+        """See :meth:`connector.core.local.registry.Registry.end`."""
         memory, client = self._memory, self._client
         with memory:
             client.alive = False

@@ -9,27 +9,16 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from connector.core.local.changes import Change, Discarded, Edit, GivenBack, GroupMoved, Moved, Removed, Sent
 from connector.core.local.channel import Channel, Owner, Part
 from connector.core.local.claims import LocalClaim
 from connector.core.local.headers import ORIGIN, edited, origin_queue
-from connector.core.local.store import (
-    Change,
-    Counts,
-    Discarded,
-    Edit,
-    GivenBack,
-    GroupMoved,
-    Judge,
-    Moved,
-    Removed,
-    Sent,
-    Unreadable,
-)
+from connector.core.local.store import Counts, Judge, Unreadable
 from connector.core.state import MessageState
 from connector.errors import ClaimLost, MalformedData, ProviderError, SettlementError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Pruned, Retention
+from connector.messaging.retention import Pruned, Retention
 from connector.providers.memory.entries import ChannelPart, Entry, MemoryClaim
 from connector.providers.memory.memory import Memory, MemoryClient, find_memory
 from connector.providers.memory.reader import MemoryReader

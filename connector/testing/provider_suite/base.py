@@ -12,19 +12,12 @@ from typing import Any, ClassVar, TypeVar
 import pytest
 
 from connector.errors import UnknownDestination
+from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
-from connector.messaging.provider import (
-    Capabilities,
-    Claim,
-    Connection,
-    Leftover,
-    MessageAccess,
-    Poller,
-    Provider,
-    Settlement,
-    TopicSubscription,
-)
+from connector.messaging.provider import Capabilities, Connection, Leftover, MessageAccess, Poller, Provider
+from connector.messaging.settlement import Settlement
+from connector.messaging.subscription import TopicSubscription
 
 ORDERS = parse_destination("queue://orders")
 NOTES = parse_destination("queue://notes")

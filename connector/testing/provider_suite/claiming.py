@@ -8,7 +8,9 @@ from collections.abc import Sequence
 import pytest
 
 from connector.errors import ProviderError
-from connector.messaging.provider import Claim, Connection, Poller, Settlement
+from connector.messaging.claim import Claim
+from connector.messaging.provider import Connection, Poller
+from connector.messaging.settlement import Settlement
 from connector.testing.provider_suite.base import ORDERS, Connect, SuiteBase, needs
 
 

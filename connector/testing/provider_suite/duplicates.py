@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from connector.messaging.provider import Connection, Provider, Settlement
+from connector.messaging.provider import Connection, Provider
+from connector.messaging.settlement import Settlement
 from connector.testing.provider_suite.base import (
     ARCHIVE,
     NOTES,

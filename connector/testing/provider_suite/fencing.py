@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from connector.errors import ClaimLost
-from connector.messaging.provider import Claim, Connection, Settlement
+from connector.messaging.claim import Claim
+from connector.messaging.provider import Connection
+from connector.messaging.settlement import Settlement
 from connector.testing.provider_suite.base import ARCHIVE, NOTES, ORDERS, Connect, SuiteBase
 
 

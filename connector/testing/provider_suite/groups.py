@@ -8,17 +8,12 @@ from typing import Any
 import pytest
 
 from connector.errors import ClaimLost, SettlementError
+from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message, PropertyValue
-from connector.messaging.provider import (
-    HISTORY,
-    Claim,
-    Connection,
-    GroupSettlement,
-    Provider,
-    Settlement,
-    TopicSubscription,
-)
+from connector.messaging.provider import Connection, Provider
+from connector.messaging.settlement import HISTORY, GroupSettlement, Settlement
+from connector.messaging.subscription import TopicSubscription
 from connector.testing.provider_suite.base import (
     ARCHIVE,
     IN_PROGRESS,

@@ -6,7 +6,8 @@ import pytest
 
 from connector.errors import CapabilityError
 from connector.messaging.destination import parse_destination
-from connector.messaging.provider import Connection, Settlement
+from connector.messaging.provider import Connection
+from connector.messaging.settlement import Settlement
 from connector.testing.provider_suite.base import (
     ARCHIVE,
     IN_PROGRESS,

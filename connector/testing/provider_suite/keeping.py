@@ -11,7 +11,9 @@ import pytest
 from connector.errors import DestinationError
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import PropertyValue
-from connector.messaging.provider import Connection, Retention, Settlement
+from connector.messaging.provider import Connection
+from connector.messaging.retention import Retention
+from connector.messaging.settlement import Settlement
 from connector.testing.provider_suite.base import (
     ARCHIVE,
     NOTES,

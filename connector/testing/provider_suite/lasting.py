@@ -11,7 +11,9 @@ import pytest
 
 from connector.errors import ConnectorError, ProviderError, SettlementError
 from connector.messaging.destination import Destination
-from connector.messaging.provider import Connection, Settlement, TopicSubscription
+from connector.messaging.provider import Connection
+from connector.messaging.settlement import Settlement
+from connector.messaging.subscription import TopicSubscription
 from connector.testing.provider_suite.base import NOTES, ORDERS, PRICES, Connect, SuiteBase
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connector.messaging.provider import Settlement
+from connector.messaging.settlement import Settlement
 from connector.testing.provider_suite.base import (
     NOTES,
     ORDERS,

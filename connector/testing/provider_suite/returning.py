@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from connector.messaging.message import PropertyValue
-from connector.messaging.provider import Connection, Settlement
+from connector.messaging.provider import Connection
+from connector.messaging.settlement import Settlement
 from connector.testing.provider_suite.base import (
     NOTES,
     ORDERS,

@@ -9,7 +9,8 @@ import pytest
 
 from connector.errors import CapabilityError, SelectorError
 from connector.messaging.message import Message, PropertyValue
-from connector.messaging.provider import Capabilities, Connection, Settlement
+from connector.messaging.provider import Capabilities, Connection
+from connector.messaging.settlement import Settlement
 from connector.testing.provider_suite.base import ARCHIVE, IN_PROGRESS, ORDERS, Connect, SuiteBase, needs
 
 

@@ -13,7 +13,8 @@ from connector.errors import (
 )
 from connector.messaging.destination import Destination
 from connector.messaging.message import MESSAGE_CLASSES, NON_PERSISTENT, Message, PropertyValue
-from connector.messaging.provider import Connection, Poller, TopicSubscription
+from connector.messaging.provider import Connection, Poller
+from connector.messaging.subscription import TopicSubscription
 from connector.testing.provider_suite.base import (
     ORDERS,
     PRICES,

@@ -10,7 +10,8 @@ from connector.errors import (
     SettlementError,
 )
 from connector.messaging.message import PropertyValue
-from connector.messaging.provider import HISTORY, Connection, Settlement
+from connector.messaging.provider import Connection
+from connector.messaging.settlement import HISTORY, Settlement
 from connector.testing.provider_suite.base import (
     ARCHIVE,
     NOTES,

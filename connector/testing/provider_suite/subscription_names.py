@@ -8,7 +8,8 @@ import pytest
 
 from connector.errors import DestinationError, SelectorError, SubscriptionError
 from connector.messaging.destination import parse_destination
-from connector.messaging.provider import Connection, TopicSubscription
+from connector.messaging.provider import Connection
+from connector.messaging.subscription import TopicSubscription
 from connector.testing.provider_suite.base import ORDERS, PRICES, SuiteBase, needs
 from connector.testing.provider_suite.subscriptions import PASSING, SHARED, UNSHARED, Client
 

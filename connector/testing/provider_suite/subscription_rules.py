@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from connector.errors import SubscriptionError
-from connector.messaging.provider import Settlement, SubscriptionInfo, TopicSubscription
+from connector.messaging.settlement import Settlement
+from connector.messaging.subscription import SubscriptionInfo, TopicSubscription
 from connector.testing.provider_suite.base import PRICES, SuiteBase, needs
 from connector.testing.provider_suite.subscriptions import PASSING, SHARED, UNSHARED, Client
 from connector.testing.provider_suite.topics import RATES

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from connector.messaging.provider import Connection, Settlement, TopicSubscription
+from connector.messaging.provider import Connection
+from connector.messaging.settlement import Settlement
+from connector.messaging.subscription import TopicSubscription
 from connector.testing.provider_suite.base import PRICES, SuiteBase, needs
 
 UNSHARED = TopicSubscription(PRICES, "own", "billing", durable=True)

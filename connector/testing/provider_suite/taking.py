@@ -8,7 +8,8 @@ import time
 import pytest
 
 from connector.messaging.destination import Destination
-from connector.messaging.provider import Connection, Settlement
+from connector.messaging.provider import Connection
+from connector.messaging.settlement import Settlement
 from connector.testing.provider_suite.base import (
     NOTES,
     ORDERS,

@@ -8,7 +8,8 @@ import pickle
 import pytest
 
 from connector.errors import ClaimLost, MalformedData
-from connector.messaging.provider import Connection, Settlement
+from connector.messaging.provider import Connection
+from connector.messaging.settlement import Settlement
 from connector.testing.provider_suite.base import (
     NO_LIMIT,
     NOTES,

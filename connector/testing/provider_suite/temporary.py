@@ -15,7 +15,9 @@ from connector.errors import (
     UnknownDestination,
 )
 from connector.messaging.destination import parse_destination
-from connector.messaging.provider import Capabilities, Connection, Settlement, TopicSubscription
+from connector.messaging.provider import Capabilities, Connection
+from connector.messaging.settlement import Settlement
+from connector.messaging.subscription import TopicSubscription
 from connector.testing.provider_suite.base import ARCHIVE, ORDERS, Connect, SuiteBase, needs
 
 

@@ -11,7 +11,9 @@ import pytest
 from connector.errors import CapabilityError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Capabilities, Connection, Settlement, TopicSubscription
+from connector.messaging.provider import Capabilities, Connection
+from connector.messaging.settlement import Settlement
+from connector.messaging.subscription import TopicSubscription
 from connector.testing.provider_suite.base import NOTES, ORDERS, PRICES, SuiteBase, needs
 
 RATES = parse_destination("topic://rates")

@@ -8,7 +8,8 @@ import pytest
 
 from connector.errors import CapabilityError, ConnectorError
 from connector.messaging.destination import VIEWS, parse_destination
-from connector.messaging.provider import Capabilities, Connection, Settlement
+from connector.messaging.provider import Capabilities, Connection
+from connector.messaging.settlement import Settlement
 from connector.testing.provider_suite.base import NOTES, ORDERS, SuiteBase, needs
 
 PROCESSING = parse_destination("queue://orders~PROCESSING")

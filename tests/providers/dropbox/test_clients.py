@@ -15,7 +15,8 @@ from connector.core.local.connection import LocalConnection
 from connector.errors import ProviderError
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Settlement, TopicSubscription
+from connector.messaging.settlement import Settlement
+from connector.messaging.subscription import TopicSubscription
 from connector.providers.dropbox.clients import ClientInfo, ClientLock, dead_clients, new_client_id
 from connector.providers.dropbox.provider import DropboxProvider
 

@@ -15,7 +15,8 @@ from connector.errors import ClaimLost
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.notes import ClientState
-from connector.messaging.provider import Settlement, TopicSubscription
+from connector.messaging.settlement import Settlement
+from connector.messaging.subscription import TopicSubscription
 from connector.providers.dropbox import lease
 from connector.providers.dropbox.provider import DropboxProvider
 

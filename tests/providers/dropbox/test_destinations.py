@@ -20,7 +20,8 @@ from connector.errors import (
 )
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import DestinationInfo, Settlement, TopicSubscription
+from connector.messaging.settlement import Settlement
+from connector.messaging.subscription import DestinationInfo, TopicSubscription
 from connector.providers.dropbox.provider import DropboxProvider
 
 ORDERS = parse_destination("queue://orders")

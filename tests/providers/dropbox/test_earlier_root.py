@@ -13,7 +13,8 @@ import pytest
 
 from connector.core.local.connection import LocalConnection
 from connector.messaging.destination import Destination, parse_destination
-from connector.messaging.provider import Settlement, TopicSubscription
+from connector.messaging.settlement import Settlement
+from connector.messaging.subscription import TopicSubscription
 from connector.providers.dropbox.layout import FOLDERS
 from connector.providers.dropbox.provider import DropboxProvider
 

@@ -14,7 +14,8 @@ from connector.core.local.connection import LocalConnection
 from connector.errors import ProviderError, SettlementError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Settlement, TopicSubscription
+from connector.messaging.settlement import Settlement
+from connector.messaging.subscription import TopicSubscription
 from connector.providers.dropbox.provider import DropboxProvider
 
 PRICES = parse_destination("topic://prices.eu")
@@ -37,7 +38,7 @@ connection.settle([Settlement(claim, sends=[prepared])])
 print("sent", flush=True)
 """
 DISTRIBUTE = """
-from connector.messaging.provider import TopicSubscription
+from connector.messaging.subscription import TopicSubscription
 connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect("suite", "dead")
 topic = parse_destination("topic://prices.eu")
 poller = connection.poller(TopicSubscription(topic, "a", durable=True, shared=True))

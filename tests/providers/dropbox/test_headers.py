@@ -14,7 +14,7 @@ from connector.core.local.connection import LocalConnection
 from connector.errors import MalformedData, ProviderError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Settlement
+from connector.messaging.settlement import Settlement
 from connector.providers.dropbox import codec
 from connector.providers.dropbox.claims import DropboxClaim
 from connector.providers.dropbox.headers import HeaderStore, key_of

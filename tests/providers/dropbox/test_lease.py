@@ -15,7 +15,8 @@ from connector.core.local.connection import LocalConnection
 from connector.errors import ClaimLost, SubscriptionError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Settlement, TopicSubscription
+from connector.messaging.settlement import Settlement
+from connector.messaging.subscription import TopicSubscription
 from connector.providers.dropbox.provider import DropboxProvider
 
 ORDERS = parse_destination("queue://orders")
@@ -23,7 +24,7 @@ NOTES = parse_destination("queue://notes")
 LEASE = 0.3
 
 HOLD = """
-from connector.messaging.provider import TopicSubscription
+from connector.messaging.subscription import TopicSubscription
 provider = DropboxProvider(sys.argv[1], create=True, durable=False, lease=0.3)
 connection = provider.connect(sys.argv[2], client_id="c")
 orders = parse_destination("orders")

@@ -15,7 +15,7 @@ from connector.core.local.connection import LocalConnection
 from connector.errors import ProviderError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Settlement
+from connector.messaging.settlement import Settlement
 from connector.providers.dropbox import listing
 from connector.providers.dropbox.listing import Listing
 from connector.providers.dropbox.provider import DropboxProvider

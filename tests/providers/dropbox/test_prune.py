@@ -11,7 +11,8 @@ import pytest
 from connector.core.local.connection import LocalConnection
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Retention, Settlement
+from connector.messaging.retention import Retention
+from connector.messaging.settlement import Settlement
 from connector.providers.dropbox.provider import DropboxProvider
 
 ORDERS = Destination("queue", "orders")

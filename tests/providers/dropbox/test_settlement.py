@@ -15,7 +15,7 @@ from connector.core.local.connection import LocalConnection
 from connector.errors import ProviderError, SettlementError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import GroupSettlement, Settlement
+from connector.messaging.settlement import GroupSettlement, Settlement
 from connector.providers.dropbox.provider import DropboxProvider
 
 ORDERS = parse_destination("queue://orders")

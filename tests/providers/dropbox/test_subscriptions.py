@@ -19,8 +19,9 @@ from connector.core.local.connection import LocalConnection
 from connector.errors import CapabilityError, ProviderError, SubscriptionError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Settlement, TopicSubscription
 from connector.messaging.selector import Selector, compile_selector
+from connector.messaging.settlement import Settlement
+from connector.messaging.subscription import TopicSubscription
 from connector.providers.dropbox.provider import DropboxProvider
 from connector.providers.dropbox.subscription_files import directory_name
 
@@ -28,7 +29,7 @@ PRICES = parse_destination("topic://prices")
 RATES = parse_destination("topic://rates")
 
 CONSUME = """
-from connector.messaging.provider import TopicSubscription
+from connector.messaging.subscription import TopicSubscription
 connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect(sys.argv[2])
 topic = parse_destination("topic://prices")
 durable, shared = "durable" in sys.argv, "shared" in sys.argv
@@ -435,7 +436,7 @@ def test_a_consumer_whose_mark_cannot_be_written_is_none(root: Path, children: A
 def test_unsubscribing_says_what_cannot_be_removed(root: Path, children: Any) -> None:
     root.chmod(0o777)
     code = """
-from connector.messaging.provider import TopicSubscription
+from connector.messaging.subscription import TopicSubscription
 connection = DropboxProvider(sys.argv[1], create=True, durable=False).connect()
 topic = parse_destination("topic://prices")
 connection.poller(TopicSubscription(topic, "news", "c", durable=True)).close()

@@ -13,7 +13,7 @@ import pytest
 
 from connector.core.local.connection import LocalConnection
 from connector.messaging.destination import parse_destination
-from connector.messaging.provider import TopicSubscription
+from connector.messaging.subscription import TopicSubscription
 from connector.providers.dropbox import waiter as waiter_module
 from connector.providers.dropbox.inotify import Inotify
 from connector.providers.dropbox.provider import DropboxProvider

@@ -12,10 +12,13 @@ import pytest
 
 from connector.core.local.connection import LocalConnection
 from connector.errors import CapabilityError, ClaimLost, DestinationError, ProviderError, SubscriptionError
+from connector.messaging.claim import Claim
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Claim, Poller, Settlement, TopicSubscription
+from connector.messaging.provider import Poller
 from connector.messaging.selector import Selector, compile_selector
+from connector.messaging.settlement import Settlement
+from connector.messaging.subscription import TopicSubscription
 from connector.providers.memory.entries import Entry
 from connector.providers.memory.provider import MemoryProvider
 

@@ -16,7 +16,7 @@ from connector.core.local.connection import LocalConnection
 from connector.errors import CapabilityError, ClientIdError, ConnectorError, ProviderError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import PERSISTENT, Message
-from connector.messaging.provider import Settlement
+from connector.messaging.settlement import Settlement
 from connector.providers.memory import open_provider
 from connector.providers.memory.provider import MemoryProvider
 

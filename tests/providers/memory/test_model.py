@@ -13,7 +13,8 @@ from connector.core.local.connection import LocalConnection
 from connector.errors import UnknownDestination
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import NON_PERSISTENT, Message
-from connector.messaging.provider import Settlement, TopicSubscription
+from connector.messaging.settlement import Settlement
+from connector.messaging.subscription import TopicSubscription
 from connector.providers.memory.provider import MemoryProvider
 
 QUEUES = [parse_destination(name) for name in ("orders", "bills")]

@@ -15,7 +15,8 @@ from connector.errors import ProviderError
 from connector.messaging.client import AcknowledgeMode
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Settlement, TopicSubscription
+from connector.messaging.settlement import Settlement
+from connector.messaging.subscription import TopicSubscription
 from connector.providers.memory.provider import MemoryProvider
 
 ORDERS = parse_destination("queue://orders")

@@ -14,7 +14,7 @@ from connector.config.loading import load
 from connector.errors import ConfigurationError, ProviderError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import NON_PERSISTENT, Message
-from connector.messaging.provider import Settlement
+from connector.messaging.settlement import Settlement
 from connector.providers.memory.provider import MemoryProvider
 from connector.testing.deployment import Deployment
 

@@ -12,7 +12,8 @@ from connector.core.local.connection import LocalConnection
 from connector.core.local.store import Reader
 from connector.errors import ProviderError
 from connector.messaging.message import NON_PERSISTENT, Message
-from connector.messaging.provider import Settlement, TopicSubscription
+from connector.messaging.settlement import Settlement
+from connector.messaging.subscription import TopicSubscription
 from connector.providers.memory.provider import MemoryProvider
 from connector.providers.memory.store import MemoryStore
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from connector.core.local.connection import LocalConnection
-from connector.core.local.store import ClientInfo
+from connector.core.local.registry import ClientInfo
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Capabilities
 from connector.state.directory import StateDirectory

@@ -13,9 +13,9 @@ from typing import Final, Protocol
 
 from connector.core.local.channel import Channel
 from connector.core.local.client import SUBSCRIPTION
-from connector.core.local.store import ClientInfo, Record
+from connector.core.local.registry import ClientInfo, Record
 from connector.errors import ProviderError
-from connector.messaging.provider import TopicSubscription
+from connector.messaging.subscription import TopicSubscription
 from connector.state.locks import try_lock
 from tests.providers.sqlite.database import Database, write_of
 
@@ -26,7 +26,7 @@ _LIVING_SECONDS: Final = 0.5
 
 
 class SqliteDead:
-    """See :class:`connector.core.local.store.DeadClient`: the client's row says who takes over from it."""
+    """See :class:`connector.core.local.registry.DeadClient`: the client's row says who takes over from it."""
 
     def __init__(self, registry: SqliteRegistry, info: ClientInfo) -> None:
         self.info = info
@@ -43,7 +43,7 @@ class SqliteDead:
 
 
 class SqliteRegistry:
-    """See :class:`connector.core.local.store.Registry`.
+    """See :class:`connector.core.local.registry.Registry`.
 
     A client lives as long as it holds the lock of its file, which the kernel ends with its process.
     """

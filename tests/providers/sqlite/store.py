@@ -14,28 +14,16 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from connector.core.local.changes import Change, Discarded, Edit, GivenBack, GroupMoved, Moved, Removed, Sent
 from connector.core.local.channel import Channel, Owner, Part
 from connector.core.local.claims import LocalClaim
 from connector.core.local.client import SUBSCRIPTION, temporary_owner
 from connector.core.local.headers import ORIGIN, counted_anew, edited, origin_queue
-from connector.core.local.store import (
-    Change,
-    Counts,
-    Discarded,
-    Edit,
-    GivenBack,
-    GroupMoved,
-    Judge,
-    Moved,
-    Removed,
-    Sent,
-    Unreadable,
-    Verdict,
-)
+from connector.core.local.store import Counts, Judge, Unreadable, Verdict
 from connector.errors import ClaimLost, MalformedData, ProviderError, SettlementError, UnknownDestination
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Pruned, Retention
+from connector.messaging.retention import Pruned, Retention
 from tests.providers.sqlite.database import Database, read_channel, read_headers, write_channel, write_headers
 from tests.providers.sqlite.registry import SqliteWatch
 

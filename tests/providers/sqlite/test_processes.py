@@ -11,7 +11,8 @@ import pytest
 
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Settlement, TopicSubscription
+from connector.messaging.settlement import Settlement
+from connector.messaging.subscription import TopicSubscription
 from tests.providers.conftest import Children
 from tests.providers.sqlite.provider import SqliteProvider
 
@@ -20,7 +21,7 @@ ARCHIVE = parse_destination("archive")
 PRICES = parse_destination("topic://prices")
 
 PRELUDE = """
-from connector.messaging.provider import TopicSubscription
+from connector.messaging.subscription import TopicSubscription
 from tests.providers.sqlite.provider import SqliteProvider
 orders, archive = parse_destination("orders"), parse_destination("archive")
 connection = SqliteProvider(sys.argv[1]).connect("suite", "child")

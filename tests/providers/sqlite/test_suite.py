@@ -9,7 +9,7 @@ import pytest
 
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Settlement
+from connector.messaging.settlement import Settlement
 from connector.state.store import StateStore
 from connector.testing.provider import ProviderSuite
 from connector.testing.state import StateStoreSuite
