@@ -11,7 +11,8 @@ from pathlib import Path
 from connector.errors import PipelineError
 from connector.spark.archive import make_archive
 from connector.spark.java import find_java
-from connector.spark.pipeline import ECHO, SparkPipeline, spark_jars
+from connector.spark.launcher import spark_jars
+from connector.spark.pipeline import ECHO, SparkPipeline
 
 
 @dataclass(frozen=True)

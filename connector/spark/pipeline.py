@@ -7,59 +7,32 @@ runs on every master, and in a session that the user has made.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import itertools
 import logging
 import os
-import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
-from connector.config.java_options import DRIVER_MEMORY, split_options
 from connector.config.spark_master import Master, parse_master
-from connector.config.spark_owned import owner_reason
-from connector.config.spark_settings import read_size
 from connector.errors import PipelineError
-from connector.open_files import raise_open_files
 from connector.spark import session as sessions
 from connector.spark import shipping
-from connector.spark.archive import archive_options
-from connector.spark.java import find_java
+from connector.spark.launcher import FastStart, Launcher, Settings
 from connector.spark.reasons import java_reason
 from connector.spark.scratch import Scratch
 from connector.spark.worker import Task, probing, task
 
-try:
-    from connector.spark.fast_start import FastStart
-except ImportError:  # the file is optional
-    FastStart = None  # type: ignore[assignment, misc]
-
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-_OWN_PROPERTIES: Final = {
-    "spark.submit.deployMode": "client",
-    "spark.speculation": "false",
-}
-_DEFAULT_PROPERTIES: Final = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.driver.memory": DRIVER_MEMORY,
-    "spark.python.task.killTimeout": "500ms",
-    # Spark remembers jobs for its UI: with one a second, a few are enough.
-    "spark.ui.retainedJobs": "20",
-    "spark.ui.retainedStages": "20",
-    "spark.ui.retainedTasks": "200",
-    "spark.broadcast.checksum": "false",
-}
 _POOL: Final = "spark.scheduler.pool"
 _START_SECONDS: Final = 120.0
 _FIRST_TASK_SECONDS: Final = 60.0
@@ -67,27 +40,12 @@ _STEADY_SECONDS: Final = 2.0
 _FURTHER_SECONDS: Final = 10.0
 _LAST_SECONDS: Final = 3.0
 _MOST_JOBS: Final = 64
-_OPEN_FILES: Final = 512
-"""Spark's own jars are more than 300, and each core has its connections."""
 _PLANS_KEPT: Final = 4
 ECHO: Final = "connector.spark.worker:echo"
 """A function that answers its payload."""
 
 _log = logging.getLogger("connector.spark")
 _numbers = itertools.count(1)
-
-
-class Settings(Protocol):
-    """The ``spark:`` section of adapter.yaml."""
-
-    @property
-    def master(self) -> str | None: ...
-
-    @property
-    def python(self) -> str | Path | None: ...
-
-    @property
-    def conf(self) -> Mapping[str, str]: ...
 
 
 class ProbeAnswer(NamedTuple):
@@ -140,9 +98,14 @@ class SparkPipeline:
         self._application = application
         self._session = session
         self._ship = ship
-        self._output = output
-        self._jvm_options = jvm_options
-        self._stop_seconds = stop_seconds
+        self._launcher = Launcher(
+            settings,
+            self._deployment,
+            application,
+            output=output,
+            jvm_options=jvm_options,
+            stop_seconds=stop_seconds,
+        )
         self._group = f"connector {application} {os.getpid()}.{next(_numbers)}"
         self._spark: sessions.Spark | None = None
         self._local = True
@@ -212,6 +175,11 @@ class SparkPipeline:
         else:
             self._launch(self._master())
 
+    def _launch(self, master: Master) -> None:
+        self._spark = self._launcher.make(master)
+        if FastStart is not None and isinstance(self._spark, FastStart):
+            self._spark.launch()
+
     def _master(self) -> Master:
         return parse_master(str(self._settings.master or "local[*]"))
 
@@ -243,58 +211,6 @@ class SparkPipeline:
         )
         if spark.context.getConf().get("spark.speculation", "false") == "true":
             _log.warning("spark.speculation of the given Spark ends slow tasks in the middle of their events")
-
-    def _launch(self, master: Master) -> None:
-        allowed = raise_open_files(_OPEN_FILES)
-        if allowed < _OPEN_FILES:
-            raise PipelineError(
-                f"this process may open {allowed} files at a time, and Spark needs {_OPEN_FILES}; raise the "
-                "limit: `ulimit -n 4096` in a shell, LimitNOFILE=4096 in a systemd unit"
-            )
-        properties = self._properties(master)
-        python = str(self._settings.python or sys.executable)
-        if FastStart is None or not (master.local or master.addresses):
-            self._spark = sessions.launched(properties, python)
-            return
-        java, jars = find_java(), spark_jars()
-        more = archive_options(java, jars) if self._jvm_options is None else self._jvm_options
-        fast = FastStart(
-            java,
-            jars,
-            properties,
-            python,
-            self._deployment,
-            options=[*more, *_java_options(properties)],
-            extra_class_path=properties.get("spark.driver.extraClassPath", ""),
-            environ=_environment(master, properties),
-            output=self._output,
-            stop_seconds=self._stop_seconds,
-        )
-        self._spark = fast
-        fast.launch()
-
-    def _properties(self, master: Master) -> dict[str, str]:
-        user = {name: str(value) for name, value in dict(self._settings.conf).items()}
-        for name in user:
-            if reason := owner_reason(name):
-                raise PipelineError(f"spark.conf sets {name}, which belongs to the adapter: {reason}")
-        reachable: dict[str, str] = {}
-        if master.local or master.addresses:
-            host = "127.0.0.1" if master.local else sessions.reach(master)
-            reachable = {
-                "spark.driver.host": host,
-                "spark.driver.bindAddress": host,
-                # Without it every task waits 40 ms. Elsewhere the path of a container may be too long for it.
-                "spark.python.unix.domain.socket.enabled": "true",
-            }
-        return {
-            **_DEFAULT_PROPERTIES,
-            **reachable,
-            **user,
-            **_OWN_PROPERTIES,
-            "spark.master": master.url,
-            "spark.app.name": self._application,
-        }
 
     def _send_files(self) -> None:
         ship = shipping.default_ship(self._deployment) if self._ship is None else self._ship
@@ -492,40 +408,3 @@ class SparkPipeline:
                 # The connection broke, or Java is shutting down: it is gone, or will be in a moment.
                 reason = self._spark.why_ended(_LAST_SECONDS) or reason
             raise PipelineError(f"{before}{reason or f'{type(error).__name__}: {error}'}") from error
-
-
-def spark_jars() -> Path:
-    """The directory of Spark's jars, in the installed package.
-
-    Raises:
-        PipelineError: PySpark is not installed.
-    """
-    spec = importlib.util.find_spec("pyspark")
-    for location in (spec.submodule_search_locations or ()) if spec else ():
-        if (Path(location) / "jars").is_dir():
-            return Path(location) / "jars"
-    raise PipelineError("the package pyspark is not installed, or has no jars: pip install pyspark")
-
-
-def _java_options(properties: Mapping[str, str]) -> list[str]:
-    """The options of the driver's Java, which Spark's launcher would make of its properties."""
-    memory = properties["spark.driver.memory"]
-    try:
-        options = [f"-Xmx{read_size(memory, 'm')}"]  # in bytes: the units of Java are not all of Spark's
-        options += split_options(properties.get("spark.driver.defaultJavaOptions", ""))
-        options += split_options(properties.get("spark.driver.extraJavaOptions", ""))
-    except ValueError as error:
-        raise PipelineError(f"spark.conf: {error}") from None
-    return options
-
-
-def _environment(master: Master, properties: Mapping[str, str]) -> dict[str, str]:
-    environment = dict(os.environ)
-    # Keeps Spark from asking the network what this machine is called.
-    environment["SPARK_LOCAL_IP"] = properties["spark.driver.bindAddress"]
-    if master.local:
-        environment["SPARK_LOCAL_HOSTNAME"] = "localhost"
-    if library_path := properties.get("spark.driver.extraLibraryPath"):
-        known = environment.get("LD_LIBRARY_PATH")
-        environment["LD_LIBRARY_PATH"] = f"{library_path}{os.pathsep}{known}" if known else library_path
-    return environment

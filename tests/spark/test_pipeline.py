@@ -15,7 +15,8 @@ import pytest
 
 from connector.config.spark_owned import OWNED_SETTINGS
 from connector.errors import PipelineError
-from connector.spark.pipeline import _OWN_PROPERTIES, SparkPipeline
+from connector.spark.launcher import _OWN_PROPERTIES
+from connector.spark.pipeline import SparkPipeline
 from tests.spark.conftest import Settings, deployment
 
 

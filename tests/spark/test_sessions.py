@@ -15,7 +15,8 @@ import pytest
 
 from connector.errors import PipelineError
 from connector.spark.java import find_java
-from connector.spark.pipeline import SparkPipeline, spark_jars
+from connector.spark.launcher import spark_jars
+from connector.spark.pipeline import SparkPipeline
 from tests.spark.conftest import Settings, deployment
 from tests.spark.standalone import java_home_for_executors
 
@@ -137,9 +138,9 @@ WITHOUT = """
 import sys
 sys.modules["connector.spark.fast_start"] = None
 from connector import Adapter
-from connector.spark import pipeline
+from connector.spark import launcher
 
-assert pipeline.FastStart is None
+assert launcher.FastStart is None
 for _ in range(2):
     with Adapter.from_file("adapter.yaml") as adapter:
         adapter.drain()

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from connector.spark.java import find_java
-from connector.spark.pipeline import spark_jars
+from connector.spark.launcher import spark_jars
 from tests.crash.harness import Deployment, deployments, wait_for
 from tests.spark.standalone import java_home_for_executors
 from tests.yarn.cluster import MiniYarnCluster

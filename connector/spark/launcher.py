@@ -1,0 +1,177 @@
+"""Starts a Spark of the adapter's own: its properties, its Java, its environment."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+from connector.config.java_options import DRIVER_MEMORY, split_options
+from connector.config.spark_master import Master
+from connector.config.spark_owned import owner_reason
+from connector.config.spark_settings import read_size
+from connector.errors import PipelineError
+from connector.open_files import raise_open_files
+from connector.spark import session as sessions
+from connector.spark.archive import archive_options
+from connector.spark.java import find_java
+
+try:
+    from connector.spark.fast_start import FastStart as FastStart
+except ImportError:  # the file is optional
+    FastStart = None  # type: ignore[assignment, misc]
+
+_OWN_PROPERTIES: Final = {
+    "spark.submit.deployMode": "client",
+    "spark.speculation": "false",
+}
+_DEFAULT_PROPERTIES: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": DRIVER_MEMORY,
+    "spark.python.task.killTimeout": "500ms",
+    # Spark remembers jobs for its UI: with one a second, a few are enough.
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "20",
+    "spark.ui.retainedTasks": "200",
+    "spark.broadcast.checksum": "false",
+}
+_OPEN_FILES: Final = 512
+"""Spark's own jars are more than 300, and each core has its connections."""
+
+
+class Settings(Protocol):
+    """The ``spark:`` section of adapter.yaml."""
+
+    @property
+    def master(self) -> str | None: ...
+
+    @property
+    def python(self) -> str | Path | None: ...
+
+    @property
+    def conf(self) -> Mapping[str, str]: ...
+
+
+class Launcher:
+    """Starts a Spark of the adapter's own.
+
+    Args:
+        settings: the ``spark:`` section.
+        deployment: directory of adapter.yaml.
+        application: name shown on a cluster.
+        output: called with each line that workers of ``local`` print.
+        jvm_options: further options of the driver's Java; None = use a class-data archive if there is one.
+        stop_seconds: how long Java may take to end by itself before it is killed.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        deployment: Path,
+        application: str,
+        *,
+        output: Callable[[str], None] | None,
+        jvm_options: Sequence[str] | None,
+        stop_seconds: float,
+    ) -> None:
+        self._settings = settings
+        self._deployment = deployment
+        self._application = application
+        self._output = output
+        self._jvm_options = jvm_options
+        self._stop_seconds = stop_seconds
+
+    def make(self, master: Master) -> sessions.Spark:
+        """A Spark for a master. Where it is a :class:`FastStart`, its Java still has to be launched.
+
+        Raises:
+            PipelineError: ``spark:`` or the limits of the process do not allow it, or Spark does not start.
+        """
+        allowed = raise_open_files(_OPEN_FILES)
+        if allowed < _OPEN_FILES:
+            raise PipelineError(
+                f"this process may open {allowed} files at a time, and Spark needs {_OPEN_FILES}; raise the "
+                "limit: `ulimit -n 4096` in a shell, LimitNOFILE=4096 in a systemd unit"
+            )
+        properties = self._properties(master)
+        python = str(self._settings.python or sys.executable)
+        if FastStart is None or not (master.local or master.addresses):
+            return sessions.launched(properties, python)
+        java, jars = find_java(), spark_jars()
+        more = archive_options(java, jars) if self._jvm_options is None else self._jvm_options
+        return FastStart(
+            java,
+            jars,
+            properties,
+            python,
+            self._deployment,
+            options=[*more, *_java_options(properties)],
+            extra_class_path=properties.get("spark.driver.extraClassPath", ""),
+            environ=_environment(master, properties),
+            output=self._output,
+            stop_seconds=self._stop_seconds,
+        )
+
+    def _properties(self, master: Master) -> dict[str, str]:
+        user = {name: str(value) for name, value in dict(self._settings.conf).items()}
+        for name in user:
+            if reason := owner_reason(name):
+                raise PipelineError(f"spark.conf sets {name}, which belongs to the adapter: {reason}")
+        reachable: dict[str, str] = {}
+        if master.local or master.addresses:
+            host = "127.0.0.1" if master.local else sessions.reach(master)
+            reachable = {
+                "spark.driver.host": host,
+                "spark.driver.bindAddress": host,
+                # Without it every task waits 40 ms. Elsewhere the path of a container may be too long for it.
+                "spark.python.unix.domain.socket.enabled": "true",
+            }
+        return {
+            **_DEFAULT_PROPERTIES,
+            **reachable,
+            **user,
+            **_OWN_PROPERTIES,
+            "spark.master": master.url,
+            "spark.app.name": self._application,
+        }
+
+
+def spark_jars() -> Path:
+    """The directory of Spark's jars, in the installed package.
+
+    Raises:
+        PipelineError: PySpark is not installed.
+    """
+    spec = importlib.util.find_spec("pyspark")
+    for location in (spec.submodule_search_locations or ()) if spec else ():
+        if (Path(location) / "jars").is_dir():
+            return Path(location) / "jars"
+    raise PipelineError("the package pyspark is not installed, or has no jars: pip install pyspark")
+
+
+def _java_options(properties: Mapping[str, str]) -> list[str]:
+    """The options of the driver's Java, which Spark's launcher would make of its properties."""
+    memory = properties["spark.driver.memory"]
+    try:
+        options = [f"-Xmx{read_size(memory, 'm')}"]  # in bytes: the units of Java are not all of Spark's
+        options += split_options(properties.get("spark.driver.defaultJavaOptions", ""))
+        options += split_options(properties.get("spark.driver.extraJavaOptions", ""))
+    except ValueError as error:
+        raise PipelineError(f"spark.conf: {error}") from None
+    return options
+
+
+def _environment(master: Master, properties: Mapping[str, str]) -> dict[str, str]:
+    environment = dict(os.environ)
+    # Keeps Spark from asking the network what this machine is called.
+    environment["SPARK_LOCAL_IP"] = properties["spark.driver.bindAddress"]
+    if master.local:
+        environment["SPARK_LOCAL_HOSTNAME"] = "localhost"
+    if library_path := properties.get("spark.driver.extraLibraryPath"):
+        known = environment.get("LD_LIBRARY_PATH")
+        environment["LD_LIBRARY_PATH"] = f"{library_path}{os.pathsep}{known}" if known else library_path
+    return environment
