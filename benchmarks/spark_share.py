@@ -22,10 +22,10 @@ from connector.messaging.destination import parse_destination
 
 def measure(adapter: Adapter, root: Path, size: int, runs: int) -> tuple[list[float], list[float]]:
     """Milliseconds of the plain call and of the Spark job, in turn, over the same claimed messages."""
-    inbound, state = adapter._inbound, adapter._state
+    inbound, state = adapter._connection.inbound, adapter._connection.state
     assert inbound is not None
     assert state is not None
-    pipeline = adapter._pipeline
+    pipeline = adapter._connection.pipeline
     plan = inbound.jobs.plan_bytes
     journals = state.journals(inbound.connection.client_id, "benchmark")
     journals.make()

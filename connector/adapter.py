@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import logging
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from connector.broker.lazy_requests import LazyRequests
 from connector.broker.requesting import Requests
 from connector.businessobjects.instance import BusinessObject
 from connector.config.loading import Configuration, load
-from connector.errors import PipelineError, ProviderError
+from connector.errors import ProviderError
 from connector.events.inbound import Inbound
-from connector.events.job import CHECK, Workers
-from connector.events.probe import lacks
 from connector.events.report import CycleReport
 from connector.events.summary import Summary
+from connector.inbound_connection import InboundConnection, LaunchedWorkers
 from connector.messaging.provider_kind import AdapterProvider
-from connector.parts import make_plan, make_provider, make_requests, make_settings
+from connector.parts import make_provider, make_requests
 from connector.requests.result import RequestResult
 from connector.restarts import Restarts
 from connector.spark.pipeline import SparkPipeline
-from connector.state.store import HeldInstance, StateStore
-from connector.status import VERSION, ReturnCode
+from connector.status import ReturnCode
 from connector.stopping import StopRequest
-from connector.trace import DETAILS
 
 if TYPE_CHECKING:
     from connector.requests.spec import RequestClientSpec
@@ -40,13 +36,6 @@ _log = logging.getLogger("connector.adapter")
 RECOVERY_INTERVAL: Final = 10.0
 """Seconds between two looks for dead clients while running."""
 _NOTE_INTERVAL: Final = 1.0
-
-
-class LaunchedWorkers(Workers, Protocol):
-    """Workers that can begin to start."""
-
-    def launch(self) -> None:
-        """Begins what ``start`` goes on with, and returns at once. Raises nothing."""
 
 
 class Adapter:
@@ -79,19 +68,19 @@ class Adapter:
         self.requests: Requests = LazyRequests(lambda: self._requests_spec, directory)
         self.summary = Summary([str(entry.destination) for entry in settings.inputs])
         self._provider = self._make_provider()
-        self._pipeline = self._make_pipeline(output)
-        self._output = output
-        self._debug = debug
-        self._state: StateStore | None = None
-        self._instance: HeldInstance | None = None
-        self._settings = make_settings(configuration, "")
-        self._inbound: Inbound | None = None
-        self._polls = itertools.count(1)
         self._stop = StopRequest(settings.stop_timeout, self.abort)
+        self._connection = InboundConnection(
+            configuration,
+            self._provider,
+            lambda: self._make_pipeline(output),
+            lambda: self._requests_spec,
+            self.summary,
+            self._stop,
+            debug=debug,
+        )
         self._restarts = Restarts(
             settings.restart_retry_count, settings.restart_retry_interval * 60, self._wait_to_restart
         )
-        self._recovered_at = 0.0
         self._noted_at = float("-inf")
         self._working_since: float | None = None
         self._started = False
@@ -145,55 +134,12 @@ class Adapter:
                 otherwise by another instance.
             InDoubtAtStartup: InDoubtEvents is FailOnStartup and something is in doubt.
         """
-        settings = self.configuration.connector
         self._started, self._ended = True, False
-        if not self.has_inputs:
-            self._provider.check()
-            self._log_start(settings.instance)
-            _log.warning("no InputDestination: requests only")
-            self._log_ready(seconds=0.0)
-            return
-        began = time.monotonic()
         try:
-            self._pipeline.launch()  # Java starts meanwhile
-            self._state = self._provider.state(settings.application_name)
-            self._instance = self._state.instance(settings.instance)
-            self._log_start(self._instance.name)
-            self._settings = make_settings(self.configuration, self._instance.name)
-            self._pipeline.start()
-            self._connect()
-            self._check_workers()
-            self._log_ready(seconds=time.monotonic() - began, tasks=self._pipeline.parallelism)
-            self._recover_after_connecting(at_start=True)
+            self._connection.start()
         except BaseException:
             self._started = False
-            self._stop_events()
             raise
-
-    def _log_start(self, instance: str | None) -> None:
-        """Says what starts. With AgentTraceLevel 5 also with which properties."""
-        configuration = self.configuration
-        _log.info(
-            "starting",
-            extra={
-                "version": VERSION,
-                "application": configuration.connector.application_name,
-                "instance": instance,
-                "provider": configuration.provider.type,
-                "inputs": [str(entry) for entry in configuration.connector.inputs],
-                "spark_master": configuration.spark.master if self.has_inputs else None,
-            },
-        )
-        trace = self._settings.trace
-        if trace.level >= DETAILS:
-            from connector.config.resolved import resolved  # only a trace needs it
-
-            for section, values in resolved(configuration).items():
-                trace(DETAILS, "properties", section=section, values=values)
-
-    def _log_ready(self, *, seconds: float, tasks: int | None = None) -> None:
-        if not self.stopping:
-            _log.info("ready", extra={"tasks": tasks, "seconds": round(seconds, 3)})
 
     def stop(self) -> None:
         """Ends everything; leaves no process behind. Repeatable.
@@ -204,18 +150,7 @@ class Adapter:
         try:
             self.requests.stop(self.time_to_stop)
         finally:
-            self._stop_events()
-
-    def _stop_events(self) -> None:
-        inbound, self._inbound = self._inbound, None
-        try:
-            if inbound is not None:
-                inbound.close()
-        finally:
-            self._pipeline.stop()
-            self._stop.cancel_timer()
-            if self._instance is not None:
-                self._instance.close()
+            self._connection.stop()
 
     def request_stop(self) -> None:
         """No more is claimed; what is in flight has ``stop_timeout`` to finish.
@@ -223,19 +158,12 @@ class Adapter:
         For any thread, and for a signal handler.
         """
         self._stop.make()
-        inbound = self._inbound
-        if inbound is not None:
-            inbound.stopping = True
-            inbound.wake()
+        self._connection.request_stop()
         self._stop.start_timer()
 
     def abort(self) -> None:
         """Ends the tasks that still run; what they have journalled is settled, the rest given back."""
-        inbound = self._inbound
-        if inbound is not None:
-            inbound.jobs.cancel()
-        else:
-            self._pipeline.cancel()
+        self._connection.abort()
 
     @property
     def has_inputs(self) -> bool:
@@ -257,7 +185,7 @@ class Adapter:
 
         While there is none, that is 0. The wait between two attempts to reconnect is none. For any thread.
         """
-        inbound = self._inbound
+        inbound = self._connection.inbound
         batch = inbound.running_since if inbound is not None else None
         since = min((one for one in (self._working_since, batch) if one is not None), default=None)
         return 0.0 if since is None else time.monotonic() - since
@@ -277,7 +205,7 @@ class Adapter:
         Returns:
             whether a message has come.
         """
-        inbound = self._inbound
+        inbound = self._connection.inbound
         if inbound is None:
             self._stop.wait(seconds)
             return False
@@ -332,7 +260,7 @@ class Adapter:
     def finish(self) -> CycleReport:
         """The end of a service: what runs is settled when it has ended, and what waits goes back."""
         self.request_stop()
-        return self._guarded(Inbound.finish) if self._inbound is not None else CycleReport()
+        return self._guarded(Inbound.finish) if self._connection.inbound is not None else CycleReport()
 
     def _serve(self, work: Callable[[Inbound], CycleReport]) -> CycleReport:
         self._working_since = time.monotonic()
@@ -350,7 +278,7 @@ class Adapter:
 
     def _is_idle(self) -> bool:
         """Whether no batch runs."""
-        return self._inbound is not None and self._inbound.running_since is None
+        return self._connection.inbound is not None and self._connection.inbound.running_since is None
 
     def restart(self, reason: str) -> None:
         """Connects anew (see :class:`connector.restarts.Restarts`).
@@ -361,7 +289,7 @@ class Adapter:
         Raises:
             ProviderError: no attempt was successful.
         """
-        self._restarts.run(self._reconnect, reason)
+        self._restarts.run(self._connection.reconnect, reason)
 
     # -- inside ------------------------------------------------------------------------------------
 
@@ -378,7 +306,7 @@ class Adapter:
         return self._guarded(work)
 
     def _guarded(self, work: Callable[[Inbound], CycleReport]) -> CycleReport:
-        inbound = self._inbound
+        inbound = self._connection.inbound
         if inbound is None:
             raise ProviderError("the adapter has no connection: start it first")
         try:
@@ -388,27 +316,11 @@ class Adapter:
             OSError,
         ) as error:  # a bare OSError is the provider's too: nothing else is opened here
             _log.error("the provider failed", extra={"reason": str(error)})
-            self._abandon()
+            self._connection.abandon()
             return CycleReport(ReturnCode.APPRESPONSETIMEOUT, reason=str(error), provider_failed=True)
         except BaseException:  # whatever it was, claims may be open: they are for recovery
-            self._abandon()
+            self._connection.abandon()
             raise
-
-    def _abandon(self) -> None:
-        inbound, self._inbound = self._inbound, None
-        if inbound is not None:
-            inbound.abandon()
-
-    def _let_go(self) -> None:
-        """Ends a connection that has failed: closed where all is settled, so that nothing is left should
-        this adapter be stopped before the next one is there; else as :meth:`_abandon`."""
-        inbound = self._inbound
-        if inbound is not None:
-            try:
-                inbound.close()
-            except (ProviderError, OSError):
-                self._abandon()
-            self._inbound = None
 
     def _poll_and_finish(self, inbound: Inbound) -> CycleReport:
         report = inbound.poll()
@@ -443,70 +355,15 @@ class Adapter:
         is_over = report.settled or (self._is_idle() and not report.claimed)
         if report.code is ReturnCode.SUCCEED and is_over and now - self._noted_at >= _NOTE_INTERVAL:
             self._noted_at = now
-            if self._instance is not None:
-                self._instance.note({"last_good_poll": round(time.time(), 3)})
+            self._connection.note({"last_good_poll": round(time.time(), 3)})
         return report
 
     def _recover_if_due(self, inbound: Inbound) -> CycleReport | None:
         """Looks for dead instances, and for what is kept no longer, every 10 s at most."""
-        if time.monotonic() - self._recovered_at < RECOVERY_INTERVAL:
+        if time.monotonic() - self._connection.recovered_at < RECOVERY_INTERVAL:
             return None
         inbound.prune()
-        return self._recover(inbound, at_start=False)
-
-    def _recover(self, inbound: Inbound, *, at_start: bool) -> CycleReport:
-        report = inbound.recover(at_start=at_start)
-        self._recovered_at = time.monotonic()
-        return report
-
-    def _reconnect(self) -> None:
-        if self._stop.is_made:
-            return
-        self._let_go()
-        if not self._pipeline.alive:
-            self._pipeline.stop()
-            self._pipeline = self._make_pipeline(self._output)
-            self._pipeline.start()
-        self._connect()
-        self._recover_after_connecting(at_start=False)
-
-    def _recover_after_connecting(self, *, at_start: bool) -> None:
-        assert self._inbound is not None
-        try:
-            self._recover(self._inbound, at_start=at_start)
-        except BaseException:
-            self._abandon()  # what it has adopted is for the next recovery
-            raise
-
-    def _connect(self) -> None:
-        assert self._state is not None
-        settings = self._settings
-        connection = self._provider.connect(
-            settings.application, settings.instance, client_id=settings.client_id
-        )
-        try:
-            plan = make_plan(
-                self.configuration,
-                self._provider,
-                connection.access(),
-                self._requests_spec,
-                debug=self._debug,
-            )
-            self._inbound = Inbound(
-                connection, self._state, plan, self._pipeline, self._settings, self.summary, self._polls
-            )
-        except BaseException:
-            connection.close()
-            raise
-        if self._stop.is_made:
-            self._inbound.stopping = True
-
-    def _check_workers(self) -> None:
-        """Whether each worker can load processes and handlers, sees the root, and has what the driver has."""
-        assert self._inbound is not None
-        wrong = lacks(self._pipeline.probe(CHECK, self._inbound.jobs.plan_bytes))
-        if wrong:
-            raise PipelineError("a worker cannot process events:\n  " + "\n  ".join(wrong))
+        return self._connection.recover(inbound, at_start=False)
 
     def _make_provider(self) -> AdapterProvider:
         return make_provider(self.configuration)

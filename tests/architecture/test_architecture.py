@@ -41,6 +41,7 @@ FLOORS = {
     5: (
         "connector",
         "connector.adapter",
+        "connector.inbound_connection",
         "connector.parts",
         "connector.restarts",
         "connector.service",

@@ -53,7 +53,7 @@ def test_without_them_everything_is_kept(bench: Bench) -> None:
 def test_a_service_prunes_too(bench: Bench) -> None:
     deployment = settle_and_wait(bench, keep_archive="1ms")
     with deployment.running() as adapter:
-        adapter._recovered_at = -1e9
+        adapter._connection.recovered_at = -1e9
         adapter.serve_poll()
     assert deployment.messages("archive") == []
 

@@ -1,0 +1,234 @@
+"""Spark and the connection that the events of an adapter need, from start to stop."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from connector.config.loading import Configuration
+from connector.errors import PipelineError, ProviderError
+from connector.events.inbound import Inbound
+from connector.events.job import CHECK, Workers
+from connector.events.probe import lacks
+from connector.events.report import CycleReport
+from connector.events.summary import Summary
+from connector.messaging.provider_kind import AdapterProvider
+from connector.parts import make_plan, make_settings
+from connector.state.store import HeldInstance, StateStore
+from connector.status import VERSION
+from connector.stopping import StopRequest
+from connector.trace import DETAILS
+
+if TYPE_CHECKING:
+    from connector.requests.spec import RequestClientSpec
+
+_log = logging.getLogger("connector.adapter")
+
+
+class LaunchedWorkers(Workers, Protocol):
+    """Workers that can begin to start."""
+
+    def launch(self) -> None:
+        """Begins what ``start`` goes on with, and returns at once. Raises nothing."""
+
+
+class InboundConnection:
+    """Spark, the instance of the adapter, and its connection. The connection can be made anew.
+
+    :meth:`abort` and :meth:`request_stop` are for any thread, all others for one.
+
+    Args:
+        configuration: of the deployment.
+        provider: where the messages are.
+        make_pipeline: makes what runs the jobs; called again when that has died.
+        requests: what a process needs to make requests.
+        summary: what has become of the events.
+        stop: whether the adapter is told to stop.
+        debug: as in :class:`connector.adapter.Adapter`.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        provider: AdapterProvider,
+        make_pipeline: Callable[[], LaunchedWorkers],
+        requests: Callable[[], RequestClientSpec],
+        summary: Summary,
+        stop: StopRequest,
+        *,
+        debug: bool,
+    ) -> None:
+        self.inbound: Inbound | None = None
+        """None before the start, and after a failure until it is connected again."""
+        self.recovered_at = 0.0
+        """When the last recovery ended, by the monotonic clock."""
+        self.state: StateStore | None = None
+        self.pipeline = make_pipeline()
+        self._configuration = configuration
+        self._provider = provider
+        self._make_pipeline = make_pipeline
+        self._requests = requests
+        self._summary = summary
+        self._stop = stop
+        self._debug = debug
+        self._instance: HeldInstance | None = None
+        self._settings = make_settings(configuration, "")
+        self._polls = itertools.count(1)
+
+    def start(self) -> None:
+        """See :meth:`connector.adapter.Adapter.start`."""
+        settings = self._configuration.connector
+        if not settings.inputs:
+            self._provider.check()
+            self._log_start(settings.instance)
+            _log.warning("no InputDestination: requests only")
+            self._log_ready(seconds=0.0)
+            return
+        began = time.monotonic()
+        try:
+            self.pipeline.launch()  # Java starts meanwhile
+            self.state = self._provider.state(settings.application_name)
+            self._instance = self.state.instance(settings.instance)
+            self._log_start(self._instance.name)
+            self._settings = make_settings(self._configuration, self._instance.name)
+            self.pipeline.start()
+            self._connect()
+            self._check_workers()
+            self._log_ready(seconds=time.monotonic() - began, tasks=self.pipeline.parallelism)
+            self._recover_after_connecting(at_start=True)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Ends Spark and the connection. Repeatable."""
+        inbound, self.inbound = self.inbound, None
+        try:
+            if inbound is not None:
+                inbound.close()
+        finally:
+            self.pipeline.stop()
+            self._stop.cancel_timer()
+            if self._instance is not None:
+                self._instance.close()
+
+    def request_stop(self) -> None:
+        """No more is claimed, and whoever waits returns."""
+        inbound = self.inbound
+        if inbound is not None:
+            inbound.stopping = True
+            inbound.wake()
+
+    def abort(self) -> None:
+        """Ends the tasks that still run."""
+        inbound = self.inbound
+        if inbound is not None:
+            inbound.jobs.cancel()
+        else:
+            self.pipeline.cancel()
+
+    def reconnect(self) -> None:
+        """Connects anew, with a new Spark where that has died."""
+        if self._stop.is_made:
+            return
+        self._let_go()
+        if not self.pipeline.alive:
+            self.pipeline.stop()
+            self.pipeline = self._make_pipeline()
+            self.pipeline.start()
+        self._connect()
+        self._recover_after_connecting(at_start=False)
+
+    def abandon(self) -> None:
+        """Ends the connection with claims still open: recovery deals with them."""
+        inbound, self.inbound = self.inbound, None
+        if inbound is not None:
+            inbound.abandon()
+
+    def recover(self, inbound: Inbound, *, at_start: bool) -> CycleReport:
+        """See :meth:`connector.events.inbound.Inbound.recover`."""
+        report = inbound.recover(at_start=at_start)
+        self.recovered_at = time.monotonic()
+        return report
+
+    def note(self, facts: Mapping[str, Any]) -> None:
+        """Lets others know of this instance."""
+        if self._instance is not None:
+            self._instance.note(facts)
+
+    def _let_go(self) -> None:
+        """Ends a connection that has failed: closed where all is settled, so that nothing is left should
+        this adapter be stopped before the next one is there; else as :meth:`abandon`."""
+        inbound = self.inbound
+        if inbound is not None:
+            try:
+                inbound.close()
+            except (ProviderError, OSError):
+                self.abandon()
+            self.inbound = None
+
+    def _connect(self) -> None:
+        assert self.state is not None
+        settings = self._settings
+        connection = self._provider.connect(
+            settings.application, settings.instance, client_id=settings.client_id
+        )
+        try:
+            plan = make_plan(
+                self._configuration,
+                self._provider,
+                connection.access(),
+                self._requests(),
+                debug=self._debug,
+            )
+            self.inbound = Inbound(
+                connection, self.state, plan, self.pipeline, self._settings, self._summary, self._polls
+            )
+        except BaseException:
+            connection.close()
+            raise
+        if self._stop.is_made:
+            self.inbound.stopping = True
+
+    def _recover_after_connecting(self, *, at_start: bool) -> None:
+        assert self.inbound is not None
+        try:
+            self.recover(self.inbound, at_start=at_start)
+        except BaseException:
+            self.abandon()  # what it has adopted is for the next recovery
+            raise
+
+    def _check_workers(self) -> None:
+        """Whether each worker can load processes and handlers, sees the root, and has what the driver has."""
+        assert self.inbound is not None
+        wrong = lacks(self.pipeline.probe(CHECK, self.inbound.jobs.plan_bytes))
+        if wrong:
+            raise PipelineError("a worker cannot process events:\n  " + "\n  ".join(wrong))
+
+    def _log_start(self, instance: str | None) -> None:
+        """Says what starts. With AgentTraceLevel 5 also with which properties."""
+        configuration = self._configuration
+        _log.info(
+            "starting",
+            extra={
+                "version": VERSION,
+                "application": configuration.connector.application_name,
+                "instance": instance,
+                "provider": configuration.provider.type,
+                "inputs": [str(entry) for entry in configuration.connector.inputs],
+                "spark_master": configuration.spark.master if self._configuration.connector.inputs else None,
+            },
+        )
+        trace = self._settings.trace
+        if trace.level >= DETAILS:
+            from connector.config.resolved import resolved  # only a trace needs it
+
+            for section, values in resolved(configuration).items():
+                trace(DETAILS, "properties", section=section, values=values)
+
+    def _log_ready(self, *, seconds: float, tasks: int | None = None) -> None:
+        if not self._stop.is_made:
+            _log.info("ready", extra={"tasks": tasks, "seconds": round(seconds, 3)})
