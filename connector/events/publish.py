@@ -87,7 +87,6 @@ class Publisher:
         self._plan = plan
         self._deployment = deployment
         self.trace = plan.trace
-        self._broker = Broker(plan.subscriptions)
         self._access = access
         self._answering = Answering(plan, converter, access)
         self._pid = os.getpid()
@@ -96,6 +95,8 @@ class Publisher:
         try:
             for subscription in plan.subscriptions:
                 self._open(subscription, converter, watch)
+            # The provider may refuse what a prepared sink has made. Then no other sink was called in vain.
+            self._broker = Broker(sorted(plan.subscriptions, key=lambda one: one.name in self._external))
         except BaseException:
             self.close()
             raise

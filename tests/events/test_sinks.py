@@ -76,9 +76,10 @@ class Forward(PreparedSink):
     destination = parse_destination("queue://forwarded")
 
     def __init__(self, what, context):
-        self.write = context.writer(None)
+        self.write, self.context = context.writer(None), context
 
     def prepare(self, bo, event):
+        note(self.context.deployment, f"{self.context.subscription} prepares {event.id}")
         name = bo["Name"] or ""
         if name == "bug":
             raise KeyError("no such shelf")
@@ -249,6 +250,18 @@ def test_a_prepared_sink_sends_with_the_settlement(bench: Bench, outcomes: Outco
     assert outcomes(deployment)["ID:1"][0] == "published"
     (message,) = deployment.messages("forwarded")
     assert json.loads(message.body)["CustomerId"] == "1"
+
+
+def test_prepared_sinks_come_before_external_ones(bench: Bench, outcomes: Outcomes) -> None:
+    first = {**KEEP, "name": "first"}
+    deployment = bench.deploy(subscriptions=[first, KEEP, FORWARD])
+    deployment.drop("customers", customer(), "4.1.T")
+    assert outcomes(deployment)["ID:1"][0] == "published"
+    assert [line for line in notes(bench) if "ID:1" in line] == [
+        "forward prepares ID:1",
+        "first ID:1 1",
+        "keep ID:1 1",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_a_level_has_its_own_lines_and_all_below(
         known = {"destination": "queue://orders", "object": "Order", "verb": "Create", "outcome": "published"}
         assert {key: settled[key] for key in known} == known
     if level >= 2:
-        assert [line["subscription"] for line in lines[2]] == ["a", "crm"]
+        assert [line["subscription"] for line in lines[2]] == ["crm", "a"]
     if level >= 3:
         converted, sent = lines[3]
         assert (converted["data_handler"], converted["bytes"], converted["rule"]) == ("JsonHandler", 38, None)
