@@ -1,6 +1,7 @@
 """What a claim costs with 1 thousand, 100 thousand and 1 million messages waiting.
 
-Beside a bare rename of the same files. ``python -m benchmarks.claim_cost [--runs N] [--disk DIR]``
+Beside a bare rename of the same files. Then a look at as many messages of which a selector wants none.
+``python -m benchmarks.claim_cost [--runs N] [--disk DIR]``
 """
 
 from __future__ import annotations
@@ -46,14 +47,30 @@ def measure(root: Path, backlog: int) -> tuple[float, float]:
     claim = (time.perf_counter() - started) / taken * 1e6
     assert taken == backlog, taken
     connection.abandon()
-    processing = root / "in" / "incoming" / "processing"
-    target = root / "in" / "incoming" / "target"
-    names = os.listdir(processing)[:100_000]
+    incoming = root / "in" / "incoming"
+    return claim, bare_rename(incoming / "processing", incoming / "target")
+
+
+def bare_rename(source: Path, target: Path) -> float:
+    """Microseconds a rename."""
+    names = os.listdir(source)[:100_000]
     started = time.perf_counter()
     for name in names:
-        os.rename(f"{processing}/{name}", f"{target}/{name}")
-    rename = (time.perf_counter() - started) / len(names) * 1e6
-    return claim, rename
+        os.rename(f"{source}/{name}", f"{target}/{name}")
+    return (time.perf_counter() - started) / len(names) * 1e6
+
+
+def measure_selector(root: Path, backlog: int) -> tuple[float, float]:
+    """Microseconds a message of a poll that rejects all of them, and a bare rename."""
+    fill_empty(root, backlog)
+    connection = DropboxProvider(root, create=True).connect()
+    poller = connection.poller(parse_destination("in"), selector="JMSPriority > 8")
+    started = time.perf_counter()
+    assert not poller.claim(1, range(POLL))
+    rejected = (time.perf_counter() - started) / backlog * 1e6
+    connection.close()
+    incoming = root / "in" / "incoming"
+    return rejected, bare_rename(incoming / "target", incoming / "processing")
 
 
 def main() -> None:
@@ -62,20 +79,21 @@ def main() -> None:
     parser.add_argument("--disk", help="a directory on a disk, measured instead of tmpfs")
     arguments = parser.parse_args()
     print(machine())
-    medians = {}
-    for backlog in BACKLOGS:
-        claims, renames = [], []
-        for _ in range(arguments.runs * (20 if backlog == BACKLOGS[0] else 1)):
-            with scratch(arguments.disk or "/dev/shm") as directory:
-                claim, rename = measure(directory, backlog)
-            claims.append(claim)
-            renames.append(rename)
-        medians[backlog] = statistics.median(c / r for c, r in zip(claims, renames, strict=True))
-        print(
-            f"{backlog:,} waiting: claim {spread(claims, 1)} us, bare rename {spread(renames, 1)} us, "
-            f"ratio {medians[backlog]:.2f}"
-        )
-    print(f"1,000,000 over 1,000: {medians[BACKLOGS[-1]] / medians[BACKLOGS[0]]:.2f}")
+    for what, function in (("claim", measure), ("rejected by a selector", measure_selector)):
+        medians = {}
+        for backlog in BACKLOGS:
+            costs, renames = [], []
+            for _ in range(arguments.runs * (20 if backlog == BACKLOGS[0] else 1)):
+                with scratch(arguments.disk or "/dev/shm") as directory:
+                    cost, rename = function(directory, backlog)
+                costs.append(cost)
+                renames.append(rename)
+            medians[backlog] = statistics.median(c / r for c, r in zip(costs, renames, strict=True))
+            print(
+                f"{backlog:,} waiting: {what} {spread(costs, 1)} us, bare rename {spread(renames, 1)} us, "
+                f"ratio {medians[backlog]:.2f}"
+            )
+        print(f"1,000,000 over 1,000: {medians[BACKLOGS[-1]] / medians[BACKLOGS[0]]:.2f}")
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ class Listing:
             ProviderError: the folder cannot be read.
         """
         if self._names:
-            if time.monotonic() - self._scanned_at > max(_MAX_AGE, _COST_FACTOR * self._cost):
+            if self._is_old():
                 self._scan()
         elif self._may_have_changed():
             self._scan()
@@ -102,8 +102,11 @@ class Listing:
         """Whether :meth:`next` may give a name."""
         return bool(self._names) or self._may_have_changed()
 
+    def _is_old(self) -> bool:
+        return time.monotonic() - self._scanned_at > max(_MAX_AGE, _COST_FACTOR * self._cost)
+
     def _may_have_changed(self) -> bool:
-        if time.monotonic() - self._scanned_at > _MAX_AGE:
+        if self._is_old():
             return True
         try:
             return os.stat(self._folder).st_mtime_ns != self._changed_ns
