@@ -17,6 +17,7 @@ from typing import Final
 
 from connector.errors import ProviderError
 from connector.providers.dropbox.clients import ClientInfo, read_info
+from connector.state.locks import is_locked
 
 IsAlive = Callable[[str], bool]
 """Whether a client lives, by its id."""
@@ -114,7 +115,7 @@ def living(directory: str, is_alive: IsAlive, *, tidy: bool) -> list[tuple[str, 
         except OSError:
             continue
         try:
-            if _is_locked(descriptor) and is_alive(name.partition("-")[0]):
+            if is_locked(descriptor) and is_alive(name.partition("-")[0]):
                 found.append((name, read_info(descriptor)))
             elif tidy:
                 with contextlib.suppress(OSError):
@@ -122,11 +123,3 @@ def living(directory: str, is_alive: IsAlive, *, tidy: bool) -> list[tuple[str, 
         finally:
             os.close(descriptor)
     return found
-
-
-def _is_locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    return False
