@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.common import machine, scratch, spread
 from connector.messaging import AcknowledgeMode, connect
@@ -166,7 +167,7 @@ def of_provider(provider: Provider, batch: int) -> Iterator[Subject]:
 
 
 @contextmanager
-def of_session(url: str, batch: int, **options: object) -> Iterator[Subject]:
+def of_session(url: str, batch: int, **options: Any) -> Iterator[Subject]:
     """As a program does it: automatic acknowledgement, or transactions of 64."""
     mode = AcknowledgeMode.AUTO if batch == 1 else AcknowledgeMode.TRANSACTED
     with connect(url, **options) as connection:
@@ -206,9 +207,9 @@ def compare(title: str, reference: str, subjects: dict[str, Subject], count: int
     for number in range(runs + 1):
         for name, subject in subjects.items():
             for step in ("enqueue", "dequeue"):
-                found = rate(getattr(subject, step), count)
+                reached = rate(getattr(subject, step), count)
                 if number:  # the first run warms up
-                    rates[name][step].append(found)
+                    rates[name][step].append(reached)
     for step in ("enqueue", "dequeue"):
         bare = rates[reference][step]
         print(f"{title}, {step}: {reference} {spread(bare)}/s")

@@ -24,7 +24,7 @@ def by_region(message: Message) -> bool:
 
 def by_rank(message: Message) -> bool:
     quantity = message.properties.get("quantity")
-    return message.priority >= 4 and quantity is not None and 10 <= quantity <= 500
+    return message.priority >= 4 and isinstance(quantity, int) and 10 <= quantity <= 500
 
 
 def by_customer(message: Message) -> bool:
@@ -32,7 +32,7 @@ def by_customer(message: Message) -> bool:
     kind, customer = message.type, properties.get("customer")
     return (
         (kind == "ORDER" or kind == "ORDER_V2")
-        and customer is not None
+        and isinstance(customer, str)
         and customer.startswith("ACME-")
         and properties.get("test") is None
     )
@@ -40,7 +40,7 @@ def by_customer(message: Message) -> bool:
 
 def by_value(message: Message) -> bool:
     price, quantity = message.properties.get("price"), message.properties.get("quantity")
-    if price is None or quantity is None or price * quantity <= 1000:
+    if not (isinstance(price, float) and isinstance(quantity, int)) or price * quantity <= 1000:
         return False
     return message.properties.get("region") not in (None, "US")
 

@@ -34,7 +34,8 @@ def measure(adapter: Adapter, root: Path, size: int, runs: int) -> tuple[list[fl
     fill(root, "in", size, json_body)
     claims = poller.claim(1, range(size))
     lanes = [work_items(claims, {})]
-    plain, spark = [], []
+    plain: list[float] = []
+    spark: list[float] = []
     for number in range(runs + 5):
         for what in ("plain", "spark"):
             batch = 2 * number + (what == "spark")

@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from connector.broker.loading import load_process
 
 from benchmarks.common import deployment, fill, json_body, machine, scratch
+from connector.broker.process.loading import load_process
 from connector.config.loading import load
 from connector.events.task import Task
 from connector.messaging.destination import parse_destination
 from connector.parts import make_plan, make_provider
+from connector.state.journal import JournalFile
 
 EVENTS = 1000
 
@@ -62,9 +63,9 @@ def measure(directory: Path, runs: int) -> tuple[float, float]:
     ours, theirs = [], []
     for run in range(runs):
         started = time.process_time()
-        outcomes = task.run(str(directory / f"journal-{run}"), [items])
+        outcomes = task.run(JournalFile(str(directory / f"journal-{run}")), [items])
         ours.append(time.process_time() - started)
-        assert all(orjson.loads(outcome)[1] == "published" for outcome in outcomes)
+        assert all(orjson.loads(outcome)[0] == "published" for outcome in outcomes)
         started = time.process_time()
         plain(paths, process)
         theirs.append(time.process_time() - started)

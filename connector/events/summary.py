@@ -39,6 +39,7 @@ class Counts:
     __slots__ = (*_KEYS, "archived")
 
     claimed: int
+    published: int
     archived: int
     expired: int
     discarded: int
