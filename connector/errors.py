@@ -113,7 +113,7 @@ class SelectorError(ConnectorError, ValueError):
 
 
 class SubscriptionError(ConnectorError):
-    """A subscription cannot be made, attached to or removed as asked (seed 003); says what is in the way."""
+    """A subscription cannot be made, attached to or removed as asked (Qpid JMS); says what is in the way."""
 
 
 class ClientIdError(ConnectorError):

@@ -1,8 +1,8 @@
 """Version of the connector, return codes of the adapter and outcomes of events.
 
-The names of the return codes are those of the source (seed 004, "Return codes"; reference
-wbi-adapter, section 7). Their numbers are recorded nowhere; **these numbers are ours**, chosen so
-that what is not negative went well, and they stay as they are.
+The names of the return codes are those of the source (WBI Adapter for JMS, "Return codes"). Their numbers are
+recorded nowhere. **These numbers are ours.** A number that is not negative says that all went well. The
+numbers stay as they are.
 
 Two names of the source are missing, because nobody gets them. CONNECTOR_NOT_ACTIVE is the exception
 :class:`connector.errors.NotActive` here, and NO_SUBSCRIPTION_FOUND the outcome ``unsubscribed``.

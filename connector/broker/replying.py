@@ -1,4 +1,4 @@
-"""Replies: what a business process answers to whoever sent the message (seed 004, tables 5 and 6).
+"""Replies: what a business process answers to whoever sent the message (WBI Adapter for JMS, tables 5 and 6).
 
 Here the process is the application on the other side of a request: its answer becomes a message for the
 JMSReplyTo of the request, prepared while the event is at work, and sent in the commit that settles it.

@@ -28,7 +28,7 @@ _KINDS: Final[dict[type, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """What a rule dictates (seed 004, "Business object mapping").
+    """What a rule dictates (WBI Adapter for JMS, "Business object mapping").
 
     Args:
         object: the name of the business object.

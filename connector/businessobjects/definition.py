@@ -1,4 +1,4 @@
-"""Definitions: what a business object looks like (seed 004 "Metadata and meta-objects")."""
+"""Definitions: what a business object looks like (WBI Adapter for JMS, "Metadata and meta-objects")."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 OBJECT_EVENT_ID = "ObjectEventId"
 """The attribute that the connector fills with the message id where a definition declares it; it is never
-required of a body (reference wbi-adapter, section 10)."""
+required of a body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Definition:
         """The attributes that hold meta-objects and are therefore never part of a body.
 
         Tagged as ``cw_mo_<label>=<attribute>`` in the application-specific information of the
-        object; the label is free (reference wbi-adapter, section 6).
+        object; the label is free.
         """
         return _metaobject_attributes(self.app_specific_info)
 

@@ -173,7 +173,7 @@ def refill_dynamic(
     input_destination: str | None,
     kept: BusinessObject | None,
 ) -> None:
-    """As :func:`fill_dynamic`, from the reply to a request (seed 004, table 6).
+    """As :func:`fill_dynamic`, from the reply to a request (WBI Adapter for JMS, table 6).
 
     What stands for headers is the reply's; the other attributes (``OutputDestination``, ``ResponseTimeout``
     ...) stay as they were in the request.

@@ -1,4 +1,7 @@
-"""The static meta-object: which business object a message means (seed 004, "Business object mapping")."""
+"""The static meta-object: the rules that say which business object a message means.
+
+Source: WBI Adapter for JMS, "Business object mapping".
+"""
 
 from __future__ import annotations
 
@@ -111,8 +114,8 @@ def filled_in(own: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, 
 def split_rule_name(name: str, definitions: Mapping[str, Definition]) -> tuple[tuple[str, str], ...]:
     """The defined object and verb pairs that a rule name such as ``Customer_Create`` can mean.
 
-    Both halves may have a ``_`` themselves, so that every ``_`` is tried and the definitions decide
-    (design, section 7). Empty: nothing defined fits. More than one: the name is ambiguous.
+    Both halves may have a ``_`` themselves, so that every ``_`` is tried and the definitions decide.
+    Empty: nothing defined fits. More than one: the name is ambiguous.
     """
     pairs = []
     position = name.find("_")

@@ -1,7 +1,7 @@
-"""The documents of ``metaobjects/*.yaml`` (surface "metaobjects/*.yaml").
+"""The documents of ``metaobjects/*.yaml``.
 
 The names of the source and the short ones are the same keys: :data:`ALIASES`. The names of rule
-properties are the source's (seed 004; reference wbi-adapter, section 5.3).
+properties are the source's (WBI Adapter for JMS).
 """
 
 from __future__ import annotations

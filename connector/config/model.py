@@ -1,8 +1,8 @@
 """The sections of ``adapter.yaml``: one field, one place.
 
 From these classes come the reading of the file, its errors, the resolved configuration, the JSON
-Schema and the generated reference. The alias of a field is its name in the file (surface
-"adapter.yaml"): CamelCase is the source's (seed 004), lower_snake_case is ours. Every default that
+Schema and the generated reference. The alias of a field is its name in the file:
+CamelCase is the source's (WBI Adapter for JMS), lower_snake_case is ours. Every default that
 the source does not record is named as ours in the description.
 """
 

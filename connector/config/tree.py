@@ -1,6 +1,6 @@
 """YAML as a tree of texts with positions.
 
-Nothing is guessed from how a value looks (surface "YAML is read by the type of the key"): every
+Nothing is guessed from how a value looks: every
 leaf is a :class:`Leaf`, a ``str`` that knows where it stands; the key it belongs to decides what
 it means. The tree is built from the parser's events, not from its constructors, so that no tag
 can make an object and no alias can grow without bound.

@@ -1,4 +1,4 @@
-"""When a delivered message is acknowledged: one small policy a mode (seed 002).
+"""When a delivered message is acknowledged: one small policy a mode (JMS Guaranteed Messaging).
 
 A session tells its policy what happens; the policy tells the ledger. TRANSACTED needs none of it: there
 everything happens at the commit (:mod:`connector.core.transaction`).

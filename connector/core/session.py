@@ -1,4 +1,4 @@
-"""Sessions: one order of sends, receives and acknowledgements (JMS 2.0, 6.2; seed 002).
+"""Sessions: one order of sends, receives and acknowledgements (JMS 2.0, 6.2; JMS Guaranteed Messaging).
 
 It needs nothing of a provider but the contract in :mod:`connector.messaging.provider`, so every local
 provider has it. What is received stands in :mod:`connector.core.inbox`, what acknowledges when in

@@ -1,4 +1,4 @@
-"""The states of a message in a channel, and the only ways from one to the next (seed 001, section 5).
+"""The states of a message in a channel, and the only ways from one to the next (JBoss Messaging Core, 5).
 
 A channel is a pair: *which message is in which state* and *where its body lies*. In ``dropbox`` the
 state is the folder that the file is in, so a transition is a rename; the table here is what every
@@ -23,7 +23,7 @@ from connector.messaging.destination import Destination
 
 
 class MessageState(Enum):
-    """Where a message stands in its channel (seed 001, section 5)."""
+    """Where a message stands in its channel (JBoss Messaging Core, 5)."""
 
     NOT_COMMITTED = "not committed"
     NEW = "new"
@@ -60,7 +60,7 @@ TRANSITIONS: Final = {
 
 
 def order_key(priority: int, timestamp: int, identity: str) -> tuple[int, int, str]:
-    """Sorts messages as they are taken: highest priority, then oldest, then by name (seed 001, 10)."""
+    """Sorts messages by priority, then by age, then by name (JBoss Messaging Core, 10)."""
     return (-priority, timestamp, identity)
 
 

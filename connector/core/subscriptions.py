@@ -1,4 +1,4 @@
-"""Who may attach to which subscription of a topic, and what becomes of one that is in the way (seed 003).
+"""Who may attach to which subscription of a topic, and what becomes of one that is in the way (Qpid JMS).
 
 Pure: a provider finds out what exists, under whatever lock it has for that, asks :func:`decide`, and does it.
 The names of durable subscriptions, shared or not, are one space within a client id; those of shared

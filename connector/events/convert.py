@@ -1,4 +1,4 @@
-"""Convert: a message into a business object (seed 004, "Business object mapping").
+"""Convert: a message into a business object (WBI Adapter for JMS, "Business object mapping").
 
 One rule that matches dictates object, verb and data handler. None or several leave the choice to
 the connector's default data handler, which sees the body alone.

@@ -1,4 +1,4 @@
-"""Publish: every subscription that matches gets the object (design, sections 4 and 7)."""
+"""Publish: every subscription that matches gets the object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recovery: what dead clients have left (seed 004 "Event status and recovery"; design, section 4).
+"""Recovery: what dead clients have left (WBI Adapter for JMS, "Event status and recovery").
 
 The journal decides first: done is settled with its outcome, untouched goes back to its queue as it
 was. What was begun is in doubt. Without an in-progress destination it goes back and runs again

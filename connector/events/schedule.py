@@ -1,4 +1,4 @@
-"""Which claims run now, which wait, and for what (design, section 5, "Batches side by side").
+"""Which claims run now, which wait, and for what.
 
 A claim waits in the lane of its key of ``order`` while a batch runs that has this key. A second copy of an id
 waits until the first copy has its outcome. Whatever waits for nothing is collected into the next batch. A

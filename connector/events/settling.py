@@ -1,4 +1,4 @@
-"""Settle: from outcomes to what becomes of the messages (seed 004 "Archiving", "Error recovery")."""
+"""Settle: from outcomes to settlements (WBI Adapter for JMS, "Archiving", "Error recovery")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests over HTTP: one server, one port, one authentication (design, section 3).
+"""Requests over HTTP: one server, one port, one authentication.
 
 ``POST /requests/{BusinessObject}/{Verb}`` makes a request; ``/openapi.json`` and ``/docs`` say how. The way
 of a call, file by file::

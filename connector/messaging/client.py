@@ -38,7 +38,7 @@ Body = Message | Value
 
 
 class AcknowledgeMode(Enum):
-    """When a message that a session has delivered leaves the store (seed 002)."""
+    """When a message that a session has delivered leaves the store (JMS Guaranteed Messaging)."""
 
     AUTO = "auto"
     """As the last step of ``receive``, or after the listener returned: at most the latest comes twice."""

@@ -10,7 +10,7 @@ VIEWS = frozenset({"PROCESSING", "EXPIRED", "RECOVER-ERROR", "REJECT-ERROR"})
 """Virtual destinations: ``orders~EXPIRED`` is what has expired in ``orders``."""
 
 RESERVED = frozenset({"topic-root", "dropboxmq", "global-read-lock"})
-"""Names that the directory protocol keeps for itself (seed 000, "The Root")."""
+"""Names that the directory protocol keeps for itself (DropboxMQ, "The Root")."""
 
 _MAX_NAME_BYTES = 200
 

@@ -30,7 +30,7 @@ MESSAGE_CLASSES: Final = {
     "O": "ObjectMessage",
     "T": "TextMessage",
 }
-"""The letter of a message class and its JMS name (seed 000, "Message Filenames", field 3)."""
+"""The letter of a message class and its JMS name (DropboxMQ, "Message Filenames", field 3)."""
 
 
 def check_property(kind: str, value: object) -> PropertyValue:

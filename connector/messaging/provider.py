@@ -147,7 +147,7 @@ class Connection(Protocol):
         *,
         selector: str = "",
     ) -> Poller:
-        """Takes from a queue, or from a subscription, which is made or attached to by the rules of seed 003.
+        """Takes from a queue, or from a subscription, which is made or attached to by the rules of Qpid JMS.
 
         Args:
             source: a queue, a virtual destination that is not ``PROCESSING``, or a subscription.

@@ -10,7 +10,7 @@ from connector.messaging.destination import Destination
 
 @dataclass(frozen=True, slots=True)
 class TopicSubscription:
-    """What a consumer of a topic asks for (seed 003). Two of them are the same where all details are.
+    """What a consumer of a topic asks for (Qpid JMS). Two of them are the same where all details are.
 
     Args:
         topic: the topic.

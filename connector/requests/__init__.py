@@ -1,1 +1,1 @@
-"""Outbound: request, reply, response selector (seed 004, "Request message processing")."""
+"""Outbound: request, reply, response selector (WBI Adapter for JMS, "Request message processing")."""

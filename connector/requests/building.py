@@ -1,4 +1,4 @@
-"""Building the message of a request (seed 004, table 1)."""
+"""Building the message of a request (WBI Adapter for JMS, table 1)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""The request client: takes business objects and gives answers (seed 004, "Request message processing").
+"""The request client: takes business objects and gives answers.
 
-One client lives in every process that makes requests (design, section 5). Through whose hands one goes::
+Source: WBI Adapter for JMS, "Request message processing".
+
+One client lives in every process that makes requests. Through whose hands one goes::
 
     caller      properties, message        dynamic over static over Default over connector; data handler
     slots       at most pool_size          the others wait, each until its own deadline

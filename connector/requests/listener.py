@@ -2,7 +2,7 @@
 
 For each reply destination there is one poller, whose selector the provider evaluates and which is true for
 replies to this client's requests only: strangers and neighbours keep theirs. A request with a response
-selector has a poller of its own, for as long as it waits (design, section 5). Here is who does it and when,
+selector has a poller of its own, for as long as it waits. Here is who does it and when,
 and that every call completes; the taking itself is :class:`~connector.requests.reception.Reception`.
 """
 

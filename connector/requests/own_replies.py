@@ -1,4 +1,4 @@
-"""The replies to this client's requests, told from all others by what they repeat (design, section 5)."""
+"""The replies to this client's requests, told from all others by what they repeat."""
 
 from __future__ import annotations
 
@@ -154,5 +154,5 @@ class OwnReplies:
 
 
 def key_of(text: str) -> str:
-    """What two ids are compared by: without a leading ``ID:``, which one side may lack (design, 7)."""
+    """What two ids are compared by: without a leading ``ID:``, which one side may lack."""
     return text.removeprefix("ID:")

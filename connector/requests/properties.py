@@ -1,4 +1,4 @@
-"""What the meta-data say about one request (seed 004, tables 1, 2, 4 and 5).
+"""What the meta-data say about one request (WBI Adapter for JMS, tables 1, 2, 4 and 5).
 
 Every property is looked for by itself, in the dynamic meta-object, in the entry of the static one for the
 object and verb, in its ``Default``, and where the connector has it too, there. The first that is not blank

@@ -1,4 +1,4 @@
-"""What the reply to a request means (seed 004, table 6)."""
+"""What the reply to a request means (WBI Adapter for JMS, table 6)."""
 
 from __future__ import annotations
 

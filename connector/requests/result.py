@@ -14,7 +14,7 @@ GOOD: Final = frozenset({ReturnCode.SUCCEED, ReturnCode.VALCHANGE, ReturnCode.MU
 
 @dataclass(frozen=True, slots=True)
 class RequestResult:
-    """The answer to one request (seed 004, tables 3 and 6).
+    """The answer to one request (WBI Adapter for JMS, tables 3 and 6).
 
     Args:
         status: the return code.

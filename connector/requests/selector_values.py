@@ -1,4 +1,4 @@
-"""Values put into the text of a selector so that they stay values (design, section 7).
+"""Values put into the text of a selector so that they stay values.
 
 Where a value goes is marked in the text by NUL, a number, NUL. Quoting depends on what stands around it:
 
@@ -7,7 +7,7 @@ Where a value goes is marked in the text by NUL, a number, NUL. Quoting depends 
   stands there and a value needs it, one is added, with a character that the pattern does not contain;
 * outside quotes: numbers and booleans only; a text there could be any condition.
 
-``raw`` puts every value in as it is, as seed 004 has it: what is in a value can then change which messages
+``raw`` puts every value in as it is, as in WBI Adapter for JMS: a value can then change which messages
 are selected.
 """
 

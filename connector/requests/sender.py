@@ -1,4 +1,4 @@
-"""Sends requests: each is committed before its reply is awaited (design, section 5).
+"""Sends requests: each is committed before its reply is awaited.
 
 One provider connection for all callers. Whoever finds it free commits for all that have come meanwhile, so
 that a hundred callers cost one sync of the disk and not a hundred.

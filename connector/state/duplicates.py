@@ -1,4 +1,4 @@
-"""Duplicate event elimination: which messages were published (seed 004 "DEE"; design, section 7).
+"""Duplicate event elimination: which messages were published (WBI Adapter for JMS, "DEE").
 
 The source remembers one id; this remembers a window of them, shared by all instances of one
 ApplicationName. What has been published stands in the finished commit records, which the provider

@@ -1,4 +1,4 @@
-"""The outcome journal in a directory: what was delivered, written where it happens (design, section 5).
+"""The outcome journal in a directory: what was delivered, written where it happens.
 
 The driver learns outcomes only when a job has ended, and a task may outlive the driver. So each
 task appends to a file of its own: ``A n`` before event *n* is converted, ``B n`` before its first

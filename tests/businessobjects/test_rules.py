@@ -1,4 +1,4 @@
-"""Static rules: which business object a message means (seed 004, "Business object mapping")."""
+"""Static rules: which business object a message means (WBI Adapter for JMS, "Business object mapping")."""
 
 from __future__ import annotations
 

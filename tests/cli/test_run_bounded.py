@@ -32,7 +32,7 @@ def _adds_up(counts: dict[str, Any]) -> bool:
 
 
 def test_once_is_one_round_robin_cycle_and_leaves_the_rest(deploy: Deploy) -> None:
-    """The example of seed 004: PollQuantity 2; A has 2, B has 1, C has 5."""
+    """The example of WBI Adapter for JMS: PollQuantity 2; A has 2, B has 1, C has 5."""
     deployment = deploy(inputs=("A", "B", "C"), connector={"PollQuantity": 2})
     sent = {queue: deployment.send(queue, [""] * number) for queue, number in (("A", 2), ("B", 1), ("C", 5))}
     run = deployment.start("--once", "--json")

@@ -1,4 +1,4 @@
-"""When a delivered message is gone, in each acknowledge mode (seed 002)."""
+"""When a delivered message is gone, in each acknowledge mode (JMS Guaranteed Messaging)."""
 
 from __future__ import annotations
 

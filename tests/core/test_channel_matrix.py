@@ -1,4 +1,4 @@
-"""A queue in every combination of what can be said about it (reference dropbox-and-core, 1.5)."""
+"""A queue in every combination of what can be said about it."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ class Run:
         assert self.in_order(texts(self.queue.browse()), [*(new or []), *(delivered or [])])
 
     def in_order(self, found: list[str], expected: list[str]) -> bool:
-        """Whether they are the same, in an order that is promised only within a class (seed 001, 9.3)."""
+        """Whether they are the same; order is promised within a class only (JBoss Messaging Core, 9.3)."""
         if self.case.reliability != "mixed":
             return found == expected
         return all(

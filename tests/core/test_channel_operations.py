@@ -1,4 +1,4 @@
-"""What is done with a queue of the messaging core, and what receivers refuse (seed 001, 7 and 8)."""
+"""Operations on a queue, and receivers that refuse (JBoss Messaging Core, 7 and 8)."""
 
 from __future__ import annotations
 

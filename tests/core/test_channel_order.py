@@ -1,4 +1,4 @@
-"""The order of messages, one guarantee a test (seed 001, 9 and 10)."""
+"""The order of messages, one guarantee a test (JBoss Messaging Core, 9 and 10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Channels of several real processes on one root, some of which are killed (seed 001, 2.3 and 5)."""
+"""Channels of several processes on one root; some are killed (JBoss Messaging Core, 2.3 and 5)."""
 
 from __future__ import annotations
 

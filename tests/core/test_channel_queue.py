@@ -1,4 +1,4 @@
-"""The queue of the messaging core, section by section of seed 001: 2 to 6."""
+"""The queue of the messaging core, section by section of JBoss Messaging Core: 2 to 6."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The topic of the messaging core, where it differs from the queue (seed 001, 5.2.4 and 5.3)."""
+"""The topic of the messaging core, where it differs from the queue (JBoss Messaging Core, 5.2.4 and 5.3)."""
 
 from __future__ import annotations
 

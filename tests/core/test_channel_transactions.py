@@ -1,4 +1,4 @@
-"""Transactions over channels: seed 001, 2.2, 5.1 and 6.2.1."""
+"""Transactions over channels: JBoss Messaging Core, 2.2, 5.1 and 6.2.1."""
 
 from __future__ import annotations
 

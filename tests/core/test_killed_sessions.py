@@ -1,4 +1,4 @@
-"""SIGKILL of sessions at every step of taking and acknowledging: what each mode promises then (seed 002)."""
+"""SIGKILL of sessions at every step: what each acknowledge mode promises (JMS Guaranteed Messaging)."""
 
 from __future__ import annotations
 

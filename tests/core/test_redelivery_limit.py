@@ -1,4 +1,4 @@
-"""What is delivered too often is put aside, and an operator decides about it (seed 000)."""
+"""What is delivered too often is put aside, and an operator decides about it (DropboxMQ)."""
 
 from __future__ import annotations
 

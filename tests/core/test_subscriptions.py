@@ -1,4 +1,4 @@
-"""The subscription rules of seed 003, one test a rule, then all of them together."""
+"""The subscription rules of Qpid JMS, one test a rule, then all of them together."""
 
 from __future__ import annotations
 

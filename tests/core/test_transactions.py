@@ -1,4 +1,4 @@
-"""Transacted sessions (seed 002; seed 001, 5.1.3): receives and sends stand or fall together."""
+"""Transacted sessions (JMS Guaranteed Messaging; JBoss Messaging Core, 5.1.3)."""
 
 from __future__ import annotations
 

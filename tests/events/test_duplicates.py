@@ -1,4 +1,4 @@
-"""Duplicate event elimination through poll cycles (seed 004 "DEE"; design, section 7)."""
+"""Duplicate event elimination through poll cycles (WBI Adapter for JMS, "DEE")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ContainerManagedEvents: an event is taken, published and settled in one transaction (seed 004)."""
+"""ContainerManagedEvents: one transaction takes, publishes and settles (WBI Adapter for JMS)."""
 
 from __future__ import annotations
 

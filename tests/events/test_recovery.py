@@ -1,4 +1,4 @@
-"""Recovery: what a dead adapter left, decided by its journals first (design, section 4).
+"""Recovery: what a dead adapter left, decided by its journals first.
 
 The journals are written here by hand, as a task would have left them when everything ended.
 """

@@ -1,4 +1,4 @@
-"""Claim: round robin over the inputs (seed 004, "Event detection")."""
+"""Claim: round robin over the inputs (WBI Adapter for JMS, "Event detection")."""
 
 from __future__ import annotations
 

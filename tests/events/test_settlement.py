@@ -1,4 +1,4 @@
-"""Settlement: where a message goes, and what its copy says (seed 004 "Archiving", "Error recovery")."""
+"""Settlement: where a message goes, and what its copy says (WBI Adapter for JMS, "Archiving")."""
 
 from __future__ import annotations
 

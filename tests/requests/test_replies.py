@@ -1,4 +1,4 @@
-"""What a reply means: seed 004, table 6."""
+"""What a reply means: WBI Adapter for JMS, table 6."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Response selectors are read and filled as seed 004, "Response criteria", has it."""
+"""Response selectors are read and filled as WBI Adapter for JMS, "Response criteria", has it."""
 
 from __future__ import annotations
 

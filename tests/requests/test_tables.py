@@ -1,4 +1,4 @@
-"""Tables 1 to 6 of seed 004 as an application and a caller see them: each row, on every provider.
+"""Tables 1 to 6 of WBI Adapter for JMS as an application and a caller see them: each row, on every provider.
 
 The rows' finer points are in test_properties, test_building and test_replies.
 """

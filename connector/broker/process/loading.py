@@ -1,4 +1,4 @@
-"""Finds the function behind ``module:function`` (design, section 8).
+"""Finds the function behind ``module:function``.
 
 A module beside ``adapter.yaml`` is loaded by its path, under a private name, and the deployment's
 directory is appended to ``sys.path``, never put in front: a user's ``json.py`` hides nothing.

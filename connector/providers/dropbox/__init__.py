@@ -1,4 +1,4 @@
-"""The ``dropbox`` provider: queues are directories, claims are renames (seed 000)."""
+"""The ``dropbox`` provider: queues are directories, claims are renames (DropboxMQ)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""File names of the directory protocol: a message's headers, in eight fields (seed 000).
+"""File names of the directory protocol: a message's headers, in eight fields (DropboxMQ).
 
 ``priority.id.class.expiration.correlation.replyto.type.properties``; only the first three are
-required. Rules the source leaves open (design, section 7): a name is *structured* when its first
+required. Rules the source leaves open: a name is *structured* when its first
 field is a 32 bit number, its second is not empty and its third is a class letter; any other name
 is *bare*, and is itself the message id. A dot inside a field is written ``%2E``. No trailing dots
 are written, any are read. The properties are URL-encoded pairs, ``nameT=value``, T the type letter.
@@ -296,7 +296,7 @@ def encode(message: Message, *, extra: Iterable[str] = ()) -> str:
 
 
 def _short_destination(text: str | None) -> str:
-    """A queue is written by its bare name, as in the example of seed 000."""
+    """A queue is written by its bare name, as in the example of DropboxMQ."""
     if not text:
         return ""
     return text.removeprefix("queue://")

@@ -1,4 +1,4 @@
-"""Headers too long for a file name: in a sidecar under ``dropboxmq/headers/`` (design, section 7).
+"""Headers too long for a file name: in a sidecar under ``dropboxmq/headers/``.
 
 The sidecar holds the full name, of any length. The file itself gets a short one that keeps priority,
 class and expiration and carries the key of the sidecar as a property, so that it is found again

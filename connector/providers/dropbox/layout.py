@@ -1,4 +1,4 @@
-"""Where everything lies under the root (seed 000 "The Root"; reference dropbox-and-core, 1.2).
+"""Where everything lies under the root (DropboxMQ, "The Root").
 
 ::
 

@@ -1,4 +1,4 @@
-"""The transaction log: one text record a commit, one line a message (reference dropbox-and-core, 1.4).
+"""The transaction log: one text record a commit, one line a message.
 
 A record is written to ``associated/`` and synced; its rename into ``committing/`` is the commit point;
 then every move it names is made, and the record itself goes to ``committed/`` or away. Each move is

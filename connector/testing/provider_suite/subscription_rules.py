@@ -1,4 +1,4 @@
-"""The rules of seed 003: who may make, share, change and remove which subscription."""
+"""The rules of Qpid JMS: who may make, share, change and remove which subscription."""
 
 from __future__ import annotations
 

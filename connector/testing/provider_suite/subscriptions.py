@@ -1,4 +1,4 @@
-"""How long subscriptions last and who shares them: what they keep, what ends them (seed 003)."""
+"""How long subscriptions last and who shares them: what they keep, what ends them (Qpid JMS)."""
 
 from __future__ import annotations
 

@@ -265,7 +265,7 @@ class Topics(SuiteBase):
         for poller in pollers:
             found = self.rest_soon(connection, poller, 75)
             assert sorted(found) == expected
-            for name in "abc":  # each sender's own order is kept (seed 001, 9.1)
+            for name in "abc":  # each sender's own order is kept (JBoss Messaging Core, 9.1)
                 own = [body for body in found if body.startswith(name)]
                 assert own == [f"{name}{number}" for number in range(25)]
 

@@ -1,4 +1,4 @@
-"""Bounded memory: a sender waits for room, and never for ever (seed 001, 3.1)."""
+"""Bounded memory: a sender waits for room, and never for ever (JBoss Messaging Core, 3.1)."""
 
 from __future__ import annotations
 
