@@ -1,7 +1,7 @@
 """Sessions: one order of sends, receives and acknowledgements (JMS 2.0, 6.2; JMS Guaranteed Messaging).
 
-It needs nothing of a provider but the contract in :mod:`connector.messaging.provider`, so every local
-provider has it. What is received stands in :mod:`connector.core.inbox`, what acknowledges when in
+It needs nothing of a provider but the contract in :mod:`connector.messaging.provider`, so every provider
+has it. What is received stands in :mod:`connector.core.inbox`, what acknowledges when in
 :mod:`connector.core.acknowledgement`, transactions in :mod:`connector.core.transaction`.
 """
 

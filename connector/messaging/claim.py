@@ -26,11 +26,20 @@ class Claim(Protocol):
 
     @property
     def reference(self) -> Any:
-        """Picklable handle for :meth:`connector.messaging.provider.MessageAccess.load`."""
+        """Picklable handle for :meth:`connector.messaging.provider.MessageAccess.load`.
+
+        Its text (``str``) is short and names the claim: no other claim of the client has it. By value it has
+        the message with it, however large that is.
+        """
 
     @property
     def delivery_count(self) -> int:
-        """Deliveries begun before this claim."""
+        """Deliveries begun before this claim, as settlements have said (:attr:`.Settlement.delivery_count`).
+
+        What came back because its client ended, and nobody settled it, counts once more. A broker may count
+        deliveries that nobody began: a rollback is one of every message of its transaction. Those do not
+        count, so a remote provider keeps numbers of its own.
+        """
 
     @property
     def in_progress(self) -> bool:

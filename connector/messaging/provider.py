@@ -1,9 +1,16 @@
 """The contract between a provider and the rest of the adapter.
 
-A provider is where messages live. It hands them out by *claiming*: a claim belongs to this client,
-survives a crash of it, and names its owner, so that any other client can tell a dead owner's
-claims from a neighbour's. What is claimed is settled by :meth:`Connection.settle`, one commit
-record for a whole batch, or given back.
+A provider is where messages live. It hands them out by *claiming*: a claim belongs to one client, until
+:meth:`Connection.settle` settles it. One commit settles all claims of a batch.
+
+A local provider stores the messages itself. A claim survives a crash of its client and names it, so that any
+other client can tell a dead client's claims from a neighbour's, and takes over.
+
+A remote provider lends messages from a broker to a connection. What the connection has not settled comes back
+by itself when the connection ends. Nobody takes over. The commit is a transaction of the broker. Most brokers
+give back all messages of a transaction or none, and count that as a delivery of each. The provider keeps that
+from whoever uses it: :meth:`Connection.settle` says how. The capabilities ``takeover``, ``by_value``,
+``in_progress`` and ``shows_all`` name what a remote provider does otherwise.
 
 Two halves. The :class:`Connection` lives in the driver. :class:`MessageAccess` is what a Spark
 task needs: it is made from a picklable :class:`AccessSpec`, opens no connection that outlives the
@@ -34,6 +41,15 @@ class Capabilities:
             subscription.
         reliable: persistent messages survive a crash of every process.
         virtual_destinations: ``orders~EXPIRED`` and the like.
+        takeover: claims outlive their client, and another client takes over from a dead one. Otherwise they
+            come back when their connection ends, each with one delivery more, and there are no leftovers.
+        by_value: a claim and a prepared message carry the whole message, in
+            :attr:`~connector.messaging.claim.Claim.reference` and
+            :attr:`~connector.messaging.settlement.Prepared.handle`. They can be read and sent whatever has
+            become of the message. What is prepared gets its id when it is sent.
+        in_progress: taking can be a move to an in-progress destination.
+        shows_all: messages that are claimed can be browsed, and a poller counts those that have expired.
+            Otherwise the broker shows those that wait, and puts expired ones aside itself.
     """
 
     topics: bool = False
@@ -41,6 +57,10 @@ class Capabilities:
     temporary_destinations: bool = False
     reliable: bool = True
     virtual_destinations: bool = False
+    takeover: bool = True
+    by_value: bool = False
+    in_progress: bool = True
+    shows_all: bool = True
 
 
 class Poller(Protocol):
@@ -51,7 +71,7 @@ class Poller(Protocol):
 
     destination: Destination
     expired: int
-    """Messages found expired since the poller was made.
+    """Messages found expired since the poller was made; 0 without ``shows_all``.
 
     A message that has expired, or was delivered too often, is put aside before a selector is asked.
     """
@@ -151,7 +171,8 @@ class Connection(Protocol):
 
         Args:
             source: a queue, a virtual destination that is not ``PROCESSING``, or a subscription.
-            in_progress: taking is the move there. It and ``source`` are two whole queues.
+            in_progress: taking is the move there. It and ``source`` are two whole queues. None = the claimed
+                message stays where it is.
             selector: text of a message selector, for a queue; empty = all messages. The others stay. It is
                 asked before a message is taken, without its body. A subscription has its own.
 
@@ -175,7 +196,10 @@ class Connection(Protocol):
         """
 
     def subscriptions(self) -> Sequence[SubscriptionInfo]:
-        """All subscriptions, of every client, by topic, name and client id."""
+        """All subscriptions, of every client, by topic, name and client id.
+
+        Of a remote provider this, :meth:`names` and :meth:`destinations` are what its broker tells.
+        """
 
     def names(self) -> Sequence[Destination]:
         """All queues and topics, by kind and name; no virtual ones. Temporary ones are among them."""
@@ -227,6 +251,8 @@ class Connection(Protocol):
     def adopt(self, claim: Claim, cycle: int, sequence: int) -> Claim | None:
         """Claims a message of an in-progress destination that has no living owner; None where it is gone.
 
+        This one, :meth:`leave` and :meth:`unowned` find nothing without the capability ``in_progress``.
+
         It counts as delivered once more, because it may have been. One that waits (:attr:`Claim.waits`), or
         that was counted when it was left there, does not.
 
@@ -254,27 +280,36 @@ class Connection(Protocol):
     ) -> None:
         """Settles all, or none: one commit record, synced once, then rolled forward.
 
+        At a broker it is one transaction. What becomes of some claims neither ends the others nor counts as a
+        delivery of them. Where the broker cannot give back one message of a transaction, the provider commits
+        the others first and rolls back the rest. For that it may have to receive messages again. A claim is
+        lost where a neighbour receives its message in between, or where the message expires then.
+
         What was prepared for a temporary destination that has ended goes with that, and keeps nobody.
 
         Args:
-            settlements: of claims, each of which is in one of them.
+            settlements: of claims, each of which is in one of them. A broker has the least to do where they
+                are all claims of a cycle and none is given back.
             sends, discards: prepared messages that belong to no claim. An access that still has to sync
                 what is discarded is told by :meth:`MessageAccess.discard`. One that is gone is passed over.
+                By value, nothing is there to be discarded.
             fenced: look first whether every claim is still this client's.
 
         Raises:
             ClaimLost: a claim is not (``fenced``, or there is but one), or a message that is to be sent was
-                sent or discarded before; nothing has happened.
+                sent or discarded before, which nobody can tell by value; nothing has happened.
             SettlementError: before the commit point, nothing has happened; the text says which
                 destination cannot be written and what to do, or that the connection has ended.
-            ProviderError: after the commit point; whoever recovers finishes it.
+            ProviderError: after the commit point; whoever recovers finishes it. Or the connection to a broker
+                broke in the commit, and nobody knows: what was not committed comes again.
         """
 
     def send(self, destination: Destination, messages: Iterable[Message]) -> list[str]:
         """Sends messages, all visible or none, durable first. Returns their ids.
 
         Each message gets its id, which is set in it, and a delivery count of 1, whatever it has. A property
-        ``JMSXDeliveryCount`` of the sender is dropped (JMS 2.0, 3.5.9). :meth:`MessageAccess.prepare` too.
+        ``JMSXDeliveryCount`` of the sender is dropped (JMS 2.0, 3.5.9). :meth:`MessageAccess.prepare` does
+        the same, but sets no id by value.
 
         Raises:
             ValueError: a message is not valid (:meth:`Message.check`); nothing was sent.
@@ -285,6 +320,8 @@ class Connection(Protocol):
         self, destination: Destination, unreadable: Callable[[Message, str], object] | None = None
     ) -> Iterator[Message]:
         """Messages that wait or are claimed, in the order in which they would be taken.
+
+        Those that are claimed are missing without the capability ``shows_all``.
 
         A message that was claimed from a virtual destination is in progress in its queue: it is seen, and
         counted, there and in ``~PROCESSING``, but in no other virtual destination.
@@ -304,7 +341,7 @@ class Connection(Protocol):
         """The dead clients that this one takes over from; their committed records are finished first.
 
         They are those that are no adapter, and those of its own application. Each is this client's until it
-        is forgotten or released, or until this connection ends.
+        is forgotten or released, or until this connection ends. None without the capability ``takeover``.
 
         Raises:
             ProviderError: a committed record cannot be finished.
@@ -330,11 +367,17 @@ class Connection(Protocol):
         """Ends the connection; everything is settled or given back."""
 
     def abandon(self) -> None:
-        """Ends it with claims still open: whoever recovers next deals with them."""
+        """Ends it with claims still open: whoever recovers next deals with them.
+
+        Without the capability ``takeover`` they come back at once.
+        """
 
 
 class Provider(Protocol):
-    """Where messages live. Made from the ``provider:`` block; connects to nothing yet."""
+    """Where messages live. Made from the ``provider:`` block; connects to nothing yet.
+
+    Picklable: a worker that makes requests of its own connects with it.
+    """
 
     capabilities: Capabilities
 
@@ -416,12 +459,14 @@ class MessageAccess(Protocol):
 
         Raises:
             MalformedData: it is larger than ``max_body`` bytes, or not a message after all.
-            LookupError: it is gone; somebody else has settled it.
+            LookupError: it is gone; somebody else has settled it. Never by value.
             ProviderError: it cannot be read now.
         """
 
     def prepare(self, destination: Destination, message: Message, key: str) -> Prepared:
         """Makes a message without sending it; the same ``key`` again, for that destination, replaces it.
+
+        By value nothing is written. Then the settlement shows whether the destination takes the message.
 
         Raises:
             ValueError: the message is not valid (:meth:`Message.check`).

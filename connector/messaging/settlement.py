@@ -16,8 +16,9 @@ class Prepared:
     """A message made but not sent: NOT_COMMITTED until settlement commits it.
 
     Args:
-        handle: the provider's own, of texts, numbers and sequences. It travels to the driver by pickle, or
-            in a journal by JSON, which makes a list of every sequence.
+        handle: the provider's own, of texts, numbers and sequences; the whole message where a provider works
+            by value. It travels to the driver by pickle, or in a journal by JSON, which makes a list of every
+            sequence.
         destination: where it will be sent.
     """
 
@@ -36,6 +37,9 @@ HISTORY: Final = (
 """The properties by which an adapter says in a copy what became of the message.
 
 A copy has those of its settlement alone. It inherits none of them, but all other properties.
+
+A copy has the id, the time and the expiration of its message. A broker gives each message a new id and time.
+So a remote provider keeps those of the message in properties, and reads them back.
 """
 
 

@@ -209,6 +209,9 @@ class PublishedIds(Protocol):
     def release(self, client_id: str | None = None) -> None:
         """Nothing of this client is in flight any more.
 
+        Where nobody takes over from a dead client, nobody calls this for it. Then the end of the client
+        releases its keys, however it ends. Its messages are back, and somebody else has to publish them.
+
         Args:
             client_id: of a dead client that is meant instead; what it has published is read first.
         """

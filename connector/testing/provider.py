@@ -27,9 +27,10 @@ from connector.testing.provider_suite.claiming import Claiming
 from connector.testing.provider_suite.duplicates import Duplicates
 from connector.testing.provider_suite.fencing import Fencing
 from connector.testing.provider_suite.groups import Groups
-from connector.testing.provider_suite.in_progress import InProgress
+from connector.testing.provider_suite.in_progress import InProgress, InProgressRefused
 from connector.testing.provider_suite.keeping import Keeping
 from connector.testing.provider_suite.lasting import Lasting
+from connector.testing.provider_suite.lending import Lending
 from connector.testing.provider_suite.limits import Limits
 from connector.testing.provider_suite.recovery import Recovery
 from connector.testing.provider_suite.replies import SentIds, Waking
@@ -68,6 +69,8 @@ class ProviderSuite(
     SentIds,
     Duplicates,
     Recovery,
+    Lending,
+    InProgressRefused,
     InProgress,
     Lasting,
     Limits,

@@ -26,7 +26,7 @@ class Browsing(SuiteBase):
         before = self.bodies(connection, ORDERS)
         poller = connection.poller(ORDERS)
         claims = [self.take(poller, sequence=n) for n in range(3)]
-        assert self.bodies(connection, ORDERS) == before
+        assert self.bodies(connection, ORDERS) == (before if self.able.shows_all else before[3:])
         claims += [self.take(poller, sequence=n) for n in range(3, 5)]
         assert [self.load(connection, claim).body.decode() for claim in claims] == before
 

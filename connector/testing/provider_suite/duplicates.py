@@ -10,6 +10,7 @@ from connector.testing.provider_suite.base import (
     ORDERS,
     Connect,
     SuiteBase,
+    needs,
 )
 
 
@@ -42,6 +43,16 @@ class Duplicates(SuiteBase):
         client.settle([Settlement(claim, published=key)])
         for application in ("", "suite"):
             assert key not in provider.state(application).window(connect().client_id, 100)
+
+    @needs("takeover", has=False)
+    def test_what_a_client_that_has_ended_had_in_flight_keeps_nobody_off(
+        self, provider: Provider, connect: Connect
+    ) -> None:
+        first, second = connect(), connect()
+        windows = [provider.state("suite").window(one.client_id, 100) for one in (first, second)]
+        assert [window.reserve(["key"]) for window in windows] == [set(), {"key"}]
+        first.abandon()
+        assert windows[1].reserve(["key"]) == set()
 
     def test_published_keys_are_in_the_window_of_every_instance(
         self, provider: Provider, connect: Connect

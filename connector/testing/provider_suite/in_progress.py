@@ -6,7 +6,7 @@ import pytest
 
 from connector.errors import CapabilityError
 from connector.messaging.destination import parse_destination
-from connector.messaging.provider import Connection
+from connector.messaging.provider import Capabilities, Connection
 from connector.messaging.settlement import Settlement
 from connector.testing.provider_suite.base import (
     ARCHIVE,
@@ -14,9 +14,27 @@ from connector.testing.provider_suite.base import (
     ORDERS,
     Connect,
     SuiteBase,
+    needs,
 )
 
 
+class InProgressRefused(SuiteBase):
+    """A provider without in-progress destinations says so."""
+
+    def test_in_progress_destinations_are_refused_by_a_provider_without_them(
+        self, capabilities: Capabilities, connection: Connection
+    ) -> None:
+        self.send(connection, ORDERS, "1")
+        if capabilities.in_progress:
+            assert connection.poller(ORDERS, IN_PROGRESS).take(1, 0) is not None
+            return
+        with pytest.raises(CapabilityError, match=IN_PROGRESS.name):
+            connection.poller(ORDERS, IN_PROGRESS)
+        assert connection.unowned(IN_PROGRESS) == []
+        assert self.bodies(connection, ORDERS) == ["1"]
+
+
+@needs("in_progress")
 class InProgress(SuiteBase):
     """See the module."""
 

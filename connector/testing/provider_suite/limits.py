@@ -7,7 +7,7 @@ import pytest
 from connector.messaging.destination import parse_destination
 from connector.messaging.provider import Connection, Poller, Provider
 from connector.messaging.settlement import Settlement
-from connector.testing.provider_suite.base import ARCHIVE, IN_PROGRESS, ORDERS, SuiteBase
+from connector.testing.provider_suite.base import ARCHIVE, IN_PROGRESS, ORDERS, SuiteBase, needs
 
 REPAIRED = parse_destination("queue://orders~RECOVER-ERROR")
 
@@ -63,6 +63,7 @@ class Limits(SuiteBase):
         assert [info.error for info in strict.destinations()] == [1]
         strict.close()
 
+    @needs("in_progress")
     def test_what_is_adopted_was_delivered_and_is_not_put_aside(self, strict: Connection) -> None:
         self.send(strict, ORDERS, "1")
         poller = strict.poller(ORDERS, IN_PROGRESS)

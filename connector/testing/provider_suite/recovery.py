@@ -10,12 +10,14 @@ from connector.testing.provider_suite.base import (
     ORDERS,
     Connect,
     SuiteBase,
+    needs,
 )
 
 
 class Recovery(SuiteBase):
     """See the module."""
 
+    @needs("takeover")
     def test_claims_of_a_client_that_ended_are_found_with_who_it_was(self, connect: Connect) -> None:
         first, second = connect("suite", "a"), connect("suite", "b")
         first.send(ORDERS, [self.text(str(n)) for n in range(3)])
@@ -51,6 +53,7 @@ class Recovery(SuiteBase):
         first.close()
         assert list(second.leftovers(None, at_start=True)) == []
 
+    @needs("takeover")
     def test_nobody_else_takes_over_until_the_first_lets_go(self, connect: Connect) -> None:
         first, second, third = connect(), connect(), connect()
         first.send(ORDERS, [self.text("body")])
@@ -84,6 +87,7 @@ class Recovery(SuiteBase):
                 "t" * 300 * number,
             )
 
+    @needs("takeover")
     @pytest.mark.parametrize("end", ["close", "abandon"])
     def test_what_a_client_has_not_dealt_with_when_it_ends_is_left_to_the_next(
         self, connect: Connect, end: str
@@ -100,6 +104,7 @@ class Recovery(SuiteBase):
         for leftover in later.values():
             leftover.release()
 
+    @needs("takeover")
     def test_an_adapter_is_left_to_the_instances_of_its_own_application(self, connect: Connect) -> None:
         first, stranger = connect("suite"), connect("another")
         first.send(ORDERS, [self.text("body")])

@@ -65,6 +65,20 @@ class Returning(SuiteBase):
         first.settle([Settlement(claim, give_back=True, delivery_count=1)])
         assert self.take_soon(poller).delivery_count == 1
 
+    def test_what_becomes_of_one_claim_counts_nothing_of_the_others(self, connect: Connect) -> None:
+        """All are claimed under one number, and settled one after the other."""
+        connection = connect()
+        self.send(connection, ORDERS, *"0123")
+        done, returned, untouched, late = connection.poller(ORDERS).claim(1, range(4))
+        connection.settle([Settlement(done)])
+        connection.settle([Settlement(returned, give_back=True, delivery_count=1)])
+        connection.settle([Settlement(untouched, give_back=True)])
+        connection.settle([Settlement(late, give_back=True, delivery_count=3)])
+        poller = connection.poller(ORDERS)
+        again = [self.take_soon(poller, 2, number) for number in range(3)]
+        counts = {self.load(connection, claim).body: claim.delivery_count for claim in again}
+        assert counts == {b"1": 1, b"2": 0, b"3": 3}
+
     def test_a_returned_message_carries_the_properties_it_was_given(self, connection: Connection) -> None:
         connection.send(ORDERS, [self.text("body")])
         poller = connection.poller(ORDERS)

@@ -32,6 +32,7 @@ class SelectorsRefused(SuiteBase):
 class Selectors(SuiteBase):
     """See the module."""
 
+    @needs("shows_all")
     def test_a_message_that_has_expired_is_put_aside_whatever_the_selector(
         self, connection: Connection
     ) -> None:
@@ -153,6 +154,7 @@ class Selectors(SuiteBase):
         assert self.rest(connection, poller) == ["good"]
         assert self.drain(connection, ORDERS) == []
 
+    @needs("in_progress")
     def test_a_selector_works_with_an_in_progress_destination(self, connection: Connection) -> None:
         self._send_numbered(connection, 3)
         poller = connection.poller(ORDERS, IN_PROGRESS, selector="number = 1")

@@ -172,6 +172,7 @@ class Subscriptions(SuiteBase):
         assert self.rest_soon(own, everything, 1) == ["own"]
         assert poller.take(1, 9) is None
 
+    @needs("takeover")
     def test_claims_of_a_dead_consumer_come_again_to_the_subscription(self, client: Client) -> None:
         first, second = client(), client()
         self.take_soon_from(first)

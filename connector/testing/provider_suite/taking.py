@@ -115,7 +115,7 @@ class Taking(SuiteBase):
         poller = connection.poller(ORDERS)
         assert self.load(connection, self.take(poller)).body == b"good"
         assert poller.take(1, 1) is None
-        assert poller.expired == 2
+        assert poller.expired == (2 if self.able.shows_all else 0)
         again = connection.poller(ORDERS)
         assert (again.take(1, 2), again.expired) == (None, 0)
 
@@ -125,4 +125,4 @@ class Taking(SuiteBase):
         poller = connection.poller(ORDERS)
         self.take(poller)
         time.sleep(0.3)
-        assert (poller.take(1, 1), poller.expired) == (None, 1)
+        assert (poller.take(1, 1), poller.expired) == (None, 1 if self.able.shows_all else 0)

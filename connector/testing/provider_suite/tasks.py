@@ -15,6 +15,7 @@ from connector.testing.provider_suite.base import (
     NOTES,
     ORDERS,
     SuiteBase,
+    needs,
 )
 
 
@@ -29,6 +30,12 @@ class Tasks(SuiteBase):
         reference = pickle.loads(pickle.dumps(claim.reference))  # a pickle of our own
         assert access.load(reference, NO_LIMIT).body == b"body"
 
+    def test_a_reference_names_its_claim_in_a_few_words(self, connection: Connection) -> None:
+        self.send(connection, ORDERS, *["x" * 100_000] * 3)
+        references = [claim.reference for claim in connection.poller(ORDERS).claim(1, range(3))]
+        assert len({str(reference) for reference in references}) == 3
+        assert max(len(str(reference)) for reference in references) < 1000
+
     def test_a_body_larger_than_allowed_is_malformed_and_one_just_as_large_is_not(
         self, connection: Connection
     ) -> None:
@@ -39,6 +46,7 @@ class Tasks(SuiteBase):
         with pytest.raises(MalformedData, match="5 bytes"):
             access.load(claim.reference, 4)
 
+    @needs("by_value", has=False)
     def test_a_settled_message_cannot_be_read_any_more(self, connection: Connection) -> None:
         connection.send(ORDERS, [self.text("body")])
         claim = self.take(connection.poller(ORDERS))
@@ -92,6 +100,7 @@ class Tasks(SuiteBase):
             [str(ORDERS)],
         )
 
+    @needs("by_value", has=False)
     @pytest.mark.parametrize("how", ["sent", "discarded", "discarded by its access"])
     def test_a_prepared_message_that_is_gone_lets_nothing_be_sent(
         self, connection: Connection, how: str

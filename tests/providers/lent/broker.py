@@ -1,0 +1,166 @@
+"""A small broker in this process, which behaves as a JMS broker does (JMS 2.0, 6.2.7 and 6.2.10).
+
+It stands in for a server, which these tests cannot start.
+
+A session is one transaction after another. What it receives is locked to it. A commit makes its
+acknowledgements and its sends final together. A rollback returns everything that it has received, each
+message with its delivery count raised. When a connection ends, its sessions are rolled back. There is no
+other crash recovery.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import secrets
+import threading
+import time
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from connector.messaging.message import Message
+from connector.messaging.selector import compile_selector
+
+
+class BrokerError(Exception):
+    """The broker has refused something, or the connection has ended."""
+
+
+@dataclass(eq=False, slots=True)
+class Stored:
+    """A message of a queue."""
+
+    number: int
+    message: Message
+    session: BrokerSession | None = None
+    """It is locked to this one."""
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Sorts it in its queue."""
+        return -self.message.priority, self.number
+
+
+class Received(NamedTuple):
+    """A message that a session has received."""
+
+    queue: str
+    message: Message
+
+
+class Broker:
+    """Queues. For any thread."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition(threading.RLock())
+        """Notified when messages have come or have come back."""
+        self.queues: dict[str, list[Stored]] = {}
+        self.refused: set[str] = set()
+        """Queues to which nothing can be sent."""
+        self.connections: list[BrokerConnection] = []
+        self.client_ids: dict[str, BrokerConnection] = {}
+        self._numbers = itertools.count()
+
+    def connect(self) -> BrokerConnection:
+        connection = BrokerConnection(self)
+        self.connections.append(connection)
+        return connection
+
+    def waiting(self, queue: str, selector: str = "") -> list[Stored]:
+        """What waits in a queue. What is locked to a session is seen by nobody else."""
+        now = time.time_ns() // 1_000_000
+        matches = compile_selector(selector).matches if selector else None
+        with self.changed:
+            kept = self.queues.setdefault(queue, [])
+            kept[:] = [one for one in kept if one.session or not 0 < one.message.expiration <= now]
+            return [one for one in kept if not one.session and (not matches or matches(one.message))]
+
+    def add(self, queue: str, message: Message) -> None:
+        with self.changed:
+            stored = Stored(next(self._numbers), message)
+            bisect.insort(self.queues.setdefault(queue, []), stored, key=lambda one: one.place)
+            self.changed.notify_all()
+
+
+class BrokerConnection:
+    """A connection. Its sessions end with it."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.id = secrets.token_hex(6)
+        self.ended = False
+        self.sessions: set[BrokerSession] = set()
+        self._numbers = itertools.count(1)
+
+    def session(self) -> BrokerSession:
+        session = BrokerSession(self)
+        self.sessions.add(session)
+        return session
+
+    def new_id(self) -> str:
+        """A JMSMessageID. It is made when a message is sent, and nobody can choose it (JMS 2.0, 3.4.3)."""
+        return f"ID:{self.id}:{next(self._numbers)}"
+
+    def close(self) -> None:
+        with self.broker.changed:
+            for session in list(self.sessions):
+                session.close()
+            self.ended = True
+
+
+class BrokerSession:
+    """A transacted session."""
+
+    def __init__(self, connection: BrokerConnection) -> None:
+        self._connection = connection
+        self._broker = connection.broker
+        self._received: list[tuple[str, Stored]] = []
+        self._sent: list[tuple[str, Message]] = []
+
+    def receive(self, queue: str, most: int, selector: str = "") -> list[Received]:
+        """Receives up to ``most`` messages without waiting."""
+        with self._broker.changed:
+            self._check()
+            found = self._broker.waiting(queue, selector)[:most]
+            for one in found:
+                one.session = self
+                self._received.append((queue, one))
+            return [Received(queue, one.message.copy(one.message.body)) for one in found]
+
+    def send(self, queue: str, message: Message) -> None:
+        """Sends a message with the commit. Its id and its time are set."""
+        with self._broker.changed:
+            self._check()
+            if queue in self._broker.refused:
+                raise BrokerError(f"{queue}: no right to send")
+            message.message_id = self._connection.new_id()
+            message.timestamp = time.time_ns() // 1_000_000
+            self._sent.append((queue, message.copy(message.body)))
+
+    def commit(self) -> None:
+        with self._broker.changed:
+            self._check()
+            for queue, stored in self._received:
+                self._broker.queues[queue].remove(stored)
+            for queue, message in self._sent:
+                self._broker.add(queue, message)
+            self._received, self._sent = [], []
+
+    def rollback(self) -> None:
+        with self._broker.changed:
+            self._check()
+            for _, stored in self._received:
+                stored.session = None
+                stored.message.delivery_count += 1
+            self._received, self._sent = [], []
+            self._broker.changed.notify_all()
+
+    def close(self) -> None:
+        with self._broker.changed:
+            if not self._connection.ended:
+                self.rollback()
+            self._connection.sessions.discard(self)
+
+    def _check(self) -> None:
+        if self._connection.ended:
+            raise BrokerError("the connection has ended")
