@@ -1,8 +1,8 @@
-"""The states of a message in a channel, and the only ways from one to the next (JBoss Messaging Core, 5).
+"""The states of a message in a channel (JBoss Messaging Core, 5).
 
 A channel is a pair: *which message is in which state* and *where its body lies*. In ``dropbox`` the
-state is the folder that the file is in, so a transition is a rename; the table here is what every
-local provider has to follow.
+state is the folder that the file is in, so a transition is a rename. :mod:`connector.core.local.changes`
+names the transitions of a local provider.
 
 ===============  ======================  ==============================================================
 state            dropbox folder          leaves it by
@@ -16,7 +16,6 @@ DELIVERED        ``processing/``         acknowledge, give back (claimable again
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final
 
 from connector.errors import CapabilityError
 from connector.messaging.destination import Destination
@@ -29,34 +28,6 @@ class MessageState(Enum):
     NEW = "new"
     DELIVERED = "delivered"
     REMOVED = "removed"
-
-
-class Transition(Enum):
-    """What moves a message from one state to the next."""
-
-    PREPARE = "prepare"
-    COMMIT = "commit"
-    ROLLBACK = "rollback"
-    SEND = "send"
-    CLAIM = "claim"
-    ACKNOWLEDGE = "acknowledge"
-    GIVE_BACK = "give back"
-    EXPIRE = "expire"
-
-
-TRANSITIONS: Final = {
-    (None, Transition.PREPARE): MessageState.NOT_COMMITTED,
-    (None, Transition.SEND): MessageState.NEW,
-    (MessageState.NOT_COMMITTED, Transition.COMMIT): MessageState.NEW,
-    (MessageState.NOT_COMMITTED, Transition.ROLLBACK): MessageState.REMOVED,
-    (MessageState.NOT_COMMITTED, Transition.EXPIRE): MessageState.REMOVED,
-    (MessageState.NEW, Transition.CLAIM): MessageState.DELIVERED,
-    (MessageState.NEW, Transition.EXPIRE): MessageState.REMOVED,
-    (MessageState.DELIVERED, Transition.ACKNOWLEDGE): MessageState.REMOVED,
-    (MessageState.DELIVERED, Transition.GIVE_BACK): MessageState.NEW,
-    (MessageState.DELIVERED, Transition.EXPIRE): MessageState.REMOVED,
-}
-"""(from, transition) -> to; what is not in it does not happen. ``None`` = not in the channel."""
 
 
 def order_key(priority: int, timestamp: int, identity: str) -> tuple[int, int, str]:

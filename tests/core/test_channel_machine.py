@@ -15,6 +15,7 @@ from connector.core.state import MessageState
 from connector.errors import ClaimLost, TransactionRolledBack
 from connector.messaging.message import Message
 from tests.core.channel_world import DELIVERED, NEW, NOT_COMMITTED, Recorder, a_world
+from tests.core.transitions import TRANSITIONS, Transition
 
 NAMES = st.sampled_from(["a", "b", "picky"])
 ANSWERS = st.sampled_from([True, True, False, False, None, RuntimeError("broken")])
@@ -23,7 +24,10 @@ PICKS = st.integers(0, 1000)
 
 
 class QueueMachine(RuleBasedStateMachine):
-    """One queue of one process, up to three receivers, at most one transaction."""
+    """One queue of one process, up to three receivers, at most one transaction.
+
+    A message changes its state by :meth:`step` alone, so a step that is not in the table fails.
+    """
 
     kind: ClassVar[str]
 
@@ -71,15 +75,29 @@ class QueueMachine(RuleBasedStateMachine):
                 assert receiver.receiver_id in self.attached
                 assert receiver.receiver_id != "picky" or self.sent[identity].priority >= 5
                 order.append(self.place(identity))
+            if not redelivering:
+                self.step(identity, Transition.CLAIM)
             if receiver.answer is True:
-                self.state[identity] = MessageState.REMOVED
+                self.step(identity, Transition.ACKNOWLEDGE)
             elif receiver.answer is False:
-                self.state[identity] = DELIVERED
                 self.holder[identity] = receiver.receiver_id
+            elif not redelivering:
+                self.step(identity, Transition.GIVE_BACK)
             if redelivering or receiver.answer is False:
                 self.seen.add(identity)
         assert order == sorted(order)
         self.log.clear()
+
+    def step(self, identity: str, *transitions: Transition) -> None:
+        for transition in transitions:
+            self.state[identity] = TRANSITIONS[self.state.get(identity), transition]
+
+    def undo(self, message: Message | None = None) -> None:
+        """The transaction was rolled back; ``message`` had expired in it."""
+        for identity in self.having(NOT_COMMITTED):
+            expired = message is not None and identity == message.message_id
+            self.step(identity, Transition.EXPIRE if expired else Transition.ROLLBACK)
+        self.transaction, self.lost, self.logged = None, False, set()
 
     def place(self, identity: str) -> tuple[int, int]:
         return -self.sent[identity].priority, list(self.sent).index(identity)
@@ -97,7 +115,7 @@ class QueueMachine(RuleBasedStateMachine):
     def forget_process(self) -> None:
         """What was delivered is nobody's again."""
         for identity in self.having(DELIVERED):
-            self.state[identity] = NEW
+            self.step(identity, Transition.GIVE_BACK)
         self.attached.clear()
         self.holder.clear()
 
@@ -108,7 +126,7 @@ class QueueMachine(RuleBasedStateMachine):
         message = self.world.message("x", priority=priority)
         assert self.queue.handle(message) is True
         self.sent[message.message_id or ""] = message
-        self.state[message.message_id or ""] = NEW
+        self.step(message.message_id or "", Transition.SEND)
         self.learn()
         if self.attached:
             self.nothing_deliverable_is_left()
@@ -119,7 +137,7 @@ class QueueMachine(RuleBasedStateMachine):
         message = self.world.message("x", priority=priority)
         assert self.queue.handle(message, self.transaction) is True
         self.sent[message.message_id or ""] = message
-        self.state[message.message_id or ""] = NOT_COMMITTED
+        self.step(message.message_id or "", Transition.PREPARE)
 
     @precondition(lambda self: self.transaction is not None)
     @rule()
@@ -128,24 +146,44 @@ class QueueMachine(RuleBasedStateMachine):
         if self.lost:
             with pytest.raises(TransactionRolledBack):
                 self.transaction.commit()
-        else:
-            self.transaction.commit()
+            self.undo()
+            return
+        self.transaction.commit()
         for identity in self.having(NOT_COMMITTED):
-            self.state[identity] = MessageState.REMOVED if self.lost else NEW
-        if not self.lost:
-            for identity in self.logged:
-                self.state[identity] = MessageState.REMOVED
+            self.step(identity, Transition.COMMIT)
+        for identity in self.logged:
+            self.step(identity, Transition.ACKNOWLEDGE)
         self.learn()
-        self.transaction, self.lost, self.logged = None, False, set()
+        self.transaction, self.logged = None, set()
 
     @precondition(lambda self: self.transaction is not None)
     @rule()
     def roll_back(self) -> None:
         assert self.transaction is not None
         self.transaction.rollback()
-        for identity in self.having(NOT_COMMITTED):
-            self.state[identity] = MessageState.REMOVED
-        self.transaction, self.lost, self.logged = None, False, set()
+        self.undo()
+
+    @precondition(lambda self: self.attached)
+    @rule()
+    def deliver_what_has_expired(self) -> None:
+        message = self.world.message("late", expiration=1)
+        other = self.world.provider.connect()
+        other.send(self.queue.destination, [message])  # a channel would not send it
+        other.close()
+        self.sent[message.message_id or ""] = message
+        self.step(message.message_id or "", Transition.SEND, Transition.EXPIRE)
+        self.deliver()
+
+    @rule()
+    def commit_what_has_expired(self) -> None:
+        self.transaction = self.transaction or self.channels.transaction()
+        message = self.world.message("late", expiration=1)
+        assert self.queue.handle(message, self.transaction) is True
+        self.sent[message.message_id or ""] = message
+        self.step(message.message_id or "", Transition.PREPARE)
+        with pytest.raises(TransactionRolledBack):
+            self.transaction.commit()
+        self.undo(message)
 
     @rule(name=NAMES)
     def add(self, name: str) -> None:
@@ -195,7 +233,7 @@ class QueueMachine(RuleBasedStateMachine):
         else:
             self.queue.acknowledge(identity, self.holder[identity])
             self.queue.acknowledge(identity, self.holder[identity])
-            self.state[identity] = MessageState.REMOVED
+            self.step(identity, Transition.ACKNOWLEDGE)
 
     @precondition(lambda self: self.having(NEW))
     @rule(pick=PICKS, name=NAMES)
@@ -218,9 +256,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.channels.abandon()
         self.channels = self.world.open()
         self.queue = self.channels.queue("orders")
-        for identity in self.having(NOT_COMMITTED):
-            self.state[identity] = MessageState.REMOVED
-        self.transaction, self.lost, self.logged = None, False, set()
+        self.undo()
         self.forget_process()
 
     # -- what is always true -------------------------------------------------------------------------
@@ -244,7 +280,10 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 class TopicMachine(RuleBasedStateMachine):
-    """One topic of one process and up to three receivers: who holds which message."""
+    """One topic of one process and up to three receivers: who holds which message.
+
+    A share of a message changes its state by :meth:`step` alone. A share that waits ends with its receiver.
+    """
 
     kind: ClassVar[str]
 
@@ -258,21 +297,31 @@ class TopicMachine(RuleBasedStateMachine):
         self.known["picky"].wanted = lambda reference: reference.headers.priority >= 5
         self.attached: set[str] = set()
         self.sent: list[str] = []
-        self.waits: dict[str, list[str]] = {name: [] for name in self.known}
-        """NEW: by receiver, those that it was broken for."""
-        self.holds: dict[str, list[str]] = {name: [] for name in self.known}
-        """DELIVERED: by receiver."""
+        self.state: dict[tuple[str, str], MessageState] = {}
+        """By receiver and message. A share is NEW where its receiver was broken for it."""
+
+    def step(self, name: str, identity: str, *transitions: Transition) -> None:
+        for transition in transitions:
+            self.state[name, identity] = TRANSITIONS[self.state.get((name, identity)), transition]
+
+    def having(self, state: MessageState, name: str) -> list[str]:
+        return [identity for (who, identity), found in self.state.items() if found is state and who == name]
+
+    def messages(self, state: MessageState) -> set[str]:
+        return {identity for (_, identity), found in self.state.items() if found is state}
 
     def expect_delivery(self) -> dict[str, list[str]]:
         """What an attempt brings to whom; the state after it."""
         brought = {}
         for name in self.attached:
             receiver = self.known[name]
-            brought[name] = self.waits[name]
-            if receiver.answer is False:
-                self.holds[name] = [*self.holds[name], *self.waits[name]]
-            if not isinstance(receiver.answer, Exception):
-                self.waits[name] = []
+            brought[name] = self.having(NEW, name)
+            for identity in brought[name]:
+                self.step(name, identity, Transition.CLAIM)
+                if isinstance(receiver.answer, Exception):
+                    self.step(name, identity, Transition.GIVE_BACK)
+                elif receiver.answer is not False:
+                    self.step(name, identity, Transition.ACKNOWLEDGE)
         return brought
 
     def check_delivery(self, expected: dict[str, list[str]]) -> None:
@@ -284,7 +333,9 @@ class TopicMachine(RuleBasedStateMachine):
     @rule(priority=PRIORITIES, transacted=st.booleans())
     def send(self, priority: int, transacted: bool) -> None:
         message = self.world.message("x", priority=priority)
+        ways: tuple[Transition, ...] = (Transition.SEND,)
         if transacted:
+            ways = Transition.PREPARE, Transition.COMMIT
             with self.channels.transaction() as transaction:
                 assert self.topic.handle(message, transaction) is True
         else:
@@ -293,7 +344,7 @@ class TopicMachine(RuleBasedStateMachine):
         self.sent.append(identity)
         for name in self.attached:
             if name != "picky" or priority >= 5:
-                self.waits[name] = [*self.waits[name], identity]
+                self.step(name, identity, *ways)
         self.check_delivery(self.expect_delivery())
 
     @rule(name=NAMES)
@@ -308,7 +359,8 @@ class TopicMachine(RuleBasedStateMachine):
     def remove(self, name: str) -> None:
         if name in self.attached:
             self.attached.remove(name)
-            self.waits[name] = []
+            for identity in self.having(NEW, name):
+                del self.state[name, identity]
             expected = self.expect_delivery()
             self.topic.remove_receiver(name)
             self.check_delivery(expected)
@@ -320,23 +372,24 @@ class TopicMachine(RuleBasedStateMachine):
     @rule()
     def deliver(self) -> None:
         expected = self.expect_delivery()
-        assert self.topic.deliver() is (not any(self.waits.values()))
+        assert self.topic.deliver() is (NEW not in self.state.values())
         self.check_delivery(expected)
 
     @rule(name=NAMES)
     def redeliver(self, name: str) -> None:
-        receiver, held = self.known[name], self.holds[name]
+        receiver, held = self.known[name], self.having(DELIVERED, name)
         nothing = self.topic.redeliver(receiver)
         assert sorted(receiver.ids) == sorted(held)
         assert all(receiver.flags)
         if receiver.answer is True:
-            self.holds[name] = []
-        assert nothing is (not self.holds[name])
+            for identity in held:
+                self.step(name, identity, Transition.ACKNOWLEDGE)
+        assert nothing is (not self.having(DELIVERED, name))
         receiver.forget()
 
     @rule(pick=PICKS, name=NAMES, transacted=st.booleans())
     def acknowledge(self, pick: int, name: str, transacted: bool) -> None:
-        held = self.holds[name]
+        held = self.having(DELIVERED, name)
         if not held:
             with pytest.raises(ClaimLost):
                 self.topic.acknowledge("ID:unknown", name)
@@ -347,20 +400,19 @@ class TopicMachine(RuleBasedStateMachine):
                 self.topic.acknowledge(identity, name, transaction)
         else:
             self.topic.acknowledge(identity, name)
-        self.holds[name] = [other for other in held if other != identity]
+        self.step(name, identity, Transition.ACKNOWLEDGE)
 
     @invariant()
     def a_message_is_delivered_while_somebody_holds_it(self) -> None:
-        held = {identity for identities in self.holds.values() for identity in identities}
+        held = self.messages(DELIVERED)
         assert {message.message_id for message in self.topic.messages(DELIVERED)} == held
         for identity in held:
-            holders = {name for name, identities in self.holds.items() if identity in identities}
+            holders = {name for name in self.known if identity in self.having(DELIVERED, name)}
             assert self.topic.receivers_of(identity) == holders
 
     @invariant()
     def a_message_is_new_while_it_only_waits(self) -> None:
-        held = {identity for identities in self.holds.values() for identity in identities}
-        waiting = {identity for identities in self.waits.values() for identity in identities}
+        held, waiting = self.messages(DELIVERED), self.messages(NEW)
         assert {message.message_id for message in self.topic.messages(NEW)} == waiting - held
         assert {message.message_id for message in self.topic.browse()} == waiting | held
 

@@ -1,4 +1,26 @@
-"""Changes: what a settlement asks a store to do (see :meth:`connector.core.local.store.Store.apply`)."""
+"""Changes: what a settlement asks a store to do (see :meth:`connector.core.local.store.Store.apply`).
+
+The engine works with the states of the JBoss Messaging Core Specification (section 5; see
+:class:`connector.core.state.MessageState`). Each change, and each call of a store that moves a message, is
+one of its transitions:
+
+===========  ======================  ===========================================================
+transition   from, to                change or call
+===========  ======================  ===========================================================
+PREPARE      nothing, NOT_COMMITTED  ``TaskStore.prepare``
+COMMIT       NOT_COMMITTED, NEW      :class:`Sent`
+ROLLBACK     NOT_COMMITTED, removed  :class:`Discarded`, ``TaskStore.discard``, ``Store.forget``
+SEND         nothing, NEW            ``Store.put``
+CLAIM        NEW, DELIVERED          ``Reader.claim`` with the verdict TAKE, ``Store.own``
+ACKNOWLEDGE  DELIVERED, removed      :class:`Removed`, :class:`Moved`, :class:`GroupMoved`
+GIVE BACK    DELIVERED, NEW          :class:`GivenBack`, ``Store.own`` without an owner
+EXPIRE       NEW, removed            ``Reader.claim`` with the verdict EXPIRED
+===========  ======================  ===========================================================
+
+A copy of :class:`Moved` or :class:`GroupMoved` is sent (SEND) in the same step. A NOT_COMMITTED message
+expires as its transaction is rolled back. A DELIVERED message is given back, and expires then. The verdict
+EXHAUSTED acknowledges a message and sends it to the part of those delivered too often, in one step.
+"""
 
 from __future__ import annotations
 
