@@ -30,10 +30,19 @@ GROUP: Final = "connector.providers"
 
 
 class AdapterProvider(Provider, Protocol):
-    """What an adapter and its commands need of a provider beside messages."""
+    """What an adapter and its commands need of a provider beside messages.
 
-    def check(self) -> object:
+    A contract of its own, because a program that uses messages needs none of it: :class:`ProviderKind` makes
+    this one from adapter.yaml, and the smaller one from a URL. All of it looks without a connection. So an
+    operator sees what is there while adapters work, and when none can start. A remote provider tells what its
+    broker tells.
+    """
+
+    def check(self) -> bool:
         """Looks whether :meth:`Provider.connect` would find what it needs, and makes nothing.
+
+        Returns:
+            whether there is anything to look at; False = the first connection makes it.
 
         Raises:
             ProviderError: it would not.
