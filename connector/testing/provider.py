@@ -4,6 +4,8 @@ Subclass it in a test module of yours and give it the provider, and a destinatio
 written::
 
     class TestShelf(ProviderSuite):
+        able = ShelfProvider.capabilities
+
         @pytest.fixture
         def provider(self, tmp_path):
             return ShelfProvider(tmp_path)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial, wraps
 from typing import Any, ClassVar, TypeVar
@@ -48,19 +49,37 @@ def needs(capability: str, *, has: bool = True) -> Callable[[Test], Test]:
                     setattr(target, name, decorate(function))
             return target
 
+        needed = {**getattr(target, "needed", {}), capability: has}
+
         @wraps(target)
         def test(self: SuiteBase, *args: Any, **fixtures: Any) -> None:
             if getattr(self.able, capability) is not has:
                 pytest.skip(f"the provider has {'no ' * has}{capability}, and says so")
             target(self, *args, **fixtures)
 
+        test.needed = needed  # type: ignore[attr-defined]  # a function has attributes, and mypy knows none
         return test
 
     return decorate
 
 
+def _needed(test: Callable[..., Any]) -> Iterable[tuple[str, bool]]:
+    """The capabilities that a test needs, and whether the provider has them."""
+    needed: dict[str, bool] = getattr(test, "needed", {})
+    return needed.items()
+
+
 class SuiteBase:
-    """Fixtures and helpers; the fixtures ``provider`` and ``unwritable`` are the subclass's."""
+    """Fixtures and helpers; the fixtures ``provider`` and ``unwritable`` are the subclass's.
+
+    A subclass names by ``able`` what its provider is able to do. Then it has the tests of that alone. Without
+    ``able`` the other tests are passed over while they run.
+    """
+
+    has_limit: ClassVar[bool] = True
+    """Whether the provider has a redelivery limit."""
+    can_tell: ClassVar[bool] = True
+    """Whether the provider has a waiter."""
 
     patience: ClassVar[float] = 5.0
     """Seconds after which a message that somebody sent or gave back is seen by everybody."""
@@ -69,6 +88,21 @@ class SuiteBase:
     """What the provider under test is able to do."""
     delivery_mode: int
     """The one that it takes: persistent, unless it is not reliable."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        able = cls.__dict__.get("able")
+        for name in dir(cls) if able is not None else ():
+            test = getattr(cls, name)
+            if not name.startswith("test_") or test is None:
+                continue
+            fixtures = inspect.signature(test).parameters.keys()
+            if (
+                any(getattr(able, capability) is not has for capability, has in _needed(test))
+                or (not cls.has_limit and fixtures & {"limited", "strict"})
+                or (not cls.can_tell and "waiter" in fixtures)
+            ):
+                setattr(cls, name, None)
 
     @pytest.fixture
     def provider(self) -> Provider:
@@ -86,6 +120,7 @@ class SuiteBase:
 
     @pytest.fixture(autouse=True)
     def _look_at_the_provider(self, capabilities: Capabilities) -> None:
+        assert getattr(type(self), "able", capabilities) == capabilities
         self.able = capabilities
         self.delivery_mode = PERSISTENT if capabilities.reliable else NON_PERSISTENT
 

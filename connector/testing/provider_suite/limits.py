@@ -50,11 +50,10 @@ class Limits(SuiteBase):
         assert self.take_soon(poller, 5).delivery_count == 0
         strict.abandon()
 
+    @needs("selectors")
     def test_a_message_delivered_too_often_is_put_aside_whatever_the_selector(
         self, strict: Connection
     ) -> None:
-        if not self.able.selectors:
-            pytest.skip("the provider has no selectors, and says so")
         self.send(strict, ORDERS, "1")
         poller = strict.poller(ORDERS)
         self.give_back(strict, poller, 1, 2)
@@ -77,11 +76,10 @@ class Limits(SuiteBase):
         assert self.bodies(strict, ARCHIVE) == ["1"]
         strict.close()
 
+    @needs("virtual_destinations")
     def test_what_was_put_aside_says_how_often_it_was_delivered_and_begins_anew(
         self, strict: Connection
     ) -> None:
-        if not self.able.virtual_destinations:
-            pytest.skip("the provider has no virtual destinations, and says so")
         self.send(strict, ORDERS, "1")
         poller = strict.poller(ORDERS)
         for attempts in (2, 4):

@@ -14,6 +14,8 @@ from connector.testing.provider_suite.base import ORDERS
 
 
 class DropboxSuite(ProviderSuite):
+    able = DropboxProvider.capabilities
+
     @pytest.fixture
     def unwritable(self, root: Path) -> Destination:
         (root / "blocked").write_text("a file where the queue should be")

@@ -12,6 +12,10 @@ from tests.providers.lent.provider import LentProvider
 
 
 class TestLent(ProviderSuite):
+    able = LentProvider.capabilities
+    has_limit = False
+    can_tell = False
+
     @pytest.fixture
     def provider(self, root: Path) -> LentProvider:
         return LentProvider(root / "state")

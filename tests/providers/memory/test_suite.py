@@ -10,6 +10,8 @@ from connector.testing.provider import ProviderSuite
 
 
 class MemorySuite(ProviderSuite):
+    able = MemoryProvider.capabilities
+
     @pytest.fixture
     def unwritable(self, provider: MemoryProvider) -> Destination:
         destination = parse_destination("queue://blocked")

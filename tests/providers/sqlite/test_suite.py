@@ -17,6 +17,8 @@ from tests.providers.sqlite.provider import SqliteProvider
 
 
 class TestSqlite(ProviderSuite):
+    able = SqliteProvider.capabilities
+
     @pytest.fixture
     def provider(self, root: Path) -> SqliteProvider:
         return SqliteProvider(str(root / "messages"))
