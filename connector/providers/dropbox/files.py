@@ -16,7 +16,7 @@ _AT_FDCWD: Final = -100
 _RENAME_NOREPLACE: Final = 1
 _MOST_FOLDERS: Final = 64
 MANY: Final = 8
-"""Files of which the renames are worth to open their folders first."""
+"""Files of one folder that are worth opening it before they are renamed."""
 _READ_ONLY_REGULAR: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 _libc = ctypes.CDLL(None, use_errno=True)

@@ -221,7 +221,7 @@ def roll_forward(
     root = layout.root + "/"
     folders: set[str] = set()
     with files.OpenFolders(root) as opened:
-        has_many = len(moves) >= files.MANY
+        has_many = len(moves) >= files.MANY * len({source.rpartition("/")[0] for source, _ in moves})
         for source, target in moves:
             try:
                 faults.point("settle.move")
