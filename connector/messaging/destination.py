@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from connector.errors import DestinationError
 
@@ -15,8 +15,7 @@ RESERVED = frozenset({"topic-root", "dropboxmq", "global-read-lock"})
 _MAX_NAME_BYTES = 200
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Destination:
+class Destination(NamedTuple):
     """A queue or topic of a provider. Made by :func:`parse_destination`, which validates.
 
     Args:
@@ -26,9 +25,6 @@ class Destination:
 
     kind: str
     name: str
-
-    def __hash__(self) -> int:  # asked for several times a message
-        return hash(self.name)
 
     @property
     def is_queue(self) -> bool:
