@@ -23,12 +23,12 @@ class LocalClaim:
     """
 
     __slots__ = (
+        "_client_id",
         "_message",
         "cycle",
         "destination",
         "home",
         "in_progress",
-        "owner",
         "reference",
         "sequence",
         "waits",
@@ -48,12 +48,15 @@ class LocalClaim:
         self.reference = reference
         self.home = home
         self.destination = destination or home.destination
-        self.owner = owner
-        self.cycle = owner.cycle if owner else 0
-        self.sequence = owner.sequence if owner else 0
+        self._client_id, self.cycle, self.sequence = owner or ("", 0, 0)
         self.in_progress = in_progress
         self.waits = waits
         self._message = message
+
+    @property
+    def owner(self) -> Owner | None:
+        """Who has it; None = nobody."""
+        return Owner(self._client_id, self.cycle, self.sequence) if self._client_id else None
 
     @property
     def delivery_count(self) -> int:

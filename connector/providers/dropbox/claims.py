@@ -35,9 +35,9 @@ class Tag(NamedTuple):
     view: str = ""
 
 
-def owner_text(owner: Owner) -> str:
+def owner_text(client_id: str, cycle: int, sequence: int) -> str:
     """An owner as file names have it."""
-    return f"{owner.client_id}-{base36(owner.cycle)}-{base36(owner.sequence)}"
+    return f"{client_id}-{base36(cycle)}-{base36(sequence)}"
 
 
 def _parse_tag(text: str) -> Tag | None:
@@ -69,7 +69,7 @@ class DropboxClaim(LocalClaim):
         home: the channel of these folders.
         name: the file name of the message, without the tag of a claim.
         path: relative to the root, as the file is called now.
-        owner: who has it; None = nobody.
+        client_id, cycle, sequence: who has it, as :class:`Owner`; an empty ``client_id`` = nobody.
         in_progress: whether it lies in an in-progress destination.
     """
 
@@ -83,7 +83,9 @@ class DropboxClaim(LocalClaim):
         home: Channel,
         name: str,
         path: str,
-        owner: Owner | None,
+        client_id: str = "",
+        cycle: int = 0,
+        sequence: int = 0,
         *,
         in_progress: bool = False,
     ) -> None:
@@ -94,12 +96,13 @@ class DropboxClaim(LocalClaim):
         self.destination = folders.destination
         self.name = name
         self.path = path
-        self.owner = owner
-        self.cycle, self.sequence = (owner.cycle, owner.sequence) if owner is not None else (0, 0)
+        self._client_id = client_id
+        self.cycle = cycle
+        self.sequence = sequence
         self.in_progress = in_progress
         self._full: str | None = None
         self._id: str | None = None
-        self.waits = in_progress and owner is None and waits(self.full_name)
+        self.waits = in_progress and not client_id and waits(self.full_name)
 
     @property
     def reference(self) -> str:

@@ -60,6 +60,10 @@ class OpenFolders:
         return self
 
     def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the folders. They are opened again when they are needed."""
         for descriptor in self._descriptors.values():
             os.close(descriptor)
         self._descriptors.clear()

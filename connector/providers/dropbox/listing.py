@@ -69,8 +69,7 @@ class Listing:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._names: list[str] = []  # reversed: the next one is the last
-        self._scanned_at = float("-inf")
-        self._cost = 0.0
+        self._stale_at = float("-inf")
         self._changed_ns = -1
         self._was_empty = False
         self._ages: dict[str, int] = {}
@@ -84,7 +83,7 @@ class Listing:
             ProviderError: the folder cannot be read.
         """
         if self._names:
-            if self._is_old():
+            if time.monotonic() > self._stale_at:
                 self._scan()
         elif self._may_have_changed():
             self._scan()
@@ -92,7 +91,7 @@ class Listing:
 
     def forget(self) -> None:
         """Something came back that the listing cannot know of: look again."""
-        self._scanned_at = float("-inf")
+        self._stale_at = float("-inf")
 
     def reject(self, name: str, expiration: int) -> None:
         """Gives this name no more; where it expires (milliseconds since 1970, 0 = never), not before that."""
@@ -102,11 +101,8 @@ class Listing:
         """Whether :meth:`next` may give a name."""
         return bool(self._names) or self._may_have_changed()
 
-    def _is_old(self) -> bool:
-        return time.monotonic() - self._scanned_at > max(_MAX_AGE, _COST_FACTOR * self._cost)
-
     def _may_have_changed(self) -> bool:
-        if self._is_old():
+        if time.monotonic() > self._stale_at:
             return True
         try:
             return os.stat(self._folder).st_mtime_ns != self._changed_ns
@@ -141,8 +137,8 @@ class Listing:
         if self._rejected:
             names = self._without_rejected(names)
         self._names = self._sorted(names) if names else []
-        self._scanned_at = time.monotonic()
-        self._cost = self._scanned_at - started
+        ended = time.monotonic()
+        self._stale_at = ended + max(_MAX_AGE, _COST_FACTOR * (ended - started))
 
     def _without_rejected(self, names: list[str]) -> list[str]:
         now = time.time_ns() // 1_000_000

@@ -40,7 +40,7 @@ def claims_by_owner(
                 home = layout.queue(Destination("queue", f"{folders.destination.name}~{view}"))
                 part = _PARTS[view]
             channel = Channel(folders.destination, key, part)
-            claim = DropboxClaim(layout, headers, home, channel, short, f"{relative}/{name}", tag.owner)
+            claim = DropboxClaim(layout, headers, home, channel, short, f"{relative}/{name}", *tag.owner)
             found.setdefault(tag.owner.client_id, []).append(claim)
     for claim in in_progress_claims(layout, headers, in_progress) if in_progress is not None else ():
         if claim.owner is not None and (client_ids is None or claim.owner.client_id in client_ids):
@@ -77,6 +77,6 @@ def in_progress_claims(
             Channel(home.destination),
             name,
             f"{relative}/{name}",
-            owner,
+            *(owner or ()),
             in_progress=True,
         )

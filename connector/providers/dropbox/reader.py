@@ -6,9 +6,10 @@ import errno
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 
 from connector import faults
-from connector.core.local.channel import Channel, Owner
+from connector.core.local.channel import Channel
 from connector.core.local.claims import LocalClaim
 from connector.core.local.store import Judge, Verdict
 from connector.errors import MalformedData, ProviderError
@@ -50,7 +51,7 @@ class DropboxReader:
         self._pulse = place.pulse
         self._keep = place.keep
         self._judge = judge
-        self._channel = channel
+        self._claimed = partial(DropboxClaim, place.layout, place.headers, folders, channel)
         self._folders = folders
         self._in_progress = into
         self._listing = Listing(folders.target)
@@ -71,16 +72,8 @@ class DropboxReader:
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
-        if len(numbers) < MANY:
-            return self._claim_all(cycle, numbers)
-        with OpenFolders("") as self._opened:
-            try:
-                return self._claim_all(cycle, numbers)
-            finally:
-                self._opened = None
-
-    def _claim_all(self, cycle: int, numbers: range) -> list[LocalClaim]:
         claims: list[LocalClaim] = []
+        opened = self._opened = OpenFolders("") if len(numbers) >= MANY else None
         try:
             for number in numbers:
                 claim = self._next(cycle, number)
@@ -91,6 +84,9 @@ class DropboxReader:
             if not claims:
                 raise
             self._failure = error
+        finally:
+            if opened is not None:
+                opened.close()
         return claims
 
     def _next(self, cycle: int, number: int) -> DropboxClaim | None:
@@ -103,7 +99,8 @@ class DropboxReader:
             self._pulse.check()
         judge = self._judge
         while not self._closed and (name := self._listing.next()) is not None:
-            if not judge.is_view:  # what has expired or failed is just what a view shows
+            # what has expired or failed is just what a view shows; three fields tell neither
+            if not judge.is_view and name.count(".") > 2:
                 if self._has_expired(name):
                     self._expire(name)
                     continue
@@ -167,20 +164,7 @@ class DropboxReader:
             faults.point("fanout.claim")
         else:
             faults.point("claim")
-        return self._claimed(name, self._relative + claimed, cycle, sequence)
-
-    def _claimed(self, name: str, path: str, cycle: int, sequence: int) -> DropboxClaim:
-        owner = Owner(self._client_id, cycle, sequence)
-        return DropboxClaim(
-            self._layout,
-            self._headers,
-            self._folders,
-            self._channel,
-            name,
-            path,
-            owner,
-            in_progress=self._in_progress is not None,
-        )
+        return self._claimed(name, self._relative + claimed, self._client_id, cycle, sequence)
 
     def _claim_anyway(
         self, error: OSError, name: str, cycle: int, sequence: int, *, again: bool
@@ -200,13 +184,13 @@ class DropboxReader:
             if not self._rename_fitted(name, short, self._processing + short + tag):
                 return None
             faults.point("claim")
-            return self._claimed(short, self._relative + short + tag, cycle, sequence)
+            return self._claimed(short, self._relative + short + tag, self._client_id, cycle, sequence)
         raise self._trouble(error) from error
 
     def _move_to_in_progress(self, name: str, cycle: int, sequence: int) -> DropboxClaim | None:
         assert self._in_progress is not None
-        owner = Owner(self._client_id, cycle, sequence)
-        moved = owned_name(name, owner_text(owner), self._folders.destination)
+        owner = self._client_id, cycle, sequence
+        moved = owned_name(name, owner_text(*owner), self._folders.destination)
         if len(os.fsencode(moved)) > codec.NAME_MAX:
             moved = self._fit(moved, codec.NAME_MAX)
         target = f"{self._in_progress.target}/{moved}"
@@ -215,7 +199,7 @@ class DropboxReader:
         if not self._rename_fitted(name, moved, target):
             return None
         faults.point("claim")
-        return self._claimed(moved, self._layout.relative(target), cycle, sequence)
+        return self._claimed(moved, self._layout.relative(target), *owner, in_progress=True)
 
     def _rename_fitted(self, name: str, fitted: str, target: str) -> bool:
         """Takes a message under a name that may have a sidecar of its own; False where it is gone."""

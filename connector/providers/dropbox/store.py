@@ -240,7 +240,7 @@ class DropboxStore:
         if edit.deliveries is not None:
             name = codec.with_delivery_count(name, edit.deliveries + 1)
         if owner is not None:
-            name = owned_name(name, owner_text(owner), claim.destination)
+            name = owned_name(name, owner_text(*owner), claim.destination)
         else:
             name = codec.without_properties(name, (codec.OWNER,))
         fitted = claim.name
@@ -255,7 +255,14 @@ class DropboxStore:
             raise ProviderError(f"cannot take over {claim.path}: {error.strerror}") from error
         self.headers.remove(claim.name, keep=fitted)
         return DropboxClaim(
-            self.layout, self.headers, claim.folders, claim.home, fitted, path, owner, in_progress=True
+            self.layout,
+            self.headers,
+            claim.folders,
+            claim.home,
+            fitted,
+            path,
+            *(owner or ()),
+            in_progress=True,
         )
 
     # -- sending -----------------------------------------------------------------------------------
