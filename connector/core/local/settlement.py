@@ -36,6 +36,7 @@ class Settler:
         self._client = client
         self._subscriptions = subscriptions
         self._temporaries = temporaries
+        self._has_window = bool(client.info.application)
 
     def settle(
         self,
@@ -90,7 +91,7 @@ class Settler:
             if group.published and len(group.published) != len(group.claims):
                 raise ValueError("a group has a published key for each claim or none: one is longer")
             claims = cast(Sequence[LocalClaim], group.claims)
-            keys = group.published if self._client.info.application else ()
+            keys = group.published if self._has_window else ()
             changes.append(GroupMoved(claims, channels[0], copied(group), keys))
 
     def _send(self, prepared: Prepared, writable: dict[Destination, tuple[Channel]]) -> Change:
@@ -120,7 +121,7 @@ class Settler:
     def _change(self, settlement: Settlement, writable: dict[Destination, tuple[Channel]]) -> Change:
         claim, copy_to = settlement.claim, settlement.copy_to
         assert isinstance(claim, LocalClaim)
-        key = settlement.published if self._client.info.application else None
+        key = settlement.published if self._has_window else None
         if settlement.give_back:
             return GivenBack(claim, returned(settlement), settlement.stay and claim.in_progress)
         if copy_to is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from connector.core.local.changes import Change, Discarded, GivenBack, GroupMoved, Moved, Removed, Sent
 from connector.core.local.channel import Channel
@@ -47,9 +47,7 @@ class Changes:
     def apply(self, changes: Sequence[Change], *, fenced: bool) -> None:
         """See :meth:`connector.core.local.store.Store.apply`."""
         if len(changes) == 1 and (alone := self._alone(changes[0], fenced=fenced)) is not None:
-            self._place.committer.commit(
-                alone, fence=_claimed(changes[0]), synced=isinstance(changes[0], Sent)
-            )
+            self._place.committer.commit(alone, fence=_claimed(changes), synced=isinstance(changes[0], Sent))
             return
         moves: list[Move] = []
         groups: list[Copies] = []
@@ -75,7 +73,7 @@ class Changes:
             raise
         if not moves and not groups:
             return
-        fence = [path for change in changes for path in _claimed(change)] if fenced else ()
+        fence = _claimed(changes) if fenced else ()
         try:
             self._place.committer.commit(moves, groups, fence=fence, synced=synced)
         except SettlementError:
@@ -99,7 +97,7 @@ class Changes:
             elif isinstance(change, GivenBack) and fenced:
                 self._give_back(change, moves)
             elif isinstance(change, Sent) and change.channels and change.channels[0].destination.is_queue:
-                moves.append(self._sent(change))
+                moves.append(Move("sent", *change.handle))  # which fails where the message is gone
             else:
                 return None
         except OSError as error:
@@ -277,11 +275,13 @@ def _ours(claim: object) -> DropboxClaim:
     return claim
 
 
-def _claimed(change: Change) -> list[str]:
-    """The paths of the claims of a change."""
-    if isinstance(change, GroupMoved):
-        return [_ours(claim).path for claim in change.claims]
-    return [] if isinstance(change, Sent | Discarded) else [_ours(change.claim).path]
+def _claimed(changes: Sequence[Change]) -> Iterator[str]:
+    """The paths of the claims of changes."""
+    for change in changes:
+        if isinstance(change, GroupMoved):
+            yield from (_ours(claim).path for claim in change.claims)
+        elif not isinstance(change, Sent | Discarded):
+            yield _ours(change.claim).path
 
 
 def _folder(claim: DropboxClaim) -> str:

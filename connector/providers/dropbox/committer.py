@@ -7,7 +7,7 @@ move alone, of which nobody has to remember more, needs no record: a rename is a
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from connector import faults
 from connector.errors import ClaimLost, ProviderError, SettlementError
@@ -53,14 +53,14 @@ class Committer:
         moves: Sequence[Move],
         copies: Sequence[Copies] = (),
         *,
-        fence: Sequence[str] = (),
+        fence: Iterable[str] = (),
         synced: bool = True,
     ) -> None:
         """Commits moves: written, synced, renamed into ``committing/``, made, finished.
 
         Args:
             moves, copies: at least one move.
-            fence: files, relative to the root, that must still be there.
+            fence: files, relative to the root, that must still be there. Those of a move alone must anyhow.
             synced: whether a move alone has to survive a power cut (where this provider is durable).
 
         Raises:
@@ -112,7 +112,7 @@ class Committer:
         if self._pulse is not None:
             self._pulse.assert_ours()
 
-    def _check(self, fence: Sequence[str]) -> None:
+    def _check(self, fence: Iterable[str]) -> None:
         self.assert_ours()
         for path in fence:
             if not os.access(self._root + path, os.F_OK, follow_symlinks=False):  # half the price of lexists
@@ -135,6 +135,7 @@ class Committer:
                 raise unwritable(error) from error
             if move.kind == "sent" and f"/{SUBSCRIPTIONS}/" in move.source:
                 return  # it went with its subscription
+            self.assert_ours()
             raise lost(move.source) from error
         except OSError as error:
             raise unwritable(error) from error

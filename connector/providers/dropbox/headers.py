@@ -45,7 +45,7 @@ class HeaderStore:
             OSError: the sidecar cannot be written.
             ProviderError: the sidecar that it has cannot be read.
         """
-        if len(name) <= room and len(os.fsencode(name)) <= room:
+        if len(name) <= room and (name.isascii() or len(os.fsencode(name)) <= room):
             return name
         full = self.full(name)
         fields = codec.split(full)

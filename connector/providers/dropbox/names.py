@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Final
 
@@ -46,10 +45,7 @@ class Names:
         if claim.folders.mark:
             # two subscriptions may hold one and the same file; a copy of each has a name of its own
             pairs = f"{pairs}&{claim.folders.mark}" if pairs else claim.folders.mark
-        copy = codec.add_properties(name, pairs)
-        if len(copy) > codec.NAME_MAX or (not copy.isascii() and len(os.fsencode(copy)) > codec.NAME_MAX):
-            copy = self._headers.fit(copy)
-        return copy
+        return self._headers.fit(codec.add_properties(name, pairs))
 
     def requeued(self, claim: DropboxClaim) -> str:
         """The name of a message that is new again, and otherwise unchanged."""

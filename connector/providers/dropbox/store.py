@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
-import operator
 import os
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -49,7 +48,6 @@ from connector.providers.dropbox.tasks import DropboxTaskSpec, without_owner
 
 _log: Final = logging.getLogger("connector.dropbox")
 _NO_LIMIT: Final = 1 << 62
-_CHANNELS: Final = operator.itemgetter(1)
 _VIEWS: Final = {Part.EXPIRED: "EXPIRED", Part.ERROR: "REJECT-ERROR"}
 
 
@@ -269,7 +267,7 @@ class DropboxStore:
 
     def put(self, messages: Sequence[tuple[Message, Sequence[Channel]]]) -> None:
         """See :meth:`connector.core.local.store.Store.put`."""
-        wanted = messages if messages and all(map(_CHANNELS, messages)) else list(filter(_CHANNELS, messages))
+        wanted = [one for one in messages if one[1]]
         if not wanted:
             return
         destination = wanted[0][1][0].destination

@@ -95,11 +95,10 @@ class DropboxTaskStore:
 
     def check_target(self, destination: Destination) -> None:
         """See :meth:`connector.core.local.store.TaskStore.check_target`."""
-        owner = temporary_owner(destination)
-        if owner is None:
-            return
-        if not (
-            os.path.isdir(self._layout.outbox(destination).base) and holds_lock(self._layout.clients, owner)
+        folders = self._layout.outbox(destination)
+        if folders.whole and not (
+            os.path.isdir(folders.base)
+            and holds_lock(self._layout.clients, temporary_owner(destination) or "")
         ):
             raise has_ended(destination)
 
