@@ -18,6 +18,8 @@ _MOST_FOLDERS: Final = 64
 MANY: Final = 8
 """Files of one folder that are worth opening it before they are renamed."""
 _READ_ONLY_REGULAR: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_REPLACE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _renameat2 = getattr(_libc, "renameat2", None)  # integers and bytes are passed as they are
@@ -154,8 +156,7 @@ def write_new(path: str, data: bytes, *, sync: bool, replace: bool = False) -> N
         FileExistsError: it exists, and ``replace`` is false.
         OSError: it cannot be written; after a failed sync the content counts as lost.
     """
-    mode = os.O_TRUNC if replace else os.O_EXCL
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | mode, 0o666)
+    descriptor = os.open(path, _REPLACE if replace else _NEW, 0o666)
     try:
         written = os.write(descriptor, data)
         while written < len(data):
