@@ -221,21 +221,16 @@ class Changes:
     # -- prepared messages -------------------------------------------------------------------------
 
     def _send(self, change: Sent, moves: list[Move], fan_out: FanOut) -> None:
-        move = self._sent(change)
-        if change.channels and change.channels[0].destination.is_queue:
-            moves.append(move)
-            return
-        source = self._layout.absolute(move.source)
-        base, name = os.path.basename(source), change.handle[1].rpartition("/")[2]
-        moves += self._fan_out.add(fan_out, change.channels, source, base, name, moved=True)
-
-    def _sent(self, change: Sent) -> Move:
-        """The move of a prepared message to its queue."""
         working, target = change.handle
         if not self.is_there(working):
             self._place.committer.assert_ours()
             raise lost(working)
-        return Move("sent", working, target)
+        if change.channels and change.channels[0].destination.is_queue:
+            moves.append(Move("sent", working, target))
+            return
+        source = self._layout.absolute(working)
+        base, name = os.path.basename(source), target.rpartition("/")[2]
+        moves += self._fan_out.add(fan_out, change.channels, source, base, name, moved=True)
 
     def is_there(self, path: str) -> bool:
         """Whether a file of the root is there."""
