@@ -1,30 +1,28 @@
-"""Messages in memory: a reference with its headers, and a body that references may share."""
+"""Messages in memory, and the parts of channels that hold them. Whoever uses them holds the lock."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from connector.core.local.channel import Channel, Owner
 from connector.core.local.claims import LocalClaim
-from connector.core.state import MessageState
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 
 _ENTRY_BYTES: Final = 800
-"""What a reference without its texts takes, about; measured with CPython 3.11."""
+"""What an entry without its texts takes, about; measured with CPython 3.11."""
 _PROPERTY_BYTES: Final = 200
 
 
+@dataclass(slots=True)
 class Body:
-    """The bytes of a message, and how many references there are to them."""
+    """The bytes of a message, and how many entries share them."""
 
-    __slots__ = ("data", "links")
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.links = 0
+    data: bytes
+    links: int = 0
 
 
 class Entry:
@@ -32,107 +30,95 @@ class Entry:
 
     Args:
         number: unique within the provider; what waits longer has the lower one.
-        message: headers and properties, never changed in place, because references may share them.
-        body: shared with other references to the same message.
+        message: headers and properties, never changed in place, because entries may share them.
+        body: shared with other entries of the same message.
         order: where it stands among those that wait.
     """
 
-    __slots__ = (
-        "body",
-        "home",
-        "in_progress",
-        "message",
-        "number",
-        "order",
-        "owner",
-        "part",
-        "state",
-        "taken_from",
-        "takes",
-        "ticket",
-        "waits",
-        "weight",
-    )
+    __slots__ = ("body", "claim", "message", "number", "order", "part", "ticket", "weight")
 
     def __init__(self, number: int, message: Message, body: Body, order: tuple[int, int]) -> None:
         self.number = number
         self.message = message
         self.body = body
         self.order = order
-        self.state = MessageState.NOT_COMMITTED
         self.part: ChannelPart | None = None
-        """Where it lies."""
-        self.home: Channel | None = None
-        """Where a claim of it goes back to."""
-        self.taken_from: Destination | None = None
-        self.owner: Owner | None = None
-        self.in_progress = False
-        self.waits = False
-        self.takes = 0
-        """Counts claims and returns, so that a late claim is told from the one that holds now."""
+        """Where it waits or lies; None = nowhere."""
+        self.claim: MemoryClaim | None = None
+        """What it was claimed by, or left by; None while it waits."""
         self.ticket = 0
-        """Counts its entries into channels: a heap may have a late one."""
+        """Counts its changes of place, so that a late claim or item of a heap is told from the last."""
         self.weight = weigh(message)
+
+    def hand_over(self, owner: Owner | None) -> None:
+        """The claim is another object from now on, of ``owner``."""
+        if (old := self.claim) is not None:
+            self.claim = MemoryClaim(
+                self, old.home, owner, old.destination, in_progress=old.in_progress, waits=old.waits
+            )
 
 
 class MemoryClaim(LocalClaim):
     """See :class:`connector.core.local.claims.LocalClaim`."""
 
-    __slots__ = ("_takes", "entry")
+    __slots__ = ("_ticket", "entry")
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(
+        self,
+        entry: Entry,
+        home: Channel,
+        owner: Owner | None,
+        destination: Destination | None,
+        *,
+        in_progress: bool,
+        waits: bool = False,
+    ) -> None:
         self.entry = entry
-        self._takes = entry.takes
-        assert entry.part is not None
-        channel = entry.part.channel
+        self._ticket = entry.ticket
         super().__init__(
-            (entry.number, entry.takes),
+            (entry.number, entry.ticket),
             entry.message,
-            entry.home or channel,
-            entry.owner,
-            entry.taken_from,
-            in_progress=entry.in_progress,
-            waits=entry.waits,
+            home,
+            owner,
+            destination,
+            in_progress=in_progress,
+            waits=waits,
         )
 
     @property
     def is_held(self) -> bool:
         """Whether the message is as it was when this was made: not settled, returned or taken over."""
-        return self.entry.takes == self._takes and self.entry.state is not MessageState.REMOVED
+        return self.entry.ticket == self._ticket
 
 
 class Waiting:
-    """References that wait, in the order in which they are taken. What has left is forgotten on the way."""
+    """Entries that wait, the lowest first. One that has left is forgotten on the way."""
 
     __slots__ = ("_heap",)
 
     def __init__(self) -> None:
         self._heap: list[tuple[tuple[int, int], int, int, Entry]] = []
 
-    def push(self, entry: Entry, waiting: int) -> None:
+    def push(self, entry: Entry, order: tuple[int, int], waiting: int) -> None:
         """Adds one. ``waiting`` is how many the channel has: more than twice as many here are mostly gone."""
         heap = self._heap
         if len(heap) > 64 and len(heap) > 2 * waiting:
-            heap[:] = [item for item in heap if _still_waits(item)]
+            heap[:] = [item for item in heap if item[3].ticket == item[2]]
             heapq.heapify(heap)
-        heapq.heappush(heap, (entry.order, entry.number, entry.ticket, entry))
+        heapq.heappush(heap, (order, entry.number, entry.ticket, entry))
 
-    def pop(self) -> Entry | None:
-        """The next one that still waits."""
+    def pop(self, limit: tuple[int, int] | None = None) -> Entry | None:
+        """The next one that still waits; up to ``limit`` in the order."""
         heap = self._heap
-        while heap:
-            item = heapq.heappop(heap)
-            if _still_waits(item):
-                return item[3]
+        while heap and (limit is None or heap[0][0] <= limit):
+            _, _, ticket, entry = heapq.heappop(heap)
+            if entry.ticket == ticket:
+                return entry
         return None
-
-    def __len__(self) -> int:
-        """References kept, those that have left and are not forgotten yet among them."""
-        return len(self._heap)
 
     def __iter__(self) -> Iterator[Entry]:
         """Those that wait, in no order."""
-        return (item[3] for item in self._heap if _still_waits(item))
+        return (item[3] for item in self._heap if item[3].ticket == item[2])
 
 
 class Taker(Protocol):
@@ -146,11 +132,7 @@ class Taker(Protocol):
 
 
 class ChannelPart:
-    """The messages of one part of one channel. Whoever calls holds the lock.
-
-    Args:
-        channel: with its part.
-    """
+    """The messages of one part of one channel. Whoever calls holds the lock."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
@@ -160,28 +142,19 @@ class ChannelPart:
         self.claimed: dict[int, Entry] = {}
         """Messages that lie here claimed, or left without an owner, by number."""
         self.readers: dict[Taker, None] = {}
-        self.ended = False
 
     def enter(self, entry: Entry, returned_by: str = "") -> None:
         """A message waits from now on; ``returned_by`` is the client that has given it back."""
         entry.part = self
-        entry.state = MessageState.NEW
-        entry.home = entry.taken_from = entry.owner = None
-        entry.in_progress = entry.waits = False
         entry.ticket += 1
         self.count += 1
-        self.waiting.push(entry, self.count)
+        self.waiting.push(entry, entry.order, self.count)
         for reader in self.readers:
             reader.offer(entry, returned_by)
 
 
-def _still_waits(item: tuple[tuple[int, int], int, int, Entry]) -> bool:
-    _, _, ticket, entry = item
-    return entry.ticket == ticket and entry.state is MessageState.NEW
-
-
 def weigh(message: Message) -> int:
-    """Bytes that a reference takes, about."""
+    """Bytes that an entry takes, about."""
     size = _ENTRY_BYTES
     for text in (message.message_id, message.correlation_id, message.reply_to, message.type):
         if text:

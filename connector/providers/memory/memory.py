@@ -1,4 +1,4 @@
-"""What all connections of one memory provider share: channels, clients, records, room, one lock."""
+"""What all connections of one memory provider share under one lock: messages, clients and records."""
 
 from __future__ import annotations
 
@@ -8,61 +8,33 @@ import threading
 import time
 import weakref
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
-from connector.core.local.channel import Channel, Part
+from connector.core.local.channel import Channel, Owner, Part
 from connector.core.local.client import SUBSCRIPTION, has_ended, temporary_owner
 from connector.core.local.registry import ClientInfo, Record
-from connector.core.state import MessageState
 from connector.errors import CapabilityError, ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.message import PERSISTENT, Message
-from connector.providers.memory.entries import Body, ChannelPart, Entry, weigh
-from connector.providers.memory.room import Room
+from connector.providers.memory.entries import Body, ChannelPart, Entry, MemoryClaim, weigh
 from connector.providers.memory.state import MemoryState
-from connector.providers.memory.watch import MemoryWatch
-from connector.state.directory import StateDirectory
 
 _memories: Final[weakref.WeakValueDictionary[int, Memory]] = weakref.WeakValueDictionary()
 _keys: Final = itertools.count(1)
 
 
-def find_memory(key: int, pid: int) -> Memory:
-    """The memory that another part of this process speaks of.
-
-    Raises:
-        CapabilityError: it is the memory of another process.
-        ProviderError: it is gone.
-    """
-    if pid != os.getpid():
-        raise _foreign(pid)
-    memory = _memories.get(key)
-    if memory is None:
-        raise ProviderError("the memory provider is gone: nobody in this process holds it any more")
-    return memory
-
-
-def _foreign(pid: int) -> CapabilityError:
-    return CapabilityError(
-        f"memory cannot be shared between processes: this is process {os.getpid()}, the messages are in "
-        f"{pid}; run in one process, or choose another provider (dropbox)"
-    )
-
-
+@dataclass(eq=False)
 class MemoryClient:
-    """One connection, and what it has taken and prepared."""
+    """One connection, what it has taken (by number) and what it has prepared (by key)."""
 
-    def __init__(self, memory: Memory, info: ClientInfo) -> None:
-        self.info = info
-        self.alive = True
-        self.since = time.time()
-        self.taken_by: MemoryClient | None = None
-        """Who takes over from it, when it is dead."""
-        self.claims: dict[int, Entry] = {}
-        """By number."""
-        self.prepared: dict[str, Entry] = {}
-        """By key."""
-        self.watch = MemoryWatch(memory.lock)
+    info: ClientInfo
+    alive: bool = True
+    since: float = field(default_factory=time.time)
+    taken_by: MemoryClient | None = None
+    """Who takes over from it, when it is dead."""
+    claims: dict[int, Entry] = field(default_factory=dict)
+    prepared: dict[str, Entry] = field(default_factory=dict)
 
     def check_alive(self) -> None:
         """Raises ProviderError where the client has ended."""
@@ -73,7 +45,15 @@ class MemoryClient:
 
 
 class Memory:
-    """Used as a context manager, it holds its lock; every method but those of a context manager needs that.
+    """Used as a context manager, it holds its lock; every method needs that.
+
+    Only senders wait for room: what is in here moves freely, or nobody could ever make any.
+
+    Args:
+        max_bytes: of all entries and bodies; more is not accepted from senders.
+        send_timeout: seconds that a sender waits for room.
+        accept_persistent: whether persistent messages are taken.
+        state_directory: see :class:`MemoryState`.
 
     Entering raises:
         CapabilityError: in a process that was forked off.
@@ -81,30 +61,35 @@ class Memory:
 
     def __init__(
         self,
-        *,
         max_bytes: int,
         send_timeout: float,
-        accept_persistent: bool,
-        redelivery_limit: int | None,
         state_directory: str | os.PathLike[str] | None,
+        *,
+        accept_persistent: bool,
     ) -> None:
         self.key = next(_keys)
         self.pid = os.getpid()
         # re-entrant: a generator that is collected in the middle of anything ends a take-over
         self.lock = threading.RLock()
-        self.room = Room(self.lock, max_bytes, send_timeout)
+        self.room = threading.Condition(self.lock)
+        """Notified when something has changed that a waiting sender looks at."""
+        self.parts: dict[Channel, ChannelPart] = {}
+        self.entries: dict[int, Entry] = {}
+        """By number."""
+        self.expired: dict[int, Entry] = {}
+        """Kept to be looked at only as long as nobody needs their room; oldest first."""
         self.clients: dict[str, MemoryClient] = {}
         self.records: dict[tuple[str, Channel | str], dict[str, Record]] = {}
         """By kind and ``of``, then by key."""
         self.living: dict[tuple[str, Channel | str], Sequence[Record]] = {}
         """Those whose owner lives, until something changes."""
         self.refused: dict[Destination, str] = {}
-        self.accept_persistent = accept_persistent
-        self.redelivery_limit = redelivery_limit
-        self.entries: dict[int, Entry] = {}
-        self._parts: dict[Channel, ChannelPart] = {}
+        self.state = MemoryState(state_directory)
+        self._max_bytes = max_bytes
+        self._send_timeout = send_timeout
+        self._accept_persistent = accept_persistent
+        self._used = 0
         self._numbers = itertools.count(1)
-        self._state = MemoryState(state_directory)
         _memories[self.key] = self
 
     def __enter__(self) -> None:
@@ -117,51 +102,33 @@ class Memory:
 
     # -- channels ----------------------------------------------------------------------------------
 
-    def has(self, channel: Channel) -> bool:
-        return channel._replace(part=Part.MAIN) in self._parts
-
     def part(self, channel: Channel) -> ChannelPart:
         """A part of a channel; made where it is not there."""
-        found = self._parts.get(channel)
+        found = self.parts.get(channel)
         if found is None:
-            found = self._parts[channel] = ChannelPart(channel)
+            found = self.parts[channel] = ChannelPart(channel)
             if channel.part is not Part.MAIN:
                 self.part(channel._replace(part=Part.MAIN))
         return found
 
-    def known(self, channel: Channel) -> ChannelPart | None:
-        """A part of a channel, where it is there."""
-        return self._parts.get(channel)
-
     def open(self, channel: Channel) -> ChannelPart | None:
         """A part of a channel that gets a message. A queue is made, a channel that can end is not."""
-        found = self._parts.get(channel)
+        found = self.parts.get(channel)
         if found is None and not channel.subscription and temporary_owner(channel.destination) is None:
             found = self.part(channel)
         return found
 
     def parts_of(self, channel: Channel) -> list[ChannelPart]:
         """All parts of a channel that are there."""
-        found = (self._parts.get(channel._replace(part=part)) for part in Part)
+        found = (self.parts.get(channel._replace(part=part)) for part in Part)
         return [part for part in found if part is not None]
-
-    def destinations(self) -> list[Destination]:
-        return [
-            channel.destination
-            for channel in self._parts
-            if not channel.subscription and channel.part is Part.MAIN
-        ]
 
     def drop(self, channel: Channel, *, claimed: bool) -> None:
         """See :meth:`connector.core.local.store.Store.drop`."""
         self.remove_record(SUBSCRIPTION, Channel(channel.destination), channel.subscription)
         for part in self.parts_of(channel):
-            del self._parts[part.channel]
-            part.ended = True
-            for entry in list(part.waiting):
-                self.remove(entry)
-            for entry in list(part.claimed.values()) if claimed else ():
-                self.let_go(entry)
+            del self.parts[part.channel]
+            for entry in [*part.waiting, *(part.claimed.values() if claimed else ())]:
                 self.remove(entry)
             for reader in part.readers:
                 reader.wake()
@@ -174,44 +141,15 @@ class Memory:
         return Entry(number, message.copy(), Body(bytes(message.body)), (-message.priority, number))
 
     def keep(self, entry: Entry) -> Entry:
-        """Counts a message that is new."""
+        """Counts a message that is new, and its body with the first entry."""
         self.entries[entry.number] = entry
-        self.room.add(entry)
+        body = entry.body
+        self._used += entry.weight + (0 if body.links else len(body.data))
+        body.links += 1
         return entry
 
-    def another(self, entry: Entry) -> Entry:
-        """One more reference to the body of a message, in no channel yet."""
-        return self.keep(Entry(next(self._numbers), entry.message, entry.body, entry.order))
-
-    def remove(self, entry: Entry) -> None:
-        """A message goes, in whatever state it is but claimed."""
-        if entry.state is MessageState.NEW and entry.part is not None:
-            entry.part.count -= 1
-        entry.state = MessageState.REMOVED
-        if self.entries.pop(entry.number, None) is not None:
-            self.room.remove(entry)
-
-    def let_go(self, entry: Entry) -> None:
-        """A message is claimed, or left without an owner, no longer; it lies nowhere now."""
-        part = entry.part
-        assert part is not None
-        if entry.state is MessageState.NEW:  # it only waits in an in-progress destination
-            part.count -= 1
-            entry.state = MessageState.DELIVERED
-        part.claimed.pop(entry.number, None)
-        owner = self.clients.get(entry.owner.client_id) if entry.owner is not None else None
-        if owner is not None:
-            owner.claims.pop(entry.number, None)
-        entry.takes += 1
-
-    def change_headers(self, entry: Entry, message: Message) -> None:
-        """Headers and properties of a message change."""
-        if message is not entry.message:
-            entry.message = message
-            self.room.weigh_again(entry, weigh(message))
-
     def send(self, entry: Entry, channels: Iterable[Channel]) -> None:
-        """A message waits in channels from now on; all but the first get a reference of their own.
+        """A message waits in channels from now on; all but the first get an entry of their own.
 
         A channel that is gone gets nothing.
         """
@@ -219,10 +157,65 @@ class Memory:
         for channel in channels:
             part = self.open(channel)
             if part is not None:
-                part.enter(first or self.another(entry))
+                if first is None:
+                    first = self.keep(Entry(next(self._numbers), entry.message, entry.body, entry.order))
+                part.enter(first)
                 first = None
         if first is not None:
             self.remove(first)
+
+    def let_go(self, entry: Entry) -> None:
+        """A message neither waits nor lies anywhere from now on."""
+        part, claim = entry.part, entry.claim
+        assert part is not None
+        entry.ticket += 1
+        entry.part = entry.claim = None
+        if claim is None:
+            part.count -= 1
+            return
+        part.claimed.pop(entry.number, None)
+        owner = self.clients.get(claim.owner.client_id) if claim.owner is not None else None
+        if owner is not None:
+            owner.claims.pop(entry.number, None)
+
+    def lie(
+        self,
+        entry: Entry,
+        part: ChannelPart,
+        home: Channel,
+        owner: Owner | None,
+        destination: Destination,
+        *,
+        in_progress: bool,
+        waits: bool = False,
+    ) -> MemoryClaim:
+        """A message that was let go lies in a part, claimed or of nobody. Returns the claim of it."""
+        entry.part = part
+        entry.claim = claim = MemoryClaim(
+            entry, home, owner, destination, in_progress=in_progress, waits=waits
+        )
+        part.claimed[entry.number] = entry
+        if owner is not None:
+            self.clients[owner.client_id].claims[entry.number] = entry
+        return claim
+
+    def remove(self, entry: Entry) -> None:
+        """A message goes, wherever it is, and its body with the last entry."""
+        if entry.part is not None:
+            self.let_go(entry)
+        if self.entries.pop(entry.number, None) is not None:
+            self.expired.pop(entry.number, None)
+            body = entry.body
+            body.links -= 1
+            self._used -= entry.weight + (0 if body.links else len(body.data))
+            self.room.notify_all()
+
+    def change_headers(self, entry: Entry, message: Message) -> None:
+        """Headers and properties of a message change."""
+        if message is not entry.message:
+            weight = weigh(message)
+            self._used += weight - entry.weight
+            entry.message, entry.weight = message, weight
 
     # -- senders -----------------------------------------------------------------------------------
 
@@ -231,7 +224,7 @@ class Memory:
         if self.refused and destination in self.refused:
             raise ProviderError(f"{destination} cannot be written: {self.refused[destination]}")
         owner = temporary_owner(destination)
-        if owner is not None and (Channel(destination) not in self._parts or not self.is_alive(owner)):
+        if owner is not None and (Channel(destination) not in self.parts or not self.is_alive(owner)):
             raise has_ended(destination)
 
     def check_delivery_mode(self, message: Message) -> None:
@@ -240,7 +233,7 @@ class Memory:
         Raises:
             CapabilityError: it is persistent, and that is not accepted.
         """
-        if message.delivery_mode == PERSISTENT and not self.accept_persistent:
+        if message.delivery_mode == PERSISTENT and not self._accept_persistent:
             raise CapabilityError(
                 "the memory provider loses persistent messages with its process; send them non-persistent, "
                 "or set accept_persistent: true where that is meant"
@@ -249,24 +242,45 @@ class Memory:
     def wait_for_room(self, entries: Sequence[Entry], destination: Destination, client: MemoryClient) -> None:
         """Returns when new messages have room; gives up the lock meanwhile.
 
+        What the sender itself has claimed does not count against it: it would wait for itself. Nobody but
+        itself can make room of what it has prepared.
+
         Raises:
             ProviderError: they never fit, there was no room in time, or the client has ended.
         """
         size = _bytes(entries)
-        if self.room.used + size > self.room.max_bytes:
-            self.room.wait(
-                size,
-                destination,
-                own_claims=lambda: _bytes(client.claims.values()),
-                own_prepared=lambda: _bytes(client.prepared.values()),
-                ended=lambda: not client.alive,
-                make_room=self._forget_expired,
+        if self._used + size <= self._max_bytes:
+            return
+        limit = f"max_bytes ({self._max_bytes}) of the memory provider"
+        if size > self._max_bytes:
+            raise ProviderError(
+                f"cannot send to {destination}: it takes {size} bytes, more than {limit}; send less at once, "
+                "or raise max_bytes. Nothing was sent"
             )
+        deadline = time.monotonic() + self._send_timeout
+        while self._used + size > self._max_bytes + _bytes(client.claims.values()):
+            if self._forget_expired():
+                continue
+            if _bytes(client.prepared.values()) + size > self._max_bytes:
+                raise ProviderError(
+                    f"cannot send to {destination}: this transaction alone takes more than {limit}; commit "
+                    "earlier, or raise max_bytes"
+                )
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise ProviderError(
+                    f"cannot send to {destination}: {len(self.entries)} messages take {self._used} of "
+                    f"{limit}, and none was taken for {self._send_timeout:g} s; start a consumer, or raise "
+                    "max_bytes. Nothing was sent"
+                )
+            self.room.wait(left)
+            if not client.alive:
+                raise ProviderError(f"cannot send to {destination}: the connection was closed")
 
     def _forget_expired(self) -> bool:
         """Makes room from the oldest expired message that is only kept to be looked at."""
-        for entry in self.room.expired.values():
-            if entry.state is MessageState.NEW:
+        for entry in self.expired.values():
+            if entry.claim is None and entry.part is not None and entry.part.channel.part is Part.EXPIRED:
                 self.remove(entry)
                 return True
         return False
@@ -303,15 +317,27 @@ class Memory:
             self.records.pop((kind, of), None)
         self.living.pop((kind, of), None)
 
-    # -- state -------------------------------------------------------------------------------------
 
-    def state(self, application: str) -> StateDirectory:
-        """Of the instances of one ApplicationName."""
-        return self._state.of(application)
+def find_memory(key: int, pid: int) -> Memory:
+    """The memory that another part of this process speaks of.
 
-    def end_state(self) -> None:
-        """See :meth:`MemoryState.end`."""
-        self._state.end()
+    Raises:
+        CapabilityError: it is the memory of another process.
+        ProviderError: it is gone.
+    """
+    if pid != os.getpid():
+        raise _foreign(pid)
+    memory = _memories.get(key)
+    if memory is None:
+        raise ProviderError("the memory provider is gone: nobody in this process holds it any more")
+    return memory
+
+
+def _foreign(pid: int) -> CapabilityError:
+    return CapabilityError(
+        f"memory cannot be shared between processes: this is process {os.getpid()}, the messages are in "
+        f"{pid}; run in one process, or choose another provider (dropbox)"
+    )
 
 
 def _bytes(entries: Iterable[Entry]) -> int:

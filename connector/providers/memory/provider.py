@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import threading
 import weakref
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from connector.core.local.connection import LocalConnection
 from connector.core.local.registry import ClientInfo
@@ -16,15 +17,15 @@ from connector.messaging.destination import Destination
 from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
 from connector.messaging.provider import Capabilities
 from connector.messaging.subscription import TopicSubscription
-from connector.providers.memory.memory import Memory, find_memory
-from connector.providers.memory.registry import MemoryRegistry
+from connector.providers.memory.memory import Memory, MemoryClient, find_memory
+from connector.providers.memory.registry import MemoryRegistry, MemoryWatch
 from connector.providers.memory.store import MemoryStore
 from connector.state.directory import StateDirectory
 
 _providers: Final[weakref.WeakValueDictionary[int, MemoryProvider]] = weakref.WeakValueDictionary()
 
-MAX_BYTES: Final = 64 << 20
-SEND_TIMEOUT: Final = 30.0
+_named: Final[dict[str, tuple[MemoryProvider, dict[str, Any]]]] = {}
+_naming: Final = threading.Lock()
 
 
 class MemoryProvider:
@@ -56,19 +57,14 @@ class MemoryProvider:
     def __init__(
         self,
         *,
-        max_bytes: int = MAX_BYTES,
-        send_timeout: float = SEND_TIMEOUT,
+        max_bytes: int = 64 << 20,
+        send_timeout: float = 30.0,
         accept_persistent: bool = False,
         redelivery_limit: int | None = None,
         state_directory: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._memory = Memory(
-            max_bytes=max_bytes,
-            send_timeout=send_timeout,
-            accept_persistent=accept_persistent,
-            redelivery_limit=redelivery_limit or None,
-            state_directory=state_directory,
-        )
+        self._memory = Memory(max_bytes, send_timeout, state_directory, accept_persistent=accept_persistent)
+        self._limit = redelivery_limit or None
         self._connections: weakref.WeakSet[LocalConnection] = weakref.WeakSet()
         self.closed = False
         _providers[self._memory.key] = self
@@ -85,7 +81,7 @@ class MemoryProvider:
             ProviderError: ``state_directory`` cannot be used.
         """
         with self._memory:
-            return self._memory.state(application)
+            return self._memory.state.of(application)
 
     def connect(
         self, application: str = "", instance: str = "", *, client_id: str = "", origin: str = ""
@@ -101,11 +97,15 @@ class MemoryProvider:
                 raise ProviderError("the memory provider is closed, and its messages are gone: make another")
             own = f"m{secrets.token_hex(6)}"
             info = ClientInfo(own, application, instance, origin or client_id or own)
-            registry = MemoryRegistry(memory, info)
-            window = memory.state(application).published if application else ""
-            store = MemoryStore(memory, memory.clients[own], window)
+            window = memory.state.of(application).published if application else ""
+            client = memory.clients[own] = MemoryClient(info)
+            watch = MemoryWatch(memory.lock)
             connection = LocalConnection(
-                store, registry, registry.watch, limit=memory.redelivery_limit, client_id=client_id
+                MemoryStore(memory, client, watch, window),
+                MemoryRegistry(memory, client),
+                watch,
+                limit=self._limit,
+                client_id=client_id,
             )
             self._connections.add(connection)
             return connection
@@ -167,10 +167,34 @@ class MemoryProvider:
             self.closed = True
             for connection in list(self._connections):
                 connection.close()
-            self._memory.end_state()
+            self._memory.state.end()
 
 
 def _find_provider(key: int, pid: int) -> MemoryProvider:
     """The provider that another part of this process speaks of; raises as ``find_memory``."""
     find_memory(key, pid)
     return _providers[key]
+
+
+def open_provider(location: str, **options: Any) -> MemoryProvider:
+    """The provider of the URL ``memory:<location>``: within a process, one name is one provider.
+
+    Its messages stay until it is closed, or the process ends.
+
+    Args:
+        location: its name; may be empty.
+        options: of :class:`MemoryProvider`, for whoever asks first;
+            later ones leave them out, or repeat them.
+
+    Raises:
+        TypeError: there is no such option.
+        ValueError: it exists with other options.
+    """
+    with _naming:
+        known = _named.get(location)
+        if known is None or known[0].closed:
+            known = _named[location] = MemoryProvider(**options), options
+        provider, first = known
+        if options and options != first:
+            raise ValueError(f"the memory {location!r} exists with other options: {first}")
+        return provider

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from connector.messaging.provider_kind import DeploymentPaths, ProviderKind
-from connector.providers.memory import open_provider
 
 if TYPE_CHECKING:
     from connector.providers.memory.provider import MemoryProvider
@@ -30,4 +29,10 @@ def _make(section: MemorySection, paths: DeploymentPaths) -> MemoryProvider:
     )
 
 
-KIND: Final = ProviderKind(section=_section, make=_make, open=open_provider, one_process=True)
+def _open(location: str, **options: Any) -> MemoryProvider:
+    from connector.providers.memory.provider import open_provider
+
+    return open_provider(location, **options)
+
+
+KIND: Final = ProviderKind(section=_section, make=_make, open=_open, one_process=True)

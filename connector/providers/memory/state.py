@@ -32,9 +32,8 @@ class MemoryState:
 
     def __init__(self, directory: str | os.PathLike[str] | None) -> None:
         self._directory = "" if directory is None else os.path.abspath(directory)
-        self._is_temporary = directory is None
         self._locks: dict[str, int] = {}
-        self._end: weakref.finalize[Any, MemoryState] = weakref.finalize(self, _close_all, self._locks)
+        self._end: weakref.finalize[Any, MemoryState] = weakref.finalize(self, _end, self._locks, "", 0)
 
     def of(self, application: str) -> StateDirectory:
         """The state of one ApplicationName.
@@ -42,11 +41,11 @@ class MemoryState:
         Raises:
             ProviderError: the directory cannot be used.
         """
-        if self._is_temporary and not self._directory:
+        if not self._directory:
             self._directory = tempfile.mkdtemp(prefix="connector-memory-")
-            self._end = weakref.finalize(self, _remove, self._directory, os.getpid())
+            self._end = weakref.finalize(self, _end, self._locks, self._directory, os.getpid())
         path = os.path.join(self._directory, _folder(application))
-        if not self._is_temporary and path not in self._locks and self._end.alive:
+        if path not in self._locks and self._end.alive:
             try:
                 self._locks[path] = _join(path)
             except OSError as error:
@@ -68,7 +67,10 @@ def _join(path: str) -> int:
     try:
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _clear(Path(path))
+            for file in Path(path).glob(f"{IN_FLIGHT}/*"):
+                file.unlink()
+            for client in Path(path).glob("@*/*/"):
+                shutil.rmtree(client)
         fcntl.flock(descriptor, fcntl.LOCK_SH)
     except BaseException:
         os.close(descriptor)
@@ -76,22 +78,11 @@ def _join(path: str) -> int:
     return descriptor
 
 
-def _clear(path: Path) -> None:
-    """Removes journals and keys in flight: what they are about has gone with its process."""
-    for file in path.glob(f"{IN_FLIGHT}/*"):
-        file.unlink()
-    for client in path.glob("@*/*/"):
-        shutil.rmtree(client)
-
-
-def _close_all(locks: dict[str, int]) -> None:
+def _end(locks: dict[str, int], temporary: str, pid: int) -> None:
     while locks:
         os.close(locks.popitem()[1])
-
-
-def _remove(directory: str, pid: int) -> None:
-    if pid == os.getpid():  # not in a process that was forked off
-        shutil.rmtree(directory, ignore_errors=True)
+    if temporary and pid == os.getpid():  # not in a process that was forked off
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _folder(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The store of the ``memory`` provider (see :class:`connector.core.local.store.Store`)."""
+"""The store of a memory provider (see :mod:`connector.core.local.store`)."""
 
 from __future__ import annotations
 
@@ -12,18 +12,117 @@ from typing import Any, Final
 from connector.core.local.changes import Change, Discarded, Edit, GivenBack, GroupMoved, Moved, Removed, Sent
 from connector.core.local.channel import Channel, Owner, Part
 from connector.core.local.claims import LocalClaim
-from connector.core.local.headers import ORIGIN, edited, origin_queue
-from connector.core.local.store import Counts, Judge, Unreadable
-from connector.core.state import MessageState
+from connector.core.local.headers import ORIGIN, counted_anew, edited, origin_queue
+from connector.core.local.store import Counts, Judge, Unreadable, Verdict
 from connector.errors import ClaimLost, MalformedData, ProviderError, SettlementError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.retention import Pruned, Retention
-from connector.providers.memory.entries import ChannelPart, Entry, MemoryClaim
+from connector.providers.memory.entries import ChannelPart, Entry, MemoryClaim, Waiting
 from connector.providers.memory.memory import Memory, MemoryClient, find_memory
-from connector.providers.memory.reader import MemoryReader
+from connector.providers.memory.registry import MemoryWatch
 
 _records: Final = itertools.count(1)
+
+
+class MemoryReader:
+    """See :class:`connector.core.local.store.Reader`. ``part`` and ``into`` are those of its channels."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        client: MemoryClient,
+        watch: MemoryWatch,
+        part: ChannelPart,
+        judge: Judge,
+        into: ChannelPart | None,
+        destination: Destination,
+    ) -> None:
+        self.expired = 0
+        self._memory = memory
+        self._client = client
+        self._watch = watch
+        self._part = part
+        self._judge = judge
+        self._place = into or part
+        self._in_progress = into is not None
+        self._destination = destination
+        self._has_news = True
+        self._waiting = part.waiting
+        self._left = Waiting()
+        """Messages that the selector rejects and that expire, the first to expire first."""
+        if judge.selects:
+            self._waiting = Waiting()
+            for entry in part.waiting:
+                self.offer(entry)
+        part.readers[self] = None
+
+    def offer(self, entry: Entry, returned_by: str = "") -> None:
+        """A message waits. One that the selector rejects is looked at again only where it expires."""
+        if self._judge.selects:
+            if self._judge(entry.message, _now()) is Verdict.LEAVE:
+                if expiration := entry.message.expiration:
+                    self._left.push(entry, (expiration, 0), self._part.count)
+                return
+            self._waiting.push(entry, entry.order, self._part.count)
+        self._has_news = True
+        self._watch.come(returned=returned_by == self._client.info.client_id)
+
+    def wake(self) -> None:
+        """The channel has ended: who waits for it finds that out."""
+        self._has_news = True
+        self._watch.come(returned=True)
+
+    def claim(self, cycle: int, numbers: range) -> list[LocalClaim]:
+        claims: list[LocalClaim] = []
+        with self._memory:
+            self._client.check_alive()
+            now = _now()
+            while (entry := self._left.pop((now, 0))) is not None:
+                self._put_aside(entry, Verdict.EXPIRED)
+            for number in numbers:
+                entry = self._next(now)
+                if entry is None:
+                    self._has_news = False
+                    break
+                self._memory.let_go(entry)
+                owner = Owner(self._client.info.client_id, cycle, number)
+                claim = self._memory.lie(
+                    entry,
+                    self._place,
+                    self._part.channel,
+                    owner,
+                    self._destination,
+                    in_progress=self._in_progress,
+                )
+                claims.append(claim)
+        return claims
+
+    def _next(self, now: int) -> Entry | None:
+        """The next message for delivery; what is not is put aside on the way."""
+        while (entry := self._waiting.pop()) is not None:
+            verdict = self._judge(entry.message, now)
+            if verdict is Verdict.TAKE:
+                return entry
+            self._put_aside(entry, verdict)
+        return None
+
+    def _put_aside(self, entry: Entry, verdict: Verdict) -> None:
+        memory, part = self._memory, Part.EXPIRED if verdict is Verdict.EXPIRED else Part.ERROR
+        memory.let_go(entry)
+        if verdict is Verdict.EXPIRED:
+            self.expired += 1
+            memory.expired[entry.number] = entry
+        else:
+            memory.change_headers(entry, edited(entry.message, counted_anew(entry.message)))
+        memory.part(self._part.channel._replace(part=part)).enter(entry)
+
+    def has_news(self) -> bool:
+        return self._has_news
+
+    def close(self) -> None:
+        with self._memory:
+            self._part.readers.pop(self, None)
 
 
 class MemoryStore:
@@ -32,98 +131,101 @@ class MemoryStore:
     Args:
         memory: that all clients share.
         client: whose store this is.
+        watch: of the client.
         window: directory of the records that name published ids; empty = nobody needs them.
     """
 
     title = "memory"
     has_foreign = False
 
-    def __init__(self, memory: Memory, client: MemoryClient, window: str) -> None:
+    def __init__(self, memory: Memory, client: MemoryClient, watch: MemoryWatch, window: str) -> None:
         self._memory = memory
         self._client = client
+        self._watch = watch
         self._window = window
 
+    # -- channels ----------------------------------------------------------------------------------
+
     def destinations(self) -> list[Destination]:
-        """See :meth:`connector.core.local.store.Store.destinations`."""
         with self._memory:
-            return self._memory.destinations()
+            channels = list(self._memory.parts)
+        return [one.destination for one in channels if not one.subscription and one.part is Part.MAIN]
 
     def has(self, channel: Channel) -> bool:
-        """See :meth:`connector.core.local.store.Store.has`."""
         with self._memory:
-            return self._memory.has(channel)
+            return channel._replace(part=Part.MAIN) in self._memory.parts
 
     def create(self, channel: Channel) -> None:
-        """See :meth:`connector.core.local.store.Store.create`."""
         with self._memory:
             self._client.check_alive()
             self._memory.part(channel)
 
     def drop(self, channel: Channel, *, claimed: bool) -> None:
-        """See :meth:`connector.core.local.store.Store.drop`."""
         with self._memory:
             self._memory.drop(channel, claimed=claimed)
 
     def empty(self, channel: Channel) -> None:
-        """See :meth:`connector.core.local.store.Store.empty`."""
         with self._memory:
-            part = self._memory.known(channel)
-            for entry in list(part.waiting) if part is not None else ():
+            for entry in self._entries(channel, waiting=True):
                 self._memory.remove(entry)
 
     def count(self, channel: Channel) -> Counts:
-        """See :meth:`connector.core.local.store.Store.count`."""
         with self._memory:
-            counts = {part.channel.part: part for part in self._memory.parts_of(channel)}
-            waiting = {part: counts[part].count if part in counts else 0 for part in Part}
-            claimed = sum(len(part.claimed) for part in counts.values())
+            parts = {one.channel.part: one for one in self._memory.parts_of(channel)}
+            waiting = {part: parts[part].count if part in parts else 0 for part in Part}
+            claimed = sum(len(one.claimed) for one in parts.values())
         return Counts(waiting[Part.MAIN], claimed, waiting[Part.EXPIRED], waiting[Part.ERROR])
+
+    def _entries(
+        self, channel: Channel, *, waiting: bool, claimed: Sequence[ChannelPart] = ()
+    ) -> list[Entry]:
+        """What waits in a part of a channel and what lies in parts, in the order of taking."""
+        part = self._memory.parts.get(channel)
+        found = list(part.waiting) if part is not None and waiting else []
+        for one in claimed:
+            found += one.claimed.values()
+        return sorted(found, key=lambda entry: entry.order)
 
     def scan(
         self, channel: Channel, *, waiting: bool, claimed: bool, unreadable: Unreadable | None
     ) -> Iterator[Message]:
-        """See :meth:`connector.core.local.store.Store.scan`."""
+        found = []
         with self._memory:
-            part = self._memory.known(channel)
-            entries = list(part.waiting) if part is not None and waiting else []
-            if claimed:
-                entries += [entry for one in self._memory.parts_of(channel) for entry in one.claimed.values()]
-            entries.sort(key=lambda entry: entry.order)
-            found = []
-            for entry in entries:
+            places = self._memory.parts_of(channel) if claimed else ()
+            for entry in self._entries(channel, waiting=waiting, claimed=places):
                 message = entry.message.copy(entry.body.data)
-                if entry.in_progress and entry.taken_from != channel.destination:
-                    message.set_property(ORIGIN, str(entry.taken_from))
+                claim = entry.claim
+                if claim is not None and claim.in_progress and claim.destination != channel.destination:
+                    message.set_property(ORIGIN, str(claim.destination))
                 found.append(message)
         return iter(found)
 
     def lying(self, channel: Channel) -> list[LocalClaim]:
-        """See :meth:`connector.core.local.store.Store.lying`."""
+        found: list[LocalClaim] = []
         with self._memory:
-            part = self._memory.known(channel)
-            entries = [] if part is None else [*part.waiting, *part.claimed.values()]
-            entries.sort(key=lambda entry: entry.order)
-            found: list[LocalClaim] = []
-            for entry in entries:
-                claim = MemoryClaim(entry)
-                if not claim.in_progress:
-                    claim.in_progress = True
-                    origin = origin_queue(entry.message) if claim.owner is None else None
-                    if origin is not None:
-                        claim.home, claim.destination = Channel(origin), origin
+            part = self._memory.parts.get(channel)
+            for entry in self._entries(channel, waiting=True, claimed=() if part is None else (part,)):
+                claim = entry.claim
+                if claim is None:
+                    origin = origin_queue(entry.message)
+                    home = channel if origin is None else Channel(origin)
+                    claim = MemoryClaim(entry, home, None, origin, in_progress=True)
+                elif not claim.in_progress:
+                    claim = MemoryClaim(entry, claim.home, claim.owner, claim.destination, in_progress=True)
                 found.append(claim)
         return found
 
     def reader(
         self, channel: Channel, judge: Judge, into: Channel | None, destination: Destination
     ) -> MemoryReader:
-        """See :meth:`connector.core.local.store.Store.reader`."""
         memory = self._memory
         with memory:
             self._client.check_alive()
             place = memory.part(into) if into is not None else None
-            part = memory.part(channel) if memory.has(channel) else ChannelPart(channel)
-            return MemoryReader(memory, self._client, part, judge, place, destination)
+            part = memory.part(channel) if self.has(channel) else ChannelPart(channel)
+            return MemoryReader(memory, self._client, self._watch, part, judge, place, destination)
+
+    # -- sending and settling ----------------------------------------------------------------------
 
     def put(self, messages: Sequence[tuple[Message, Sequence[Channel]]]) -> None:
         """See :meth:`connector.core.local.store.Store.put`. Waits while there is no room.
@@ -134,9 +236,7 @@ class MemoryStore:
         memory = self._memory
         with memory:
             self._client.check_alive()
-            targets = {
-                channels[0].destination for _, channels in messages if channels
-            }  # one for each message
+            targets = {channels[0].destination for _, channels in messages if channels}  # one of each message
             for destination in targets:
                 memory.check_target(destination)
             for message, _ in messages:
@@ -149,13 +249,11 @@ class MemoryStore:
                 memory.send(memory.keep(entry), channels)
 
     def prepared(self, handle: tuple[str, str]) -> Message | None:
-        """See :meth:`connector.core.local.store.Store.prepared`."""
         with self._memory:
-            entry = self._find(handle)
+            entry = self._prepared(handle)
             return None if entry is None else entry.message
 
     def check_writable(self, destination: Destination) -> None:
-        """See :meth:`connector.core.local.store.Store.check_writable`."""
         with self._memory:
             self._memory.check_target(destination)
             self._memory.part(Channel(destination))
@@ -165,94 +263,79 @@ class MemoryStore:
 
         First everything that can fail, then what cannot: nobody sees the one without the other.
         """
-        memory = self._memory
-        with memory:
+        with self._memory:
             if not self._client.alive:
                 raise SettlementError(
                     f"the connection {self._client.info.client_id} is closed, nothing was done"
                 )
             for change in changes:
-                self._check(change, fenced=fenced)
-            published = [key for change in changes for key in _keys(change)]
-            if published and self._window:
+                if isinstance(change, Sent) or (fenced and not isinstance(change, Discarded)):
+                    self._check(change)
+            if self._window and (published := [key for change in changes for key in _keys(change)]):
                 self._remember(published)
             for change in changes:
                 if isinstance(change, GroupMoved):
                     for claim in change.claims:
                         self._move(claim, (change.channel,), change.edit)
-                elif isinstance(change, Sent | Discarded):
-                    self._send(change)
                 elif isinstance(change, Moved):
                     self._move(change.claim, change.channels, change.edit)
                 elif isinstance(change, GivenBack):
                     self._give_back(change)
-                elif (entry := self._let_go(change.claim)) is not None:
-                    memory.remove(entry)
+                elif isinstance(change, Removed):
+                    if (entry := self._let_go(change.claim)) is not None:
+                        self._memory.remove(entry)
+                elif (entry := self._prepared(change.handle)) is not None:
+                    del self._memory.clients[change.handle[0]].prepared[change.handle[1]]
+                    self._memory.send(entry, change.channels if isinstance(change, Sent) else ())
 
-    def _check(self, change: Change, *, fenced: bool) -> None:
+    def _check(self, change: Moved | GroupMoved | Removed | GivenBack | Sent) -> None:
         """Raises ClaimLost where a change cannot be made."""
         if isinstance(change, Sent):
-            if self._find(change.handle) is None:
+            if self._prepared(change.handle) is None:
                 raise ClaimLost(
                     f"the message prepared as {change.handle[1]!r} is not there any more: it was sent or "
                     "discarded before, or its client has ended; nothing was settled"
                 )
-        elif fenced and not isinstance(change, Discarded):
-            for claim in change.claims if isinstance(change, GroupMoved) else (change.claim,):
-                assert isinstance(claim, MemoryClaim)
-                if not claim.is_held:
-                    raise ClaimLost(
-                        f"{claim.message_id} of {claim.destination} is not claimed by this client any more; "
-                        "nothing was settled, it comes again to whoever takes it"
-                    )
+            return
+        for claim in change.claims if isinstance(change, GroupMoved) else (change.claim,):
+            assert isinstance(claim, MemoryClaim)
+            if not claim.is_held:
+                raise ClaimLost(
+                    f"{claim.message_id} of {claim.destination} is not claimed by this client any more; "
+                    "nothing was settled, it comes again to whoever takes it"
+                )
 
-    def _send(self, change: Sent | Discarded) -> None:
-        entry = self._find(change.handle)
-        if entry is not None:
-            del self._memory.clients[change.handle[0]].prepared[change.handle[1]]
-            self._memory.send(entry, change.channels if isinstance(change, Sent) else ())
-
-    def _let_go(self, claim: LocalClaim) -> Entry | None:
+    def _let_go(self, claim: LocalClaim, edit: Edit | None = None) -> Entry | None:
         """Ends a claim; None where somebody else has taken it over, who settles it."""
         assert isinstance(claim, MemoryClaim)
         if not claim.is_held:
             return None
-        self._memory.let_go(claim.entry)
-        return claim.entry
+        entry = claim.entry
+        self._memory.let_go(entry)
+        if edit is not None:
+            self._memory.change_headers(entry, edited(entry.message, edit))
+        return entry
 
     def _move(self, claim: LocalClaim, channels: Sequence[Channel], edit: Edit) -> None:
-        entry = self._let_go(claim)
-        if entry is not None:
-            self._memory.change_headers(entry, edited(entry.message, edit))
+        if (entry := self._let_go(claim, edit)) is not None:
             self._memory.send(entry, channels)
 
     def _give_back(self, change: GivenBack) -> None:
-        claim, memory = change.claim, self._memory
-        entry = self._let_go(claim)
-        if entry is None:
+        claim = change.claim
+        assert isinstance(claim, MemoryClaim)
+        place = claim.entry.part
+        if (entry := self._let_go(claim, change.edit)) is None:
             return
-        memory.change_headers(entry, edited(entry.message, change.edit))
-        if change.stays:
-            self._lie(entry, claim, None, waits=True)
-        elif (home := memory.open(claim.home)) is not None:
+        if change.stays and place is not None:
+            self._memory.lie(entry, place, claim.home, None, claim.destination, in_progress=True, waits=True)
+        elif (home := self._memory.open(claim.home)) is not None:
             home.enter(entry, self._client.info.client_id)
         else:  # it has ended
-            memory.remove(entry)
+            self._memory.remove(entry)
 
-    def _lie(self, entry: Entry, claim: LocalClaim, owner: Owner | None, *, waits: bool) -> None:
-        """A message lies in its in-progress destination, claimed or of nobody."""
-        assert entry.part is not None
-        entry.state = MessageState.DELIVERED
-        entry.home, entry.taken_from = claim.home, claim.destination
-        entry.owner, entry.in_progress, entry.waits = owner, True, waits
-        entry.part.claimed[entry.number] = entry
-        if owner is not None:
-            self._client.claims[entry.number] = entry
-
-    def _find(self, handle: tuple[str, str]) -> Entry | None:
-        client_id, key = handle
-        owner = self._memory.clients.get(client_id)
-        return owner.prepared.get(key) if owner is not None else None
+    def _prepared(self, handle: tuple[str, str]) -> Entry | None:
+        owner = self._memory.clients.get(handle[0])
+        return owner.prepared.get(handle[1]) if owner is not None else None
 
     def _remember(self, keys: Sequence[str]) -> None:
         """Writes the record that the duplicate window reads."""
@@ -269,28 +352,27 @@ class MemoryStore:
                 "The messages stay claimed until then, none is lost"
             ) from error
 
+    # -- recovery ----------------------------------------------------------------------------------
+
     def own(self, claim: LocalClaim, owner: Owner | None, edit: Edit) -> MemoryClaim | None:
-        """See :meth:`connector.core.local.store.Store.own`."""
-        memory = self._memory
-        with memory:
+        assert isinstance(claim, MemoryClaim)
+        with self._memory:
             self._client.check_alive()
-            entry = self._let_go(claim)
-            if entry is None:
+            place = claim.entry.part
+            if place is None or (entry := self._let_go(claim, edit)) is None:
                 return None
-            memory.change_headers(entry, edited(entry.message, edit))
-            self._lie(entry, claim, owner, waits=False)
-            return MemoryClaim(entry)
+            return self._memory.lie(entry, place, claim.home, owner, claim.destination, in_progress=True)
 
     def claims(self, client_ids: Collection[str], in_progress: Channel | None) -> dict[str, list[LocalClaim]]:
-        """See :meth:`connector.core.local.store.Store.claims`."""
         found: dict[str, list[LocalClaim]] = {}
         with self._memory:
             for client_id in client_ids:
                 client = self._memory.clients.get(client_id)
                 claims: list[LocalClaim] = [
-                    MemoryClaim(one)
+                    one.claim
                     for one in (client.claims.values() if client is not None else ())
-                    if not one.in_progress or (one.part is not None and one.part.channel == in_progress)
+                    if one.claim is not None and one.part is not None
+                    if not one.claim.in_progress or one.part.channel == in_progress
                 ]
                 found[client_id] = sorted(claims, key=lambda claim: (claim.cycle, claim.sequence))
         return found
@@ -300,10 +382,10 @@ class MemoryStore:
         with self._memory:
             client = self._memory.clients.get(client_id)
             for entry in client.claims.values() if client is not None else ():
-                entry.takes += 1
+                entry.ticket += 1
+                entry.hand_over(entry.claim.owner if entry.claim is not None else None)
 
     def forget(self, client_id: str) -> None:
-        """See :meth:`connector.core.local.store.Store.forget`."""
         with self._memory:
             client = self._memory.clients.get(client_id)
             if client is not None:
@@ -315,8 +397,7 @@ class MemoryStore:
         now = time.time()
         with self._memory:
             for retention in retentions:
-                part = self._memory.known(Channel(retention.destination))
-                waiting = list(part.waiting) if part is not None else []
+                waiting = self._entries(Channel(retention.destination), waiting=True)
                 old = [one for one in waiting if retention.is_over(one.message, now, now)]
                 for entry in old:
                     self._memory.remove(entry)
@@ -325,7 +406,6 @@ class MemoryStore:
         return Pruned(copies=copies)
 
     def tasks(self) -> MemoryTaskSpec:
-        """See :meth:`connector.core.local.store.Store.tasks`."""
         return MemoryTaskSpec(self._memory.key, self._memory.pid, self._client.info.client_id)
 
 
@@ -336,6 +416,10 @@ def _keys(change: Change) -> Sequence[str]:
     if isinstance(change, Moved | Removed) and change.published is not None:
         return (change.published,)
     return ()
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,7 +436,6 @@ class MemoryTaskSpec:
     client_id: str
 
     def open(self) -> MemoryTaskStore:
-        """See :meth:`connector.core.local.store.TaskStoreSpec.open`."""
         return MemoryTaskStore(find_memory(self.key, self.pid), self.client_id)
 
 
@@ -364,21 +447,18 @@ class MemoryTaskStore:
         self._memory = memory
 
     def check(self) -> None:
-        """See :meth:`connector.core.local.store.TaskStore.check`."""
         with self._memory:
             self._memory.client(self.client_id)
 
     def check_target(self, destination: Destination) -> None:
-        """See :meth:`connector.core.local.store.TaskStore.check_target`."""
         with self._memory:
             self._memory.check_target(destination)
 
     def read(self, reference: tuple[int, int], max_body: int) -> Message:
-        """See :meth:`connector.core.local.store.TaskStore.read`."""
-        number, takes = reference
+        number, ticket = reference
         with self._memory:
             entry = self._memory.entries.get(number)
-            if entry is None or entry.takes != takes:
+            if entry is None or entry.ticket != ticket:
                 raise LookupError(f"message {number} is gone")
             body = entry.body.data
             if len(body) > max_body:
@@ -404,7 +484,6 @@ class MemoryTaskStore:
         return handle
 
     def discard(self, handle: Any) -> None:
-        """See :meth:`connector.core.local.store.TaskStore.discard`."""
         client_id, key = handle
         with self._memory:
             client = self._memory.clients.get(client_id)

@@ -17,8 +17,7 @@ from connector.errors import CapabilityError, ClientIdError, ConnectorError, Pro
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import PERSISTENT, Message
 from connector.messaging.settlement import Settlement
-from connector.providers.memory import open_provider
-from connector.providers.memory.provider import MemoryProvider
+from connector.providers.memory.provider import MemoryProvider, open_provider
 
 ORDERS = parse_destination("queue://orders")
 ARCHIVE = parse_destination("queue://archive")
