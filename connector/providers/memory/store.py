@@ -75,7 +75,9 @@ class MemoryReader:
 
     def claim(self, cycle: int, numbers: range) -> list[LocalClaim]:
         claims: list[LocalClaim] = []
-        with self._memory:
+        memory, home, client_id = self._memory, self._part.channel, self._client.info.client_id
+        place, in_progress = self._place, self._in_progress
+        with memory:
             self._client.check_alive()
             now = _now()
             while (entry := self._left.pop((now, 0))) is not None:
@@ -85,17 +87,11 @@ class MemoryReader:
                 if entry is None:
                     self._has_news = False
                     break
-                self._memory.let_go(entry)
-                owner = Owner(self._client.info.client_id, cycle, number)
-                claim = self._memory.lie(
-                    entry,
-                    self._place,
-                    self._part.channel,
-                    owner,
-                    self._destination,
-                    in_progress=self._in_progress,
+                memory.let_go(entry)
+                owner = Owner(client_id, cycle, number)
+                claims.append(
+                    memory.lie(entry, place, home, owner, self._destination, in_progress=in_progress)
                 )
-                claims.append(claim)
         return claims
 
     def _next(self, now: int) -> Entry | None:
