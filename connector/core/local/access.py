@@ -6,7 +6,8 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any
 
-from connector.core.local.client import check_sendable
+from connector.core.local.channel import temporary_owner
+from connector.core.local.client import check_sendable, has_ended
 from connector.core.local.headers import Stamp
 from connector.core.local.store import TaskStore, TaskStoreSpec
 from connector.messaging.destination import Destination
@@ -42,7 +43,9 @@ class LocalAccess:
     def prepare(self, destination: Destination, message: Message, key: str) -> Prepared:
         """See :meth:`connector.messaging.provider.MessageAccess.prepare`."""
         check_sendable(destination)
-        self._store.check_target(destination)
+        owner = temporary_owner(destination)
+        if owner is not None and not self._store.is_there(destination, owner):
+            raise has_ended(destination)
         # the same key gives the same end of the id, so that a second attempt is known for one
         name = f"{destination} {key}".encode("utf-8", "surrogateescape")
         suffix = hashlib.blake2b(name, digest_size=8).hexdigest()

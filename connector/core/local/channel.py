@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from connector.messaging.destination import Destination
+
+_TEMPORARY_NAME: Final = re.compile(r"temporary-([0-9a-z]+)-[0-9]+")
 
 
 class Part(Enum):
@@ -34,6 +37,14 @@ class Channel(NamedTuple):
     subscription: str = ""
     part: Part = Part.MAIN
 
+    @property
+    def can_end(self) -> bool:
+        """Whether it can end before its clients do: a subscription, or a temporary destination.
+
+        No message makes such a channel.
+        """
+        return bool(self.subscription) or temporary_owner(self.destination) is not None
+
 
 class Owner(NamedTuple):
     """Who has claimed a message.
@@ -46,3 +57,16 @@ class Owner(NamedTuple):
     client_id: str
     cycle: int
     sequence: int
+
+
+def temporary_owner(destination: Destination) -> str | None:
+    """The client whose temporary destination this is, by its name; None = it is none."""
+    return owner_in(destination.name)
+
+
+def owner_in(name: str) -> str | None:
+    """As :func:`temporary_owner`, for the name of a destination."""
+    if not name.startswith("temporary-"):  # as most; a regular expression takes longer
+        return None
+    match = _TEMPORARY_NAME.fullmatch(name)
+    return match[1] if match else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,8 +14,6 @@ from connector.messaging.destination import Destination
 CLIENT_ID: Final = "client id"
 CONSUMER: Final = "consumer"
 SUBSCRIPTION: Final = "subscription"
-
-_TEMPORARY_NAME: Final = re.compile(r"temporary-([0-9a-z]+)-[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +58,6 @@ def hold_client_id(client: Client, client_id: str) -> None:
                 "client id"
             )
         registry.write(Record(CLIENT_ID, client_id, info.client_id, owner=info))
-
-
-def temporary_owner(destination: Destination) -> str | None:
-    """The client whose temporary destination this is, by its name; None = it is none."""
-    if not destination.name.startswith("temporary-"):  # as most; a regular expression takes longer
-        return None
-    match = _TEMPORARY_NAME.fullmatch(destination.name)
-    return match[1] if match else None
 
 
 def has_ended(destination: Destination) -> UnknownDestination:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from connector.core.local.access import LocalAccessSpec
-from connector.core.local.channel import Channel, Part
+from connector.core.local.channel import Channel, Part, temporary_owner
 from connector.core.local.claims import LocalClaim
-from connector.core.local.client import Client, check_sendable, hold_client_id, temporary_owner
+from connector.core.local.client import Client, check_sendable, hold_client_id
 from connector.core.local.headers import Stamp
 from connector.core.local.poller import LocalPoller
 from connector.core.local.recovery import LocalLeftover, Recovery
@@ -126,9 +126,9 @@ class LocalConnection:
         if source.view and not self._has_views:
             raise CapabilityError(f"{self.store.title} has no virtual destinations: poll {source.base}")
         compiled = compile_selector(selector) if selector else None
-        is_temporary = temporary_owner(source.base) is not None
+        channel = Channel(source.base, part=_PARTS[source.view])
         leave: Callable[[LocalPoller], None] = self._forget_poller
-        if is_temporary:
+        if channel.can_end:
             with self._registry.lock():
                 self._temporaries.check_consumer(source.base)
                 consumer = self._subscriptions.consume(Channel(source.base))
@@ -138,10 +138,9 @@ class LocalConnection:
         if in_progress is not None:
             self.store.create(Channel(in_progress))
         judge = DeliveryRules(self._client.limit, compiled, is_view=bool(source.view))
-        channel = Channel(source.base, part=_PARTS[source.view])
         into = Channel(in_progress) if in_progress is not None else None
         reader = self.store.reader(channel, judge, into, source)
-        return LocalPoller(self._client, channel, reader, source, leave, may_end=is_temporary)
+        return LocalPoller(self._client, channel, reader, source, leave, may_end=channel.can_end)
 
     def _subscription_poller(self, wanted: TopicSubscription) -> LocalPoller:
         check(wanted)
@@ -304,7 +303,7 @@ class LocalConnection:
             self._temporaries.check_there(destination)
             if destination.is_queue:
                 queue = (Channel(destination),)
-                if temporary_owner(destination) is None:
+                if not queue[0].can_end:
                     self._queues[destination] = queue
         given = list(messages)
         if len(given) > 1 and len(set(map(id, given))) < len(given):  # each gets an id of its own
@@ -326,7 +325,7 @@ class LocalConnection:
         """See :meth:`connector.messaging.provider.Connection.browse`; of a topic there is nothing to see."""
         self._check_open()
         if not self.store.has(Channel(destination.base)):
-            lasting = [one for one in self.store.destinations() if temporary_owner(one) is None]
+            lasting = [one for one in self.store.destinations() if not Channel(one).can_end]
             known = ", ".join(str(one) for one in sorted(lasting))
             raise UnknownDestination(
                 f"there is no {destination} in {self.store.title}" + (f"; there are {known}" if known else "")

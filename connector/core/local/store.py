@@ -191,15 +191,15 @@ class Store(Protocol):
     def put(self, messages: Sequence[tuple[Message, Sequence[Channel]]]) -> None:
         """Sends messages, all visible or none, durable first. A queue that is not there is made.
 
-        A subscription or a temporary queue (:func:`.client.temporary_owner`) is never made by a message.
+        A channel that can end (:attr:`Channel.can_end`) is never made by a message.
 
         Args:
-            messages: each with the channels that get it. One without any goes, and so does the copy for a
-                subscription that is gone. Message id, time and delivery count are set. They are the sender's,
-                who may change them afterwards.
+            messages: all for one destination, each with the channels that get it. One without any goes, and
+                so does the copy for a subscription that is gone. Message id, time and delivery count are
+                set. They are the sender's, who may change them afterwards.
 
         Raises:
-            UnknownDestination: the queue is a temporary one that has ended, or whose owner is dead.
+            UnknownDestination: the queue is a temporary one that has ended (:func:`.client.has_ended`).
             ProviderError: nothing was sent.
         """
 
@@ -299,12 +299,10 @@ class TaskStore(Protocol):
             ProviderError: it does not; names the machine.
         """
 
-    def check_target(self, destination: Destination) -> None:
-        """Whether messages can be sent to a destination.
+    def is_there(self, destination: Destination, owner: str) -> bool:
+        """Whether a temporary destination has not ended, and the client that owns it lives.
 
-        Raises:
-            UnknownDestination: it is temporary, and has ended, or its owner is dead.
-            ProviderError: it is refused.
+        The engine asks before :meth:`prepare`.
         """
 
     def read(self, reference: Any, max_body: int) -> Message:
@@ -321,7 +319,7 @@ class TaskStore(Protocol):
             key: of letters and digits, unique within the client.
 
         Raises:
-            ProviderError: it cannot be written.
+            ProviderError: it cannot be written, or the destination is refused.
         """
 
     def discard(self, handle: Any) -> None:

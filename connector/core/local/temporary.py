@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import itertools
 
-from connector.core.local.channel import Channel
-from connector.core.local.client import Client, has_ended, temporary_owner
+from connector.core.local.channel import Channel, temporary_owner
+from connector.core.local.client import Client, has_ended
 from connector.core.local.subscriptions import Subscriptions
 from connector.errors import DestinationError, ProviderError, SubscriptionError
 from connector.messaging.destination import Destination

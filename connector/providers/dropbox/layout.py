@@ -18,11 +18,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from connector.core.local.channel import owner_in
 from connector.errors import DestinationError, ProviderError, UnknownDestination
 from connector.messaging.destination import RESERVED, Destination, parse_destination
 from connector.providers.dropbox import files
@@ -36,8 +36,6 @@ SUBSCRIPTIONS: Final = ".subscriptions"
 
 VIEW_LETTERS: Final = {"e": "EXPIRED", "o": "RECOVER-ERROR", "j": "REJECT-ERROR"}
 """How the tag of a claim says which virtual destination it was taken from."""
-
-_TEMPORARY = re.compile(r"temporary-([0-9a-z]{10,20})-[0-9]+\Z").match
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +70,6 @@ class QueueFolders:
     requeues: bool = False
     mark: str = ""
     whole: bool = False
-
-
-def temporary_owner(destination: Destination) -> str | None:
-    """The client whose temporary destination this is, by its name; None where it is no temporary one."""
-    match = _TEMPORARY(destination.name)
-    return match[1] if match else None
 
 
 class Layout:
@@ -220,7 +212,7 @@ class Layout:
             relative_working=self.relative(working),
             relative_target=self.relative(target),
             relative_processed=self.relative(processed),
-            whole=temporary_owner(destination) is not None,
+            whole=owner_in(destination.name) is not None,
         )
 
     # -- making them -------------------------------------------------------------------------------
@@ -311,7 +303,7 @@ class Layout:
         """Whether a path is inside of a subscription or a temporary destination."""
         if f"/{SUBSCRIPTIONS}/" in relative:
             return True
-        return _TEMPORARY(relative.removeprefix(f"{TOPIC_ROOT}/").partition("/")[0]) is not None
+        return owner_in(relative.removeprefix(f"{TOPIC_ROOT}/").partition("/")[0]) is not None
 
     # -- what there is -----------------------------------------------------------------------------
 

@@ -8,7 +8,6 @@ import socket
 from dataclasses import dataclass
 from typing import Final
 
-from connector.core.local.client import has_ended
 from connector.core.local.headers import ORIGIN
 from connector.errors import MalformedData, ProviderError
 from connector.messaging.destination import Destination
@@ -17,7 +16,7 @@ from connector.providers.dropbox import codec, files
 from connector.providers.dropbox.claims import TAG, in_progress_origin, waits
 from connector.providers.dropbox.clients import holds_lock
 from connector.providers.dropbox.headers import HeaderStore
-from connector.providers.dropbox.layout import Layout, temporary_owner
+from connector.providers.dropbox.layout import Layout
 
 PREPARED: Final = "prepared"
 
@@ -93,14 +92,10 @@ class DropboxTaskStore:
             message.timestamp = status.st_mtime_ns // 1_000_000
         return message
 
-    def check_target(self, destination: Destination) -> None:
-        """See :meth:`connector.core.local.store.TaskStore.check_target`."""
-        folders = self._layout.outbox(destination)
-        if folders.whole and not (
-            os.path.isdir(folders.base)
-            and holds_lock(self._layout.clients, temporary_owner(destination) or "")
-        ):
-            raise has_ended(destination)
+    def is_there(self, destination: Destination, owner: str) -> bool:
+        """See :meth:`connector.core.local.store.TaskStore.is_there`."""
+        base = self._layout.outbox(destination).base
+        return os.path.isdir(base) and holds_lock(self._layout.clients, owner)
 
     def prepare(self, destination: Destination, message: Message, key: str) -> tuple[str, str]:
         """See :meth:`connector.core.local.store.TaskStore.prepare`."""

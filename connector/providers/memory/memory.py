@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from connector.core.local.channel import Channel, Owner, Part
-from connector.core.local.client import SUBSCRIPTION, has_ended, temporary_owner
+from connector.core.local.client import SUBSCRIPTION, has_ended
 from connector.core.local.registry import ClientInfo, Record
 from connector.errors import CapabilityError, ProviderError
 from connector.messaging.destination import Destination
@@ -114,7 +114,7 @@ class Memory:
     def open(self, channel: Channel) -> ChannelPart | None:
         """A part of a channel that gets a message. A queue is made, a channel that can end is not."""
         found = self.parts.get(channel)
-        if found is None and not channel.subscription and temporary_owner(channel.destination) is None:
+        if found is None and not channel.can_end:
             found = self.part(channel)
         return found
 
@@ -219,12 +219,17 @@ class Memory:
 
     # -- senders -----------------------------------------------------------------------------------
 
-    def check_target(self, destination: Destination) -> None:
-        """See :meth:`connector.core.local.store.TaskStore.check_target`."""
+    def check_target(self, channel: Channel) -> None:
+        """Whether messages can be sent to a channel.
+
+        Raises:
+            UnknownDestination: it is a temporary destination that has ended.
+            ProviderError: a test refuses it.
+        """
+        destination = channel.destination
         if self.refused and destination in self.refused:
             raise ProviderError(f"{destination} cannot be written: {self.refused[destination]}")
-        owner = temporary_owner(destination)
-        if owner is not None and (Channel(destination) not in self.parts or not self.is_alive(owner)):
+        if not channel.subscription and channel.can_end and channel not in self.parts:
             raise has_ended(destination)
 
     def check_delivery_mode(self, message: Message) -> None:
@@ -239,15 +244,24 @@ class Memory:
                 "or set accept_persistent: true where that is meant"
             )
 
-    def wait_for_room(self, entries: Sequence[Entry], destination: Destination, client: MemoryClient) -> None:
-        """Returns when new messages have room; gives up the lock meanwhile.
+    def wait_for_room(self, entries: Sequence[Entry], channel: Channel, client: MemoryClient) -> None:
+        """Returns when new messages of a sender can come in; gives up the lock while there is no room.
 
         What the sender itself has claimed does not count against it: it would wait for itself. Nobody but
         itself can make room of what it has prepared.
 
+        Args:
+            entries: new, and not counted yet.
+            channel: that they are sent to.
+            client: the sender.
+
         Raises:
-            ProviderError: they never fit, there was no room in time, or the client has ended.
+            UnknownDestination: the channel is a temporary destination that has ended.
+            ProviderError: a test refuses the destination, they never fit, there was no room in time, or the
+                client has ended.
         """
+        self.check_target(channel)
+        destination = channel.destination
         size = _bytes(entries)
         if self._used + size <= self._max_bytes:
             return
@@ -276,6 +290,7 @@ class Memory:
             self.room.wait(left)
             if not client.alive:
                 raise ProviderError(f"cannot send to {destination}: the connection was closed")
+            self.check_target(channel)
 
     def _forget_expired(self) -> bool:
         """Makes room from the oldest expired message that is only kept to be looked at."""

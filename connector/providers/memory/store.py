@@ -232,15 +232,11 @@ class MemoryStore:
         memory = self._memory
         with memory:
             self._client.check_alive()
-            targets = {channels[0].destination for _, channels in messages if channels}  # one of each message
-            for destination in targets:
-                memory.check_target(destination)
             for message, _ in messages:
                 memory.check_delivery_mode(message)
             made = [(memory.new(message), channels) for message, channels in messages if channels]
-            for destination in targets:
-                memory.wait_for_room([entry for entry, _ in made], destination, self._client)
-                memory.check_target(destination)  # it may have ended meanwhile
+            if made:
+                memory.wait_for_room([entry for entry, _ in made], made[0][1][0], self._client)
             for entry, channels in made:
                 memory.send(memory.keep(entry), channels)
 
@@ -251,7 +247,7 @@ class MemoryStore:
 
     def check_writable(self, destination: Destination) -> None:
         with self._memory:
-            self._memory.check_target(destination)
+            self._memory.check_target(Channel(destination))
             self._memory.part(Channel(destination))
 
     def apply(self, changes: Sequence[Change], *, fenced: bool) -> None:
@@ -446,9 +442,9 @@ class MemoryTaskStore:
         with self._memory:
             self._memory.client(self.client_id)
 
-    def check_target(self, destination: Destination) -> None:
+    def is_there(self, destination: Destination, owner: str) -> bool:
         with self._memory:
-            self._memory.check_target(destination)
+            return Channel(destination) in self._memory.parts and self._memory.is_alive(owner)
 
     def read(self, reference: tuple[int, int], max_body: int) -> Message:
         number, ticket = reference
@@ -475,7 +471,7 @@ class MemoryTaskStore:
             memory.check_delivery_mode(message)
             self.discard(handle)
             entry = memory.new(message)
-            memory.wait_for_room([entry], destination, client)
+            memory.wait_for_room([entry], Channel(destination), client)
             client.prepared[key] = memory.keep(entry)
         return handle
 

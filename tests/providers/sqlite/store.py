@@ -17,10 +17,10 @@ from typing import Any, Final
 from connector.core.local.changes import Change, Discarded, Edit, GivenBack, GroupMoved, Moved, Removed, Sent
 from connector.core.local.channel import Channel, Owner, Part
 from connector.core.local.claims import LocalClaim
-from connector.core.local.client import SUBSCRIPTION, temporary_owner
+from connector.core.local.client import SUBSCRIPTION, has_ended
 from connector.core.local.headers import ORIGIN, counted_anew, edited, origin_queue
 from connector.core.local.store import Counts, Judge, Unreadable, Verdict
-from connector.errors import ClaimLost, MalformedData, ProviderError, SettlementError, UnknownDestination
+from connector.errors import ClaimLost, MalformedData, ProviderError, SettlementError
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.messaging.retention import Pruned, Retention
@@ -267,8 +267,8 @@ class SqliteStore:
 
     def put(self, messages: Sequence[tuple[Message, Sequence[Channel]]]) -> None:
         with self._db.transaction():
-            for destination in {channel.destination for _, channels in messages for channel in channels}:
-                check_target(self._db, destination)
+            for channel in {channel for _, channels in messages for channel in channels}:
+                check_target(self._db, channel)
             for message, channels in messages:
                 if channels:
                     body = self._db.first("INSERT INTO body(data) VALUES (?) RETURNING id", message.body)
@@ -282,7 +282,7 @@ class SqliteStore:
         for channel in channels:
             where = self._db.find(channel)
             if where is None:
-                if channel.subscription or temporary_owner(channel.destination):
+                if channel.can_end:
                     continue
                 where = self._db.make(channel)
             if number_of_copy is None:
@@ -311,7 +311,7 @@ class SqliteStore:
         return read_headers(text) if text is not None else None
 
     def check_writable(self, destination: Destination) -> None:
-        check_target(self._db, destination)
+        check_target(self._db, Channel(destination))
         self.create(Channel(destination))
 
     # -- settling ----------------------------------------------------------------------------------
@@ -455,16 +455,14 @@ def change_headers(db: Database, number: int, message: Message) -> None:
     db.execute(change, write_headers(message), message.delivery_count - 1, number)
 
 
-def check_target(db: Database, destination: Destination) -> None:
-    """See :meth:`connector.core.local.store.TaskStore.check_target`."""
+def check_target(db: Database, channel: Channel) -> None:
+    """Raises where a test refuses a destination, or where it was temporary and has ended."""
+    destination = channel.destination
     reason = db.first("SELECT reason FROM refused WHERE destination = ?", str(destination))
     if reason is not None:
         raise ProviderError(f"{destination} cannot be written: {reason}")
-    owner = temporary_owner(destination)
-    if owner is not None and (db.find(Channel(destination)) is None or not db.is_alive(owner)):
-        raise UnknownDestination(
-            f"there is no {destination}: it was temporary, and has ended with its connection"
-        )
+    if channel.can_end and not channel.subscription and db.find(channel) is None:
+        raise has_ended(destination)
 
 
 def _now() -> int:
@@ -494,8 +492,8 @@ class SqliteTaskStore:
         if self._db.first("SELECT 1 FROM client WHERE id = ?", self.client_id) is None:
             raise ProviderError(f"there is no client {self.client_id} in {self._db.path}")
 
-    def check_target(self, destination: Destination) -> None:
-        check_target(self._db, destination)
+    def is_there(self, destination: Destination, owner: str) -> bool:
+        return self._db.find(Channel(destination)) is not None and self._db.is_alive(owner)
 
     def read(self, reference: tuple[int, int], max_body: int) -> Message:
         wanted = (
@@ -510,6 +508,7 @@ class SqliteTaskStore:
         return read_headers(rows[0]["headers"], body)
 
     def prepare(self, destination: Destination, message: Message, key: str) -> tuple[str, str]:
+        check_target(self._db, Channel(destination))
         self._prepared[key] = message.copy(message.body)
         return self.client_id, key
 
