@@ -115,6 +115,13 @@ class Registry(Protocol):
         has died.
         """
 
+    def subscription(self, client_id: str, name: str, *, durable: bool) -> Record | None:
+        """The record of a named subscription, whatever its topic; None where there is none.
+
+        Asked under :meth:`lock`, with every consumer that comes. So it is found by its key, and the records
+        of the others are not read.
+        """
+
     def subscription_key(self, details: TopicSubscription, unique: str) -> str:
         """The key for a new subscription. It names the channel and stands in duplicate keys.
 

@@ -47,6 +47,10 @@ class Subscription:
         return compile_selector(self.details.selector) if self.details.selector else None
 
 
+_Target = tuple[Subscription, Channel, Selector | None]
+"""A subscription with its channel and its compiled selector."""
+
+
 class Subscriptions:
     """The subscriptions of a provider, as one client uses them."""
 
@@ -54,9 +58,7 @@ class Subscriptions:
         self._client = client
         self._numbers = itertools.count(1)
         self._ending: list[Subscription] = []
-        self._known: dict[
-            Destination, tuple[Sequence[Record], list[tuple[Subscription, Channel, Selector | None]]]
-        ] = {}
+        self._known: dict[Destination, tuple[Sequence[Record], list[_Target]]] = {}
 
     # -- who gets what is sent ---------------------------------------------------------------------
 
@@ -83,14 +85,15 @@ class Subscriptions:
         """The subscriptions of a topic."""
         return [subscription for subscription, _, _ in self._of(topic)]
 
-    def _of(self, topic: Destination) -> list[tuple[Subscription, Channel, Selector | None]]:
+    def _of(self, topic: Destination) -> list[_Target]:
         records = self._client.registry.records(SUBSCRIPTION, Channel(topic))
         if not records:
             self._known.pop(topic, None)
             return []
         known = self._known.get(topic)
         if known is None or known[0] is not records:
-            found = [(one, one.channel, one.selector()) for one in map(_read, records)]
+            before = {one[0].key: one for one in zip(*known, strict=True)} if known is not None else {}
+            found = [_target(record, before.get(record.key)) for record in records]
             known = self._known[topic] = records, found
         return known[1]
 
@@ -218,11 +221,8 @@ class Subscriptions:
         return Existing(found.details, len(consumers) - len(own), len(own))
 
     def _find(self, client_id: str, name: str, *, durable: bool) -> Subscription | None:
-        wanted = (client_id, name, durable)
-        for one in self._all():
-            if (one.details.client_id, one.details.name, one.details.durable) == wanted:
-                return one
-        return None
+        record = self._client.registry.subscription(client_id, name, durable=durable)
+        return None if record is None else _read(record)
 
     def _key(self, wanted: TopicSubscription) -> str:
         unique = f"{self._client.info.client_id}-{next(self._numbers)}"
@@ -246,6 +246,14 @@ class Subscriptions:
                 f"the subscription {found.details.name!r} of {found.details.topic} has "
                 f"{_number(claimed, 'message')} not acknowledged, or in an open transaction; end that first"
             )
+
+
+def _target(record: Record, before: tuple[Record, _Target] | None) -> _Target:
+    """The subscription of a record; the one of ``before`` where the record has not changed."""
+    if before is not None and before[0] == record:
+        return before[1]
+    one = _read(record)
+    return one, one.channel, one.selector()
 
 
 def _record(subscription: Subscription) -> Record:

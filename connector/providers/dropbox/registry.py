@@ -40,6 +40,7 @@ from connector.providers.dropbox.subscription_files import (
     NEW,
     checked,
     directory_name,
+    find_subscription,
     read_subscription,
     write_subscription,
 )
@@ -211,6 +212,10 @@ class DropboxRegistry:
         else:
             base = self._layout.queue(of.destination).base
         return os.path.join(base, CONSUMERS)
+
+    def subscription(self, client_id: str, name: str, *, durable: bool) -> Record | None:
+        """See :meth:`connector.core.local.registry.Registry.subscription`."""
+        return find_subscription(self._layout, client_id, name, durable=durable)
 
     def subscription_key(self, details: TopicSubscription, unique: str) -> str:
         """See :meth:`connector.core.local.registry.Registry.subscription_key`."""

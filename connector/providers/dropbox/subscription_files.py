@@ -15,6 +15,7 @@ import json
 import logging
 import os
 import shutil
+from dataclasses import replace
 from typing import Any, Final
 
 from connector.core.local.channel import Channel
@@ -50,7 +51,7 @@ def directory_name(details: TopicSubscription, unique: str = "") -> str:
 
 def read_subscription(topic: Destination, folders: QueueFolders) -> Record | None:
     """What a directory says about its subscription; None where it has ended."""
-    name = os.path.basename(folders.base)
+    folder = os.path.basename(folders.base)
     values: dict[str, Any] = {}
     try:
         with open(os.path.join(folders.base, DETAILS), "rb") as file:
@@ -64,22 +65,41 @@ def read_subscription(topic: Destination, folders: QueueFolders) -> Record | Non
             "the details of a subscription cannot be read, so its directory's name counts",
             extra={"directory": folders.base, "reason": str(error)},
         )
-    ends = name
-    no_local = ends.endswith(_NO_LOCAL)
-    ends = ends.removesuffix(_NO_LOCAL)
-    durable = not ends.endswith(_NON_DURABLE)
-    first, _, second = ends.removesuffix(_NON_DURABLE).partition(".")
+    name, client_id, durable, no_local = _read_name(folder)
     data: dict[str, Any] = {
         "topic": str(topic),
-        "name": str(values.get("name", decode_field(first))),
-        "client_id": str(values.get("client_id", decode_field(second))),
+        "name": str(values.get("name", name)),
+        "client_id": str(values.get("client_id", client_id)),
         "durable": bool(values.get("durable", durable)),
         "shared": bool(values.get("shared", False)),
         "selector": str(values.get("selector", "")),
         "no_local": bool(values.get("no_local", no_local)),
         "origin": str(values.get("origin", "")),
     }
-    return Record(SUBSCRIPTION, Channel(topic), name, data, durable=data["durable"])
+    return Record(SUBSCRIPTION, Channel(topic), folder, data, durable=data["durable"])
+
+
+def _read_name(folder: str) -> tuple[str, str, bool, bool]:
+    """What the name of a directory says: a name, a client id, whether it is durable, and whether no-local."""
+    no_local = folder.endswith(_NO_LOCAL)
+    stem = folder.removesuffix(_NO_LOCAL)
+    durable = not stem.endswith(_NON_DURABLE)
+    first, _, second = stem.removesuffix(_NON_DURABLE).partition(".")
+    return decode_field(first), decode_field(second), durable, no_local
+
+
+def find_subscription(layout: Layout, client_id: str, name: str, *, durable: bool) -> Record | None:
+    """The record of a named subscription, of whatever topic; the others are not read."""
+    wanted = name, client_id, durable
+    for topic in layout.topics():
+        details = TopicSubscription(topic, name, client_id, durable)
+        folders = {directory_name(replace(details, no_local=no_local)) for no_local in (False, True)}
+        for folder in sorted(files.names_in(layout.subscriptions(topic))):
+            if folder in folders or _read_name(folder)[:3] == wanted:
+                record = read_subscription(topic, layout.subscription(topic, folder))
+                if record is not None and (record.data["name"], record.data["client_id"]) == wanted[:2]:
+                    return checked(record, folder)
+    return None
 
 
 def write_subscription(layout: Layout, record: Record, unique: str, *, durable: bool) -> None:

@@ -81,6 +81,8 @@ class Memory:
         self.clients: dict[str, MemoryClient] = {}
         self.records: dict[tuple[str, Channel | str], dict[str, Record]] = {}
         """By kind and ``of``, then by key."""
+        self.subscriptions: dict[str, Record] = {}
+        """By key, which is unique among all topics."""
         self.living: dict[tuple[str, Channel | str], Sequence[Record]] = {}
         """Those whose owner lives, until something changes."""
         self.refused: dict[Destination, str] = {}
@@ -330,6 +332,8 @@ class Memory:
         records.pop(key, None)
         if not records:
             self.records.pop((kind, of), None)
+        if kind == SUBSCRIPTION:
+            self.subscriptions.pop(key, None)
         self.living.pop((kind, of), None)
 
 

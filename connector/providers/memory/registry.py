@@ -76,9 +76,12 @@ class MemoryRegistry:
                 )
         return living
 
+    def subscription(self, client_id: str, name: str, *, durable: bool) -> Record | None:
+        with self._memory:
+            return self._memory.subscriptions.get(_key(client_id, name, durable=durable))
+
     def subscription_key(self, details: TopicSubscription, unique: str) -> str:
-        kind = "durable" if details.durable else "shared"
-        return json.dumps([kind, details.client_id, details.name]) if details.name else unique
+        return _key(details.client_id, details.name, durable=details.durable) if details.name else unique
 
     def write(self, record: Record) -> None:
         memory = self._memory
@@ -86,6 +89,7 @@ class MemoryRegistry:
             self._client.check_alive()
             if record.kind == SUBSCRIPTION and isinstance(record.of, Channel):
                 memory.part(Channel(record.of.destination, record.key))
+                memory.subscriptions[record.key] = record
             memory.records.setdefault((record.kind, record.of), {})[record.key] = record
             memory.living.pop((record.kind, record.of), None)
 
@@ -104,6 +108,10 @@ class MemoryRegistry:
             if not abandoned and not client.claims:
                 _forget(memory, client)
             memory.room.notify_all()
+
+
+def _key(client_id: str, name: str, *, durable: bool) -> str:
+    return json.dumps(["durable" if durable else "shared", client_id, name])
 
 
 def _forget(memory: Memory, client: MemoryClient) -> None:

@@ -43,6 +43,7 @@ class SubscriptionNames(SuiteBase):
                 ("a", "b.c"),
                 ("a|b", "c"),
                 ("a", "b|c"),
+                ("b", "c|a"),
                 ("a%2Eb", "c"),
                 ("A.b", "c"),
                 ("a.b.c", ""),

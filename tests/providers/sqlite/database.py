@@ -27,6 +27,7 @@ CREATE TABLE IF NOT EXISTS record(
     kind TEXT, of TEXT, key TEXT, data TEXT NOT NULL, owner TEXT, durable INTEGER NOT NULL,
     PRIMARY KEY(kind, of, key));
 CREATE INDEX IF NOT EXISTS record_owner ON record(owner);
+CREATE INDEX IF NOT EXISTS record_key ON record(key);
 CREATE TABLE IF NOT EXISTS refused(destination TEXT PRIMARY KEY, reason TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS channel(
     id INTEGER PRIMARY KEY AUTOINCREMENT, destination TEXT, subscription TEXT,

@@ -17,7 +17,7 @@ from connector.core.local.registry import ClientInfo, Record
 from connector.errors import ProviderError
 from connector.messaging.subscription import TopicSubscription
 from connector.state.locks import try_lock
-from tests.providers.sqlite.database import Database, write_of
+from tests.providers.sqlite.database import Database, read_channel, write_of
 
 _LOOK_SECONDS: Final = 0.01
 """Between two looks for messages of other processes."""
@@ -139,9 +139,16 @@ class SqliteRegistry:
         self._cached[kind, of] = (version, time.monotonic() + _LIVING_SECONDS, found)
         return found
 
+    def subscription(self, client_id: str, name: str, *, durable: bool) -> Record | None:
+        key = _key(client_id, name, durable=durable)
+        rows = self._db.execute("SELECT of, data FROM record WHERE key = ? AND kind = ?", key, SUBSCRIPTION)
+        if not rows:
+            return None
+        topic = read_channel(rows[0]["of"])
+        return Record(SUBSCRIPTION, topic, key, json.loads(rows[0]["data"]), durable=durable)
+
     def subscription_key(self, details: TopicSubscription, unique: str) -> str:
-        kind = "durable" if details.durable else "shared"
-        return json.dumps([kind, details.client_id, details.name]) if details.name else unique
+        return _key(details.client_id, details.name, durable=details.durable) if details.name else unique
 
     def write(self, record: Record) -> None:
         owner = record.owner.client_id if record.owner else None
@@ -173,6 +180,10 @@ class SqliteRegistry:
             self._db.close()
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def _key(client_id: str, name: str, *, durable: bool) -> str:
+    return json.dumps(["durable" if durable else "shared", client_id, name])
 
 
 def _info(text: str) -> ClientInfo:
