@@ -343,6 +343,10 @@ class Connection(Protocol):
         They are those that are no adapter, and those of its own application. Each is this client's until it
         is forgotten or released, or until this connection ends. None without the capability ``takeover``.
 
+        Args:
+            in_progress: the in-progress destination of this adapter, where it has one.
+            at_start: also clients of which only claims are left, as of one that was closed with claims open.
+
         Raises:
             ProviderError: a committed record cannot be finished.
         """
@@ -364,12 +368,18 @@ class Connection(Protocol):
         """
 
     def close(self) -> None:
-        """Ends the connection; everything is settled or given back."""
+        """Ends the connection with its pollers and its temporary destinations.
+
+        Whoever closes it has settled its claims, or given them back: nothing is given back here. A claim
+        that is open all the same waits for a client that takes over at its start (:meth:`leftovers`). Where
+        that client does not settle it, it comes again, counted as one more delivery. Without the capability
+        ``takeover`` it comes back at once.
+        """
 
     def abandon(self) -> None:
-        """Ends it with claims still open: whoever recovers next deals with them.
+        """Ends the connection as the death of its process would: what it has waits for whoever takes over.
 
-        Without the capability ``takeover`` they come back at once.
+        Without the capability ``takeover`` its claims come back at once.
         """
 
 

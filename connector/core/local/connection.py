@@ -343,8 +343,7 @@ class LocalConnection:
     # -- the end -----------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """See :meth:`connector.messaging.provider.Connection.close`. Claims that are open all the same are
-        left to whoever recovers."""
+        """See :meth:`connector.messaging.provider.Connection.close`."""
         with self._ending:
             if self._closed:
                 return

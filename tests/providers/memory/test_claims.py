@@ -71,17 +71,6 @@ def test_several_claims_of_which_one_is_lost_settle_the_others_unless_fenced(
     assert bodies(connection, "bills") == ["1", "2"]
 
 
-def test_claims_that_were_open_at_the_close_come_again(provider: MemoryProvider, text: Text) -> None:
-    first, second = provider.connect(), provider.connect()
-    first.send(ORDERS, [text("1")])
-    take(first.poller(ORDERS))
-    first.close()
-    (leftover,) = second.leftovers(None, at_start=False)
-    assert [claim.delivery_count for claim in leftover.claims] == [0]
-    leftover.forget()  # without a word about its claims
-    assert take(second.poller(ORDERS)).delivery_count == 1
-
-
 def test_who_dies_while_it_takes_over_leaves_it_to_the_next(provider: MemoryProvider, text: Text) -> None:
     first, second, third = (provider.connect() for _ in range(3))
     first.send(ORDERS, [text("1")])
