@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from connector.core.local.channel import Channel, Owner
 from connector.core.local.claims import LocalClaim
@@ -121,14 +121,8 @@ class Waiting:
         return (item[3] for item in self._heap if item[3].ticket == item[2])
 
 
-class Taker(Protocol):
-    """Whoever takes from a part of a channel."""
-
-    def offer(self, entry: Entry, returned_by: str = "") -> None:
-        """A message waits; ``returned_by`` is the client that has given it back."""
-
-    def wake(self) -> None:
-        """The channel has ended."""
+Offer = Callable[["Entry | None", str], None]
+"""Tells a reader that a message waits, and which client has given it back. None: the channel has ended."""
 
 
 class ChannelPart:
@@ -141,7 +135,7 @@ class ChannelPart:
         """Messages that wait."""
         self.claimed: dict[int, Entry] = {}
         """Messages that lie here claimed, or left without an owner, by number."""
-        self.readers: dict[Taker, None] = {}
+        self.readers: dict[object, Offer] = {}
 
     def enter(self, entry: Entry, returned_by: str = "") -> None:
         """A message waits from now on; ``returned_by`` is the client that has given it back."""
@@ -149,8 +143,8 @@ class ChannelPart:
         entry.ticket += 1
         self.count += 1
         self.waiting.push(entry, entry.order, self.count)
-        for reader in self.readers:
-            reader.offer(entry, returned_by)
+        for offer in self.readers.values():
+            offer(entry, returned_by)
 
 
 def weigh(message: Message) -> int:

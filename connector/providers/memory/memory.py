@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from connector.core.local.channel import Channel, Owner, Part
+from connector.core.local.channel import Channel, Part
 from connector.core.local.client import SUBSCRIPTION, has_ended
 from connector.core.local.registry import ClientInfo, Record
 from connector.errors import CapabilityError, ProviderError
@@ -36,12 +36,10 @@ class MemoryClient:
     claims: dict[int, Entry] = field(default_factory=dict)
     prepared: dict[str, Entry] = field(default_factory=dict)
 
-    def check_alive(self) -> None:
-        """Raises ProviderError where the client has ended."""
+    def check_alive(self, error: type[ProviderError] = ProviderError) -> None:
+        """Raises ``error`` where the client has ended."""
         if not self.alive:
-            raise ProviderError(
-                f"the connection {self.info.client_id} is closed, nothing was done: connect anew"
-            )
+            raise error(f"the connection {self.info.client_id} is closed, nothing was done: connect anew")
 
 
 class Memory:
@@ -125,16 +123,6 @@ class Memory:
         found = (self.parts.get(channel._replace(part=part)) for part in Part)
         return [part for part in found if part is not None]
 
-    def drop(self, channel: Channel, *, claimed: bool) -> None:
-        """See :meth:`connector.core.local.store.Store.drop`."""
-        self.remove_record(SUBSCRIPTION, Channel(channel.destination), channel.subscription)
-        for part in self.parts_of(channel):
-            del self.parts[part.channel]
-            for entry in [*part.waiting, *(part.claimed.values() if claimed else ())]:
-                self.remove(entry)
-            for reader in part.readers:
-                reader.wake()
-
     # -- messages ----------------------------------------------------------------------------------
 
     def new(self, message: Message) -> Entry:
@@ -180,25 +168,13 @@ class Memory:
         if owner is not None:
             owner.claims.pop(entry.number, None)
 
-    def lie(
-        self,
-        entry: Entry,
-        part: ChannelPart,
-        home: Channel,
-        owner: Owner | None,
-        destination: Destination,
-        *,
-        in_progress: bool,
-        waits: bool = False,
-    ) -> MemoryClaim:
-        """A message that was let go lies in a part, claimed or of nobody. Returns the claim of it."""
-        entry.part = part
-        entry.claim = claim = MemoryClaim(
-            entry, home, owner, destination, in_progress=in_progress, waits=waits
-        )
+    def lie(self, claim: MemoryClaim, part: ChannelPart) -> MemoryClaim:
+        """A message that was let go lies in a part, claimed or of nobody."""
+        entry = claim.entry
+        entry.part, entry.claim = part, claim
         part.claimed[entry.number] = entry
-        if owner is not None:
-            self.clients[owner.client_id].claims[entry.number] = entry
+        if claim.owner is not None:
+            self.clients[claim.owner.client_id].claims[entry.number] = entry
         return claim
 
     def remove(self, entry: Entry) -> None:

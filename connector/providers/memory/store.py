@@ -6,45 +6,44 @@ import itertools
 import os
 import time
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from connector.core.local.changes import Change, Discarded, Edit, GivenBack, GroupMoved, Moved, Removed, Sent
 from connector.core.local.channel import Channel, Owner, Part
 from connector.core.local.claims import LocalClaim
+from connector.core.local.client import SUBSCRIPTION
 from connector.core.local.headers import ORIGIN, counted_anew, edited, origin_queue
 from connector.core.local.store import Counts, Judge, Unreadable, Verdict
-from connector.errors import ClaimLost, MalformedData, ProviderError, SettlementError
+from connector.errors import ClaimLost, SettlementError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.retention import Pruned, Retention
 from connector.providers.memory.entries import ChannelPart, Entry, MemoryClaim, Waiting
-from connector.providers.memory.memory import Memory, MemoryClient, find_memory
+from connector.providers.memory.memory import Memory, MemoryClient
 from connector.providers.memory.registry import MemoryWatch
+from connector.providers.memory.tasks import MemoryTaskSpec
 
 _records: Final = itertools.count(1)
 
 
 class MemoryReader:
-    """See :class:`connector.core.local.store.Reader`. ``part`` and ``into`` are those of its channels."""
+    """See :class:`connector.core.local.store.Reader`."""
 
     def __init__(
         self,
-        memory: Memory,
-        client: MemoryClient,
-        watch: MemoryWatch,
+        store: MemoryStore,
         part: ChannelPart,
         judge: Judge,
-        into: ChannelPart | None,
+        into: Channel | None,
         destination: Destination,
     ) -> None:
         self.expired = 0
-        self._memory = memory
-        self._client = client
-        self._watch = watch
+        self._memory = store.memory
+        self._client = store.client
+        self._watch = store.watch
         self._part = part
         self._judge = judge
-        self._place = into or part
+        self._place = part if into is None else store.memory.part(into)
         self._in_progress = into is not None
         self._destination = destination
         self._has_news = True
@@ -54,29 +53,24 @@ class MemoryReader:
         if judge.selects:
             self._waiting = Waiting()
             for entry in part.waiting:
-                self.offer(entry)
-        part.readers[self] = None
+                self._offer(entry)
+        part.readers[self] = self._offer
 
-    def offer(self, entry: Entry, returned_by: str = "") -> None:
+    def _offer(self, entry: Entry | None, returned_by: str = "") -> None:
         """A message waits. One that the selector rejects is looked at again only where it expires."""
-        if self._judge.selects:
+        if entry is not None and self._judge.selects:
             if self._judge(entry.message, _now()) is Verdict.LEAVE:
                 if expiration := entry.message.expiration:
                     self._left.push(entry, (expiration, 0), self._part.count)
                 return
             self._waiting.push(entry, entry.order, self._part.count)
         self._has_news = True
-        self._watch.come(returned=returned_by == self._client.info.client_id)
-
-    def wake(self) -> None:
-        """The channel has ended: who waits for it finds that out."""
-        self._has_news = True
-        self._watch.come(returned=True)
+        self._watch.come(returned=entry is None or returned_by == self._client.info.client_id)
 
     def claim(self, cycle: int, numbers: range) -> list[LocalClaim]:
         claims: list[LocalClaim] = []
         memory, home, client_id = self._memory, self._part.channel, self._client.info.client_id
-        place, in_progress = self._place, self._in_progress
+        source, in_progress = self._destination, self._in_progress
         with memory:
             self._client.check_alive()
             now = _now()
@@ -89,9 +83,8 @@ class MemoryReader:
                     break
                 memory.let_go(entry)
                 owner = Owner(client_id, cycle, number)
-                claims.append(
-                    memory.lie(entry, place, home, owner, self._destination, in_progress=in_progress)
-                )
+                claim = MemoryClaim(entry, home, owner, source, in_progress=in_progress)
+                claims.append(memory.lie(claim, self._place))
         return claims
 
     def _next(self, now: int) -> Entry | None:
@@ -135,39 +128,46 @@ class MemoryStore:
     has_foreign = False
 
     def __init__(self, memory: Memory, client: MemoryClient, watch: MemoryWatch, window: str) -> None:
-        self._memory = memory
-        self._client = client
-        self._watch = watch
+        self.memory = memory
+        self.client = client
+        self.watch = watch
         self._window = window
 
     # -- channels ----------------------------------------------------------------------------------
 
     def destinations(self) -> list[Destination]:
-        with self._memory:
-            channels = list(self._memory.parts)
+        with self.memory:
+            channels = list(self.memory.parts)
         return [one.destination for one in channels if not one.subscription and one.part is Part.MAIN]
 
     def has(self, channel: Channel) -> bool:
-        with self._memory:
-            return channel._replace(part=Part.MAIN) in self._memory.parts
+        with self.memory:
+            return channel._replace(part=Part.MAIN) in self.memory.parts
 
     def create(self, channel: Channel) -> None:
-        with self._memory:
-            self._client.check_alive()
-            self._memory.part(channel)
+        with self.memory:
+            self.client.check_alive()
+            self.memory.part(channel)
 
     def drop(self, channel: Channel, *, claimed: bool) -> None:
-        with self._memory:
-            self._memory.drop(channel, claimed=claimed)
+        memory = self.memory
+        with memory:
+            memory.remove_record(SUBSCRIPTION, Channel(channel.destination), channel.subscription)
+            for part in memory.parts_of(channel):
+                del memory.parts[part.channel]
+                for entry in [*part.waiting, *(part.claimed.values() if claimed else ())]:
+                    memory.remove(entry)
+                for offer in part.readers.values():
+                    offer(None, "")
 
     def empty(self, channel: Channel) -> None:
-        with self._memory:
+        with self.memory:
             for entry in self._entries(channel, waiting=True):
-                self._memory.remove(entry)
+                self.memory.remove(entry)
 
     def count(self, channel: Channel) -> Counts:
-        with self._memory:
-            parts = {one.channel.part: one for one in self._memory.parts_of(channel)}
+        with self.memory:
+            parts = {one.channel.part: one for one in self.memory.parts_of(channel)}
             waiting = {part: parts[part].count if part in parts else 0 for part in Part}
             claimed = sum(len(one.claimed) for one in parts.values())
         return Counts(waiting[Part.MAIN], claimed, waiting[Part.EXPIRED], waiting[Part.ERROR])
@@ -176,7 +176,7 @@ class MemoryStore:
         self, channel: Channel, *, waiting: bool, claimed: Sequence[ChannelPart] = ()
     ) -> list[Entry]:
         """What waits in a part of a channel and what lies in parts, in the order of taking."""
-        part = self._memory.parts.get(channel)
+        part = self.memory.parts.get(channel)
         found = list(part.waiting) if part is not None and waiting else []
         for one in claimed:
             found += one.claimed.values()
@@ -186,8 +186,8 @@ class MemoryStore:
         self, channel: Channel, *, waiting: bool, claimed: bool, unreadable: Unreadable | None
     ) -> Iterator[Message]:
         found = []
-        with self._memory:
-            places = self._memory.parts_of(channel) if claimed else ()
+        with self.memory:
+            places = self.memory.parts_of(channel) if claimed else ()
             for entry in self._entries(channel, waiting=waiting, claimed=places):
                 message = entry.message.copy(entry.body.data)
                 claim = entry.claim
@@ -198,8 +198,8 @@ class MemoryStore:
 
     def lying(self, channel: Channel) -> list[LocalClaim]:
         found: list[LocalClaim] = []
-        with self._memory:
-            part = self._memory.parts.get(channel)
+        with self.memory:
+            part = self.memory.parts.get(channel)
             for entry in self._entries(channel, waiting=True, claimed=() if part is None else (part,)):
                 claim = entry.claim
                 if claim is None:
@@ -214,12 +214,11 @@ class MemoryStore:
     def reader(
         self, channel: Channel, judge: Judge, into: Channel | None, destination: Destination
     ) -> MemoryReader:
-        memory = self._memory
+        memory = self.memory
         with memory:
-            self._client.check_alive()
-            place = memory.part(into) if into is not None else None
+            self.client.check_alive()
             part = memory.part(channel) if self.has(channel) else ChannelPart(channel)
-            return MemoryReader(memory, self._client, self._watch, part, judge, place, destination)
+            return MemoryReader(self, part, judge, into, destination)
 
     # -- sending and settling ----------------------------------------------------------------------
 
@@ -229,37 +228,34 @@ class MemoryStore:
         Raises:
             CapabilityError: one is persistent, and that is not accepted.
         """
-        memory = self._memory
+        memory = self.memory
         with memory:
-            self._client.check_alive()
+            self.client.check_alive()
             for message, _ in messages:
                 memory.check_delivery_mode(message)
             made = [(memory.new(message), channels) for message, channels in messages if channels]
             if made:
-                memory.wait_for_room([entry for entry, _ in made], made[0][1][0], self._client)
+                memory.wait_for_room([entry for entry, _ in made], made[0][1][0], self.client)
             for entry, channels in made:
                 memory.send(memory.keep(entry), channels)
 
     def prepared(self, handle: tuple[str, str]) -> Message | None:
-        with self._memory:
+        with self.memory:
             entry = self._prepared(handle)
             return None if entry is None else entry.message
 
     def check_writable(self, destination: Destination) -> None:
-        with self._memory:
-            self._memory.check_target(Channel(destination))
-            self._memory.part(Channel(destination))
+        with self.memory:
+            self.memory.check_target(Channel(destination))
+            self.memory.part(Channel(destination))
 
     def apply(self, changes: Sequence[Change], *, fenced: bool) -> None:
         """See :meth:`connector.core.local.store.Store.apply`.
 
         First everything that can fail, then what cannot: nobody sees the one without the other.
         """
-        with self._memory:
-            if not self._client.alive:
-                raise SettlementError(
-                    f"the connection {self._client.info.client_id} is closed, nothing was done"
-                )
+        with self.memory:
+            self.client.check_alive(SettlementError)
             for change in changes:
                 if isinstance(change, Sent) or (fenced and not isinstance(change, Discarded)):
                     self._check(change)
@@ -275,10 +271,10 @@ class MemoryStore:
                     self._give_back(change)
                 elif isinstance(change, Removed):
                     if (entry := self._let_go(change.claim)) is not None:
-                        self._memory.remove(entry)
+                        self.memory.remove(entry)
                 elif (entry := self._prepared(change.handle)) is not None:
-                    del self._memory.clients[change.handle[0]].prepared[change.handle[1]]
-                    self._memory.send(entry, change.channels if isinstance(change, Sent) else ())
+                    del self.memory.clients[change.handle[0]].prepared[change.handle[1]]
+                    self.memory.send(entry, change.channels if isinstance(change, Sent) else ())
 
     def _check(self, change: Moved | GroupMoved | Removed | GivenBack | Sent) -> None:
         """Raises ClaimLost where a change cannot be made."""
@@ -303,14 +299,14 @@ class MemoryStore:
         if not claim.is_held:
             return None
         entry = claim.entry
-        self._memory.let_go(entry)
+        self.memory.let_go(entry)
         if edit is not None:
-            self._memory.change_headers(entry, edited(entry.message, edit))
+            self.memory.change_headers(entry, edited(entry.message, edit))
         return entry
 
     def _move(self, claim: LocalClaim, channels: Sequence[Channel], edit: Edit) -> None:
         if (entry := self._let_go(claim, edit)) is not None:
-            self._memory.send(entry, channels)
+            self.memory.send(entry, channels)
 
     def _give_back(self, change: GivenBack) -> None:
         claim = change.claim
@@ -319,19 +315,20 @@ class MemoryStore:
         if (entry := self._let_go(claim, change.edit)) is None:
             return
         if change.stays and place is not None:
-            self._memory.lie(entry, place, claim.home, None, claim.destination, in_progress=True, waits=True)
-        elif (home := self._memory.open(claim.home)) is not None:
-            home.enter(entry, self._client.info.client_id)
+            left = MemoryClaim(entry, claim.home, None, claim.destination, in_progress=True, waits=True)
+            self.memory.lie(left, place)
+        elif (home := self.memory.open(claim.home)) is not None:
+            home.enter(entry, self.client.info.client_id)
         else:  # it has ended
-            self._memory.remove(entry)
+            self.memory.remove(entry)
 
     def _prepared(self, handle: tuple[str, str]) -> Entry | None:
-        owner = self._memory.clients.get(handle[0])
+        owner = self.memory.clients.get(handle[0])
         return owner.prepared.get(handle[1]) if owner is not None else None
 
     def _remember(self, keys: Sequence[str]) -> None:
         """Writes the record that the duplicate window reads."""
-        name = f"{self._client.info.client_id}-{next(_records)}"
+        name = f"{self.client.info.client_id}-{next(_records)}"
         hidden = os.path.join(self._window, f".{name}")
         try:
             os.makedirs(self._window, exist_ok=True)
@@ -348,18 +345,19 @@ class MemoryStore:
 
     def own(self, claim: LocalClaim, owner: Owner | None, edit: Edit) -> MemoryClaim | None:
         assert isinstance(claim, MemoryClaim)
-        with self._memory:
-            self._client.check_alive()
+        with self.memory:
+            self.client.check_alive()
             place = claim.entry.part
             if place is None or (entry := self._let_go(claim, edit)) is None:
                 return None
-            return self._memory.lie(entry, place, claim.home, owner, claim.destination, in_progress=True)
+            owned = MemoryClaim(entry, claim.home, owner, claim.destination, in_progress=True)
+            return self.memory.lie(owned, place)
 
     def claims(self, client_ids: Collection[str], in_progress: Channel | None) -> dict[str, list[LocalClaim]]:
         found: dict[str, list[LocalClaim]] = {}
-        with self._memory:
+        with self.memory:
             for client_id in client_ids:
-                client = self._memory.clients.get(client_id)
+                client = self.memory.clients.get(client_id)
                 claims: list[LocalClaim] = [
                     one.claim
                     for one in (client.claims.values() if client is not None else ())
@@ -371,34 +369,34 @@ class MemoryStore:
 
     def finish(self, client_id: str) -> None:
         """See :meth:`connector.core.local.store.Store.finish`. What is committed here is done already."""
-        with self._memory:
-            client = self._memory.clients.get(client_id)
+        with self.memory:
+            client = self.memory.clients.get(client_id)
             for entry in client.claims.values() if client is not None else ():
                 entry.ticket += 1
                 entry.hand_over(entry.claim.owner if entry.claim is not None else None)
 
     def forget(self, client_id: str) -> None:
-        with self._memory:
-            client = self._memory.clients.get(client_id)
+        with self.memory:
+            client = self.memory.clients.get(client_id)
             if client is not None:
-                self._memory.drop_prepared(client)
+                self.memory.drop_prepared(client)
 
     def prune(self, retentions: Sequence[Retention], seconds: float) -> Pruned:
         """See :meth:`connector.core.local.store.Store.prune`. What is settled is not kept itself."""
         copies: dict[Destination, int] = {}
         now = time.time()
-        with self._memory:
+        with self.memory:
             for retention in retentions:
                 waiting = self._entries(Channel(retention.destination), waiting=True)
                 old = [one for one in waiting if retention.is_over(one.message, now, now)]
                 for entry in old:
-                    self._memory.remove(entry)
+                    self.memory.remove(entry)
                 if old:
                     copies[retention.destination] = len(old)
         return Pruned(copies=copies)
 
     def tasks(self) -> MemoryTaskSpec:
-        return MemoryTaskSpec(self._memory.key, self._memory.pid, self._client.info.client_id)
+        return MemoryTaskSpec(self.memory.key, self.memory.pid, self.client.info.client_id)
 
 
 def _keys(change: Change) -> Sequence[str]:
@@ -412,76 +410,3 @@ def _keys(change: Change) -> Sequence[str]:
 
 def _now() -> int:
     return time.time_ns() // 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryTaskSpec:
-    """See :class:`connector.core.local.store.TaskStoreSpec`.
-
-    Args:
-        key: of the memory, in the process ``pid``.
-        client_id: owner of what is prepared.
-    """
-
-    key: int
-    pid: int
-    client_id: str
-
-    def open(self) -> MemoryTaskStore:
-        return MemoryTaskStore(find_memory(self.key, self.pid), self.client_id)
-
-
-class MemoryTaskStore:
-    """See :class:`connector.core.local.store.TaskStore`."""
-
-    def __init__(self, memory: Memory, client_id: str) -> None:
-        self.client_id = client_id
-        self._memory = memory
-
-    def check(self) -> None:
-        with self._memory:
-            self._memory.client(self.client_id)
-
-    def is_there(self, destination: Destination, owner: str) -> bool:
-        with self._memory:
-            return Channel(destination) in self._memory.parts and self._memory.is_alive(owner)
-
-    def read(self, reference: tuple[int, int], max_body: int) -> Message:
-        number, ticket = reference
-        with self._memory:
-            entry = self._memory.entries.get(number)
-            if entry is None or entry.ticket != ticket:
-                raise LookupError(f"message {number} is gone")
-            body = entry.body.data
-            if len(body) > max_body:
-                raise MalformedData(f"the body has {len(body)} bytes, more than max_body ({max_body} bytes)")
-            return entry.message.copy(body)
-
-    def prepare(self, destination: Destination, message: Message, key: str) -> tuple[str, str]:
-        """See :meth:`connector.core.local.store.TaskStore.prepare`. Waits while there is no room.
-
-        Raises:
-            CapabilityError: it is persistent, and that is not accepted.
-        """
-        memory, handle = self._memory, (self.client_id, key)
-        with memory:
-            client = memory.client(self.client_id)
-            if not client.alive:
-                raise ProviderError(f"the client {self.client_id} of the memory provider has ended")
-            memory.check_delivery_mode(message)
-            self.discard(handle)
-            entry = memory.new(message)
-            memory.wait_for_room([entry], Channel(destination), client)
-            client.prepared[key] = memory.keep(entry)
-        return handle
-
-    def discard(self, handle: Any) -> None:
-        client_id, key = handle
-        with self._memory:
-            client = self._memory.clients.get(client_id)
-            entry = client.prepared.pop(key, None) if client is not None else None
-            if entry is not None:
-                self._memory.remove(entry)
-
-    def sync(self) -> None:
-        """See :meth:`connector.core.local.store.TaskStore.sync`: there is nothing durable here."""

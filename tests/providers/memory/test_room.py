@@ -134,6 +134,20 @@ def test_expired_messages_make_room_for_others(small: MemoryProvider, text: Text
     assert list(connection.browse(expired)) == []
 
 
+def test_an_expired_message_that_was_moved_to_a_queue_is_not_removed_for_room(
+    small: MemoryProvider, text: Text
+) -> None:
+    connection = small.connect()
+    connection.send(ORDERS, [text(BIG, expiration=1)])
+    assert drain(connection) == 0
+    claim = connection.poller(parse_destination("queue://orders~EXPIRED")).take(1, 0)
+    assert claim is not None
+    connection.settle([Settlement(claim, copy_to=BILLS)])
+    with pytest.raises(ProviderError, match="start a consumer"):
+        connection.send(ORDERS, [text(BIG)])
+    assert [message.body for message in connection.browse(BILLS)] == [BIG.encode()]
+
+
 def test_many_subscriptions_share_one_body(small: MemoryProvider, text: Text) -> None:
     connection, sender = small.connect(), small.connect()
     pollers = [connection.poller(TopicSubscription(PRICES)) for _ in range(5)]
