@@ -90,16 +90,29 @@ def _read_name(folder: str) -> tuple[str, str, bool, bool]:
 
 def find_subscription(layout: Layout, client_id: str, name: str, *, durable: bool) -> Record | None:
     """The record of a named subscription, of whatever topic; the others are not read."""
-    wanted = name, client_id, durable
     for topic in layout.topics():
         details = TopicSubscription(topic, name, client_id, durable)
-        folders = {directory_name(replace(details, no_local=no_local)) for no_local in (False, True)}
+        for no_local in (False, True):
+            folders = layout.subscription(topic, directory_name(replace(details, no_local=no_local)))
+            if (record := _found(topic, folders, client_id, name)) is not None:
+                return record
+    begins = encode_field(name), name
+    for topic in layout.topics():  # another program may have written the name in another way
         for folder in sorted(files.names_in(layout.subscriptions(topic))):
-            if folder in folders or _read_name(folder)[:3] == wanted:
-                record = read_subscription(topic, layout.subscription(topic, folder))
-                if record is not None and (record.data["name"], record.data["client_id"]) == wanted[:2]:
-                    return checked(record, folder)
+            if not folder.startswith(begins) and "%" not in folder:
+                continue
+            if _read_name(folder)[:3] == (name, client_id, durable):
+                folders = layout.subscription(topic, folder)
+                if (record := _found(topic, folders, client_id, name)) is not None:
+                    return record
     return None
+
+
+def _found(topic: Destination, folders: QueueFolders, client_id: str, name: str) -> Record | None:
+    record = read_subscription(topic, folders)
+    if record is None or (record.data["client_id"], record.data["name"]) != (client_id, name):
+        return None
+    return checked(record, folders.base)
 
 
 def write_subscription(layout: Layout, record: Record, unique: str, *, durable: bool) -> None:
