@@ -66,6 +66,7 @@ class Recovery(SuiteBase):
         assert (later.client_id, len(later.claims)) == (first.client_id, 1)
         later.release()
 
+    @needs("takeover")
     @pytest.mark.parametrize("end", ["close", "abandon"])
     def test_a_claim_that_nobody_has_settled_comes_again_when_its_client_is_forgotten(
         self, connect: Connect, end: str
