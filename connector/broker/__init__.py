@@ -1,1 +1,1 @@
-"""The integration broker: who receives published business objects."""
+"""The integration broker: subscriptions, and the sinks that deliver published business objects."""

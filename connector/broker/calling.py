@@ -1,4 +1,4 @@
-"""Calls of external sinks: tried again after a TemporaryFailure, and bounded in time."""
+"""Calls external sinks: repeats a call after a TemporaryFailure, and limits the time of a call."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from connector.businessobjects.instance import BusinessObject
 from connector.errors import TemporaryFailure
 
 Deliver = Callable[[BusinessObject, Event], object]
-"""As :meth:`connector.broker.sinks.ExternalSink.deliver`."""
+"""A call with the arguments of :meth:`connector.broker.sinks.ExternalSink.deliver`."""
 
 
 def guarded(
     deliver: Deliver, subscription: str, *, retries: int = 0, timeout: float | None = None, watch: Watch
 ) -> Deliver:
-    """``deliver`` with the retries and the time limit of its subscription.
+    """Returns ``deliver`` with the retries and the time limit of a subscription.
 
     Args:
-        deliver: of the sink. It is returned as it is where there is nothing to add.
-        subscription: its name.
-        retries: calls after the first one, for TemporaryFailure only. The wait between two calls doubles from
-            0.1 s to 10 s at most.
-        timeout: seconds that one call may take; None = no limit.
+        deliver: calls the sink. Returned unchanged without retries and timeout.
+        subscription: the name of the subscription.
+        retries: calls after the first call, for TemporaryFailure only. The wait between two calls doubles
+            from 0.1 s to 10 s at most.
+        timeout: seconds that one call may take. None = no limit.
         watch: ends this worker when a call takes longer.
     """
     if timeout is not None:

@@ -1,4 +1,4 @@
-"""The requests of a process that may make some: a client that is opened when the first one is made."""
+"""A request client that is opened by the first request."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from connector.requests.result import RequestResult
 
 
 class LazyRequests:
-    """:class:`~connector.broker.requesting.Requests` that costs nothing until it is used.
+    """A :class:`~connector.broker.requesting.Requests` that costs nothing before the first request.
 
     Args:
-        spec: gives the recipe of the client, when the first request is made; None = no requests can be
-            made here.
+        spec: returns the recipe of the client, when the first request is made. None = requests are not
+            possible here.
         deployment: directory that plug-in paths count from.
 
-    Its methods also raise:
+    The methods also raise:
         CapabilityError: there is no recipe.
-        SessionStateError: this process was forked from the one that it is of.
+        SessionStateError: this process was forked from the process that made this object.
         ConfigurationError: a data handler cannot be made.
     """
 
@@ -79,5 +79,5 @@ class LazyRequests:
             if self._client is None:
                 self._client = self._spec().open(self._deployment)
                 if self._stopped:
-                    self._client.refuse()  # whoever asks now is told so by the client
+                    self._client.refuse()  # the client then answers every new request with a refusal
             return self._client

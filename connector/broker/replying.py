@@ -1,7 +1,8 @@
-"""Replies: what a business process answers to whoever sent the message (WBI Adapter for JMS, tables 5 and 6).
+"""Replies: the answer of a business process to a request (WBI Adapter for JMS, tables 5 and 6).
 
-Here the process is the application on the other side of a request: its answer becomes a message for the
-JMSReplyTo of the request, prepared while the event is at work, and sent in the commit that settles it.
+Here the process is the application on the other side of a request. The answer becomes a message for the
+JMSReplyTo of the request. The message is prepared while the event is processed. The commit that settles the
+event sends the message.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ SUCCESS: Final = "SUCCESS"
 VALCHANGE: Final = "VALCHANGE"
 FAIL: Final = "FAIL"
 OBJECT_STATUSES: Final = (SUCCESS, VALCHANGE, "MULTIPLE_HITS")
-"""With these a reply may carry a business object."""
+"""A reply with one of these statuses may carry a business object."""
 ERROR_STATUSES: Final = (
     FAIL,
     "FAIL_RETRIEVE_BY_CONTENT",
@@ -32,34 +33,34 @@ ERROR_STATUSES: Final = (
     "VALDUPES",
     "APPRESPONSETIMEOUT",
 )
-"""With these a reply may carry a text that says what went wrong."""
+"""A reply with one of these statuses may carry an error text."""
 
 LATE: Final = 60_000
-"""Milliseconds that a reply outlives its request: one that is late is to be seen, but not for ever."""
+"""Milliseconds that a reply outlives its request. A late reply stays visible for this time."""
 
 MAX_TEXT: Final = 8192
-"""Bytes of an exception's text in a reply."""
+"""Bytes of an exception's text in a reply, at most."""
 
 _log = logging.getLogger("connector.events")
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a business process with ``reply: true`` returns to answer with a status of its own choice.
+    """An answer with a status, for a business process whose subscription has ``reply: true``.
 
     ::
 
         return connector.Reply("BO_DOES_NOT_EXIST", f"there is no customer {customer['CustomerId']}")
 
     Args:
-        status: SUCCESS, VALCHANGE or MULTIPLE_HITS; FAIL, FAIL_RETRIEVE_BY_CONTENT, BO_DOES_NOT_EXIST,
+        status: SUCCESS, VALCHANGE, MULTIPLE_HITS, FAIL, FAIL_RETRIEVE_BY_CONTENT, BO_DOES_NOT_EXIST,
             UNABLE_TO_LOGIN, VALDUPES or APPRESPONSETIMEOUT.
-        value: with the first three a business object, or a mapping with attributes of one of the request's
-            type; with the others a text that says what went wrong. None = an empty body.
+        value: with the first three statuses a business object, or a mapping with attributes of the request's
+            type. With the others an error text. None = an empty body.
 
     Raises:
         ValueError: there is no such status.
-        TypeError: the value is none for this status.
+        TypeError: the value does not fit the status.
     """
 
     status: str
@@ -80,11 +81,11 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A reply as far as its request decides it.
+    """The part of a reply that the request decides.
 
     Args:
         destination: where the answer is awaited.
-        message: the headers that repeat the request's; no status and no body yet.
+        message: the headers that repeat the request's, without status and body.
     """
 
     destination: Destination
@@ -97,10 +98,11 @@ class Replies:
     Args:
         definitions: for the mappings that business processes return.
         result_property: MessageResponseResultProperty, which holds the status.
-        matching: what identifies a request, and where its reply repeats that: JMSMessageID,
-            JMSCorrelationID, or the name of a property.
-        format_property: MessageFormatProperty: where a reply says its format. Where the reply repeats what
-            identifies its request in the same place, it says that and no format: else nobody would find it.
+        matching: two places, each JMSMessageID, JMSCorrelationID or the name of a property. The first
+            identifies a request. The second is where the reply repeats that identifier.
+        format_property: MessageFormatProperty, the place for the format of a reply. When the reply
+            repeats the identifier in the same place, the reply names no format. Otherwise the reply would not
+            be found.
         use_defaults: whether an attribute's default satisfies ``required``.
     """
 
@@ -120,9 +122,9 @@ class Replies:
         self._use_defaults = use_defaults
 
     def envelope(self, request: Message) -> Envelope | None:
-        """What a reply to a message begins with; None where nobody can await one.
+        """Returns the beginning of a reply to a message. None when the message has no usable JMSReplyTo.
 
-        A JMSReplyTo that is no destination is logged: the message is an event all the same.
+        A JMSReplyTo that is not a destination is logged. The message is processed as an event all the same.
         """
         if not request.reply_to:
             return None
@@ -143,7 +145,7 @@ class Replies:
         return Envelope(destination, message)
 
     def _identify(self, request: Message, reply: Message) -> None:
-        """Lets the reply name its request; one without what it is to be known by is known by its id."""
+        """Copies the request's identifier into the reply. JMSMessageID replaces a missing identifier."""
         value: bool | int | float | str | None = request.message_id
         kind = "string"
         if self._request_id == "JMSCorrelationID":
@@ -166,16 +168,16 @@ class Replies:
         to_body: Callable[[BusinessObject], bytes | str],
         format_of: Callable[[str, str], str | None],
     ) -> Message:
-        """The reply that a process has returned.
+        """Returns the reply that a process has answered with.
 
         Args:
             bo: the business object of the request.
-            answered: what the process returned: None, an object, a mapping or a :class:`Reply`.
+            answered: the return value of the process: None, an object, a mapping or a :class:`Reply`.
             to_body: writes the object of the reply.
-            format_of: the format of the reply, by object and verb.
+            format_of: returns the format of the reply, by object and verb.
 
         Raises:
-            MalformedData: it is nothing that can be sent.
+            MalformedData: the answer cannot be sent.
         """
         if answered is None:
             answered = Reply(SUCCESS)
@@ -201,7 +203,7 @@ class Replies:
         return message
 
     def failure(self, envelope: Envelope, text: str, message_format: str | None = None) -> Message:
-        """The reply to a request that has failed, with the text that says why."""
+        """Returns the reply to a request that has failed. ``text`` is the reason."""
         body = text.encode("utf-8", "backslashreplace")
         if len(body) > MAX_TEXT:
             body = body[: MAX_TEXT - 3].decode("utf-8", "ignore").encode() + b"..."

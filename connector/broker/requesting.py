@@ -16,40 +16,40 @@ class Requests(Protocol):
     def request(
         self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
     ) -> RequestResult:
-        """Sends a business object and, where a ResponseTimeout says so, waits for the reply.
+        """Sends a business object. Waits for the reply when a ResponseTimeout is defined.
 
         Args:
             name: object and verb, ``Customer.Retrieve``.
-            data: the attributes, the dynamic meta-object among them; not changed.
-            timeout: ResponseTimeout of this request in ms, instead of the meta-objects'; below 0 = do not
+            data: the attributes, the dynamic meta-object among them. They are not changed.
+            timeout: ResponseTimeout of this request in ms, instead of the meta-objects'. Below 0 = do not
                 wait.
 
         Raises:
-            UnknownBusinessObject: no such business object, or it has no such verb.
-            MalformedData: the data do not fit the business object, or lack what it requires; or ``timeout``
-                is no whole number.
+            UnknownBusinessObject: no such business object, or the object has no such verb.
+            MalformedData: the data do not fit the business object, or a required attribute is missing, or
+                ``timeout`` is not a whole number.
         """
 
     def request_async(
         self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
     ) -> Future[RequestResult]:
-        """As :meth:`request`, without waiting; every future completes, once, and never with an exception."""
+        """Works like :meth:`request`, without waiting. Every future completes once, and never fails."""
 
     def refuse(self) -> None:
-        """No more requests are sent: new ones, and those that wait for their turn, are told so at once.
+        """Refuses all further requests, and also those that wait to be sent.
 
-        Those in flight go on. For any thread; repeatable.
+        Requests that are sent go on. Any thread may call this method, more than once.
         """
 
     def stop(self, timeout: float = 0.0) -> None:
-        """As :meth:`refuse`, and those in flight have ``timeout`` seconds, then they end without a reply."""
+        """Works like :meth:`refuse`. Sent requests end after ``timeout`` seconds, without a reply."""
 
 
 class RequestsSpec(Protocol):
-    """Picklable recipe for :class:`Requests`, for the process that opens it."""
+    """Picklable recipe for :class:`Requests`, for the process that opens the client."""
 
     def open(self, deployment: str) -> Requests:
-        """Connects when the first request is made.
+        """Returns a client that connects when the first request is made.
 
         Args:
             deployment: directory that plug-in paths count from.

@@ -1,21 +1,22 @@
 """Sinks: the contract of the code that delivers business objects to a subscriber.
 
-A sink consists of three parts, and each part lives where it is needed:
+A sink consists of three parts, and each part lives where the part is needed:
 
-* The *entry*, a class of pydantic, is what a subscription in ``adapter.yaml`` says: its keys, their check,
-  and their texts for the schema and the reference. The entry point of the sink (group ``connector.sinks``)
-  names this class. It lives in the adapter's own process (:mod:`connector.config.subscription_model`).
-* The *spec* (:class:`SinkSpec`) is a small picklable object that the entry makes. It travels to the workers.
-* The *sink* is what a worker opens by the spec. It delivers.
+* The *entry* is a class of pydantic. The class declares the keys of a subscription in ``adapter.yaml``, their
+  check, and their texts for the schema and the reference. The entry point of the sink (group
+  ``connector.sinks``) names this class. The entry lives in the adapter's own process
+  (:mod:`connector.config.subscription_model`).
+* The *spec* (:class:`SinkSpec`) is a small picklable object that the entry makes. The spec travels to the
+  workers.
+* A worker opens the *sink* by the spec. The sink delivers.
 
 There are two kinds of sink.
 
-* An *external* sink (:class:`ExternalSink`) is called. What it does is done at once, outside the transaction
-  of the event. So the journal says ``begin`` before the call and ``done`` after it. An event whose worker
-  dies in between is in doubt, and the sink may be called again for it.
-* A *prepared* sink (:class:`PreparedSink`) only makes a message. The settlement of the event sends the
-  message in the commit that settles the event. So the message is sent exactly once, and only when the event
-  is published.
+* An *external* sink (:class:`ExternalSink`) is called. The effects happen at once, outside the transaction of
+  the event. So the journal says ``begin`` before the call and ``done`` after the call. An event whose worker
+  dies in between is in doubt, and the sink may be called again for that event.
+* A *prepared* sink (:class:`PreparedSink`) only makes a message. The commit that settles the event sends the
+  message. So the message is sent exactly once, and only when the event is published.
 
 ``docs/how-to/write-a-sink.md`` shows all three parts, with a checklist. :mod:`connector.testing.sinks` is the
 suite that every sink passes.
@@ -48,16 +49,16 @@ _NO_REQUESTS: Final = LazyRequests(None, "")
 
 @dataclass(slots=True)
 class Event:
-    """What a business process is told beside the object.
+    """The second argument of a business process, beside the business object.
 
     Args:
         id: the JMSMessageID, the same at every attempt.
-        input_destination: where the message was taken from, ``queue://orders``.
-        delivery_count: 1 at the first attempt; more when this may be a repetition. JMSXDeliveryCount of the
-            message and of the dynamic meta-object are the same number.
-        message: headers and properties of the message; its body stays as it arrived.
+        input_destination: the destination that the message was taken from, ``queue://orders``.
+        delivery_count: 1 at the first attempt. A higher number says that this may be a repetition.
+            JMSXDeliveryCount of the message and of the dynamic meta-object are the same number.
+        message: the headers, properties and unchanged body of the message.
         subscription: the name of the subscription whose process is called.
-        requests: makes the requests of the process; in a test of one, whatever answers them there.
+        requests: makes the requests of the process. A test of a process may pass another object.
     """
 
     id: str
@@ -70,18 +71,18 @@ class Event:
     def request(
         self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
     ) -> RequestResult:
-        """Asks an application, and waits for its reply where a ResponseTimeout says so.
+        """Sends a request to an application. Waits for the reply when a ResponseTimeout is defined.
 
-        The process goes on meanwhile as far as its own ``timeout`` is concerned. A process that is called
-        again (``delivery_count`` above 1) asks again.
+        The ``timeout`` of the subscription goes on during the wait. A process that is called again
+        (``delivery_count`` above 1) sends the requests again.
 
         Args:
             name: object and verb, ``Customer.Retrieve``.
-            data: the attributes, the dynamic meta-object among them; not changed.
-            timeout: ResponseTimeout of this request in ms; below 0 = do not wait.
+            data: the attributes, the dynamic meta-object among them. They are not changed.
+            timeout: ResponseTimeout of this request in ms. Below 0 = do not wait.
 
         Raises:
-            UnknownBusinessObject: no such business object, or it has no such verb.
+            UnknownBusinessObject: no such business object, or the object has no such verb.
             MalformedData: the data do not fit the business object.
             CapabilityError: no requests can be made here.
         """
@@ -90,30 +91,29 @@ class Event:
     def request_async(
         self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
     ) -> Future[RequestResult]:
-        """As :meth:`request`, without waiting.
+        """Works like :meth:`request`, without waiting.
 
-        What is not complete when the process returns may never be sent: its worker may end.
+        A request that is not complete when the process returns may never be sent, because the worker may end.
         """
         return self.requests.request_async(name, data, timeout=timeout)
 
 
 @dataclass(frozen=True, slots=True)
 class SinkContext:
-    """What a worker tells a sink that it opens.
+    """The facts that a worker gives to a sink at its opening.
 
     Args:
         subscription: the name of the subscription.
-        deployment: the directory of ``adapter.yaml`` on this machine. On a cluster it is the directory that
+        deployment: the directory of ``adapter.yaml`` on this machine. On a cluster: the directory that
             the files of ``spark.ship`` were unpacked to. Relative paths that are not resolved yet count from
             here.
-        writer: gives the function that writes objects in the format of a MIME type. None = the connector's
-            default data handler. Raises ConfigurationError where no data handler serves the type. Call it in
-            :meth:`SinkSpec.open`, so that the mistake shows at the start.
-        properties: what the static meta-object says for an object and a verb, by key; empty where it says
-            nothing.
-        format_property: MessageFormatProperty: the header or property in which a message names its format.
-        persistent: whether messages are persistent, unless something else decides it: whether the provider
-            keeps such messages.
+        writer: returns the function that writes objects in the format of a MIME type. None = the connector's
+            default data handler. Raises ConfigurationError when no data handler serves the type. Call
+            ``writer`` in :meth:`SinkSpec.open`, so that the mistake shows at the start.
+        properties: returns the keys and values of the static meta-object for an object and a verb. The result
+            is empty when there are none.
+        format_property: MessageFormatProperty: the header or property that holds the format of a message.
+        persistent: whether messages are persistent by default. True when the provider keeps such messages.
     """
 
     subscription: str
@@ -125,103 +125,104 @@ class SinkContext:
 
 
 class Sink(Protocol):
-    """What both kinds have in common.
+    """The common part of both kinds of sink.
 
-    A worker opens one sink for each subscription. Each worker has sinks of its own, so several sinks of one
-    subscription may deliver at the same time, in different processes and on different machines. One sink is
-    used by one thread at a time: the thread that opened the sink also calls and closes it. In tests without
-    worker processes several threads may do so one after the other.
+    A worker opens one sink for each subscription. Each worker has its own sinks. So several sinks of a
+    subscription may deliver at the same time, in different processes and on different machines. A sink is
+    used by one thread at a time: the thread that opened the sink also calls and closes the sink. In tests
+    without worker processes several threads may do so one after the other.
     """
 
     failed: ClassVar[str] = "a sink has failed"
     """The text of the log line for an exception of the sink. ``docs/reference/log.md`` lists the texts."""
 
     def close(self) -> None:
-        """Gives back what the sink holds: connections, files.
+        """Gives back the resources of the sink: connections, files.
 
-        Called after the last delivery, when the worker ends in good order. It has some two seconds. A worker
-        that is killed closes nothing. Afterwards the sink is not used again, and a second ``close`` does
-        nothing. An exception is logged and ignored.
+        Called after the last delivery, when the worker ends in good order. The call has some two seconds. A
+        worker that is killed closes nothing. Afterwards the sink is not used again, and a second ``close``
+        does nothing. An exception is logged and ignored.
         """
         return None
 
 
 class ExternalSink(Sink, Protocol):
-    """A sink that is called. Inherit from it: all but ``deliver`` comes with it."""
+    """A sink that is called. Inherit from this class, and write ``deliver``."""
 
     kind: ClassVar[Literal["external"]] = "external"
 
     def deliver(self, bo: BusinessObject, event: Event) -> object:
-        """Delivers one object. Returning means done: it must not be lost any more when this returns.
+        """Delivers one object. After the return, the object must not be lost any more.
 
-        It is called again for the same event after it has raised, and where nobody knows how a call ended.
-        ``event.id`` is the same then. ``event.delivery_count`` above 1 says that an earlier call may have
-        done its work. A sink makes a second call harmless where it can.
+        The sink is called again for the same event after an exception, and when the end of a call is not
+        known. Then ``event.id`` is the same. ``event.delivery_count`` above 1 says that an earlier call may
+        have done its work. A sink makes a second call harmless if possible.
 
         The caller looks after the ``timeout`` and ``retries`` of the subscription. A call that takes longer
         than ``timeout`` ends with its worker.
 
         Args:
-            bo: the object, shared with the other subscriptions of the event. A sink must not change it, and
-                must not keep it.
-            event: what is known of the message. It belongs to this call.
+            bo: the object, shared with the other subscriptions of the event. A sink must neither change nor
+                keep the object.
+            event: the message and the delivery. The ``Event`` belongs to this call.
 
         Returns:
-            the answer, where the subscription has ``reply: true``: None, a business object, a mapping, or a
-            :class:`connector.Reply`. Otherwise None; anything else is ignored.
+            the answer, when the subscription has ``reply: true``: None, a business object, a mapping, or a
+            :class:`connector.Reply`. Without ``reply``, the value is ignored.
 
         Raises:
-            Unsubscribed: this subscriber does not want the object, as if it had not subscribed.
-            NotActive: it can take nothing now. The message stays where it is, and the poll ends.
-            TemporaryFailure: it may work in a moment. The sink is called again in place, ``retries`` times,
-                then the event has failed.
-            Exception: anything else. The event has failed, and the text of the exception is the reason.
+            Unsubscribed: this subscriber does not want the object, as if there were no subscription.
+            NotActive: the subscriber can take nothing now. The message stays where it is, and the poll ends.
+            TemporaryFailure: a repetition may work. The sink is called again in place, ``retries`` times.
+                Then the event has failed.
+            Exception: all other failures. The event has failed, and the text of the exception is the reason.
         """
 
 
 class PreparedSink(Sink, Protocol):
-    """A sink that makes a message. Inherit from it: all but ``destination`` and ``prepare`` comes with it.
+    """A sink that makes a message. Inherit from this class, and write ``destination`` and ``prepare``.
 
     Attributes:
-        destination: where its messages go: a queue or topic of the adapter's own provider.
+        destination: where the messages go: a queue or topic of the adapter's own provider.
     """
 
     kind: ClassVar[Literal["prepared"]] = "prepared"
     destination: Destination
 
     def prepare(self, bo: BusinessObject, event: Event) -> Message:
-        """The message for one object. Nothing is visible before the settlement sends it.
+        """Returns the message for one object. Nothing is visible before the settlement sends the message.
 
-        It may be called again for the same event, and its message may be thrown away: where another
-        subscription has failed, or the event is given back. So it must have no other effect.
+        The sink may be called again for the same event. The message may be thrown away, because another
+        subscription has failed or the event is given back. So this method must have no other effect.
 
         Args:
-            bo: the object. A sink must not change it, and must not keep it.
-            event: what is known of the message. The subscriptions of an event share it, so a sink must not
-                change it.
+            bo: the object. A sink must neither change nor keep the object.
+            event: the message and the delivery. The subscriptions of an event share the ``Event``, so a sink
+                must not change it.
 
         Raises:
             MalformedData: the object cannot be written. The event has failed, with this text.
-            ValueError: no message can carry what it would have to say. The event has failed, with this text.
-            Exception: anything else. The event has failed, and the exception is logged with its traceback.
+            ValueError: a message cannot carry the values. The event has failed, with this text.
+            Exception: all other failures. The event has failed. The exception is logged with a traceback.
         """
 
 
 class SinkSpec(Protocol):
-    """How a worker opens the sink of one subscription. Picklable, and small: it travels with every plan.
+    """A recipe by which a worker opens the sink of one subscription. Small and picklable.
 
-    Its module and what that imports must be importable on the workers. The module of the entry need not be.
+    The recipe travels to every worker. The module of the recipe, and all its imports, must be importable on
+    the workers. The module of the entry need not be.
     """
 
     def open(self, context: SinkContext) -> ExternalSink | PreparedSink:
-        """Makes the sink. Called in each worker, before its first event, in the thread that delivers.
+        """Makes the sink. Called in each worker, before the first event, in the thread that delivers.
 
-        The adapter also calls it when it starts, in the process of a worker, so that mistakes show at once.
-        An exception here keeps the adapter from starting. So a sink connects to what may be out of reach for
-        a while at its first delivery.
+        When the adapter starts, it also calls this method in the process of a worker, so that mistakes show
+        at once. An exception here keeps the adapter from starting. So a sink connects to a system that may be
+        out of reach only at the first delivery.
 
         Raises:
-            ConnectorError: the sink cannot be made; says why, and what to do.
+            ConnectorError: the sink cannot be made. The text gives the reason and the remedy.
         """
 
 
@@ -234,10 +235,11 @@ class Watch(Protocol):
 
 
 def write_body(to_body: Callable[[BusinessObject], bytes | str], bo: BusinessObject) -> tuple[str, bytes]:
-    """Message class and body for an object, as a data handler writes it.
+    """Returns the message class and the body of an object, as a data handler writes them.
 
     Raises:
-        MalformedData: it cannot. HandlerFailed, where it raised anything else.
+        MalformedData: the object cannot be written.
+        HandlerFailed: the data handler raised another exception.
     """
     try:
         return message_body(to_body(bo))

@@ -1,4 +1,4 @@
-"""Subscriptions: who wants which business object. Every match gets the event."""
+"""Subscriptions: which subscriber wants which business object. Every match gets the event."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from connector.businessobjects.rules import StaticMetaObject
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """One entry of ``subscriptions``. What stands behind ``timeout`` and below is for external sinks only.
+    """An entry of ``subscriptions``. ``timeout`` and later arguments are for external sinks only.
 
     Args:
-        name: unique; names the subscription in reasons and in ``connector_delivered``.
+        name: unique. Reasons and ``connector_delivered`` contain the name.
         object: the name of a business object, or a pattern: ``Order*``, ``*``.
         verbs: None = every verb.
-        sink: opens what the object is delivered to.
-        timeout: seconds that one delivery may take; None = no limit.
+        sink: opens the sink that the object is delivered to.
+        timeout: seconds that one delivery may take. None = no limit.
         retries: how often the sink is called again, in place, after a TemporaryFailure.
-        reply: what the sink returns answers whoever sent the message (:mod:`connector.broker.replying`).
-        mime_type: format of the reply; None = that which has read the request.
-        format: of the reply, said where ``MessageFormatProperty`` wants it; None = OutputFormat of the rule.
+        reply: whether the return value of the sink answers the message (:mod:`connector.broker.replying`).
+        mime_type: format of the reply. None = the format of the request.
+        format: goes into the header or property that ``MessageFormatProperty`` names. None = OutputFormat of
+            the rule.
     """
 
     name: str
@@ -42,14 +43,14 @@ class Subscription:
         return fnmatch.fnmatchcase(object_name, self.object)
 
     def output_format(self, rules: StaticMetaObject | None, object_name: str, verb: str) -> str | None:
-        """The format of a reply: the subscription's own, else OutputFormat of the static meta-object."""
+        """Returns the format of a reply: the subscription's, else OutputFormat of the static meta-object."""
         if self.format is not None or rules is None:
             return self.format
         return rules.properties(object_name, verb).get("OutputFormat")
 
 
 class Broker:
-    """Finds the subscriptions of an object and verb; remembers what it has found.
+    """Finds the subscriptions of an object and verb. Remembers each result.
 
     Args:
         subscriptions: in the order of the configuration, which is the order of delivery.

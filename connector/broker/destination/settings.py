@@ -1,4 +1,4 @@
-"""What a subscription of a destination says."""
+"""The configuration of a subscription with the sink ``destination``."""
 
 from __future__ import annotations
 
@@ -20,14 +20,12 @@ class DestinationEntry(PreparedEntry):
     )
 
     def sink(self) -> DestinationSpec:
-        """Makes the messages in the worker."""
+        """Returns the recipe for the worker."""
         return DestinationSpec(self.destination, self.mime_type, self.format)
 
     def target(self) -> str:
-        """The destination."""
         return str(self.destination)
 
     @property
     def sends_to(self) -> Destination:
-        """The destination."""
         return self.destination

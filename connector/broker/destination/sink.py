@@ -1,4 +1,4 @@
-"""A queue or topic of the same provider: the object becomes a message there."""
+"""The sink ``destination``: a business object becomes a message in a queue or topic of the same provider."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
 
 EVENT_ID: Final = "connector_event_id"
-"""The property of what is sent for an event: the JMSMessageID of that event."""
+"""The property that holds the JMSMessageID of the event in each message sent for that event."""
 
 
 class SentHeaders(NamedTuple):
-    """Headers that the configuration gives to a message; None = it does not say the header.
+    """Headers that the configuration gives to a message. None = the configuration does not set the header.
 
     Args:
-        format: said where ``MessageFormatProperty`` wants it.
+        format: goes into the header or property that ``MessageFormatProperty`` names.
         priority: JMSPriority.
         delivery_mode: JMSDeliveryMode.
     """
@@ -37,8 +37,9 @@ class DestinationSpec:
 
     Args:
         destination: where the messages go.
-        mime_type: their format; None = the connector's default data handler.
-        format: said where ``MessageFormatProperty`` wants it; None = OutputFormat of the rule.
+        mime_type: their format. None = the connector's default data handler.
+        format: goes into the header or property that ``MessageFormatProperty`` names. None = OutputFormat of
+            the rule.
     """
 
     destination: Destination
@@ -55,10 +56,10 @@ class DestinationSpec:
 
 
 class DestinationSink(PreparedSink):
-    """Makes messages for one destination.
+    """A sink that makes messages for one destination.
 
     Args:
-        spec: what the subscription says.
+        spec: the configuration of the subscription.
         context: of the worker.
     """
 
@@ -72,7 +73,7 @@ class DestinationSink(PreparedSink):
         self._delivery_mode = PERSISTENT if context.persistent else NON_PERSISTENT
 
     def prepare(self, bo: BusinessObject, event: Event) -> Message:
-        """The object in the format of the subscription, with what belongs to the event."""
+        """Returns the object in the format of the subscription, with the ids and the group of the event."""
         message_class, body = write_body(self._to_body, bo)
         said = self._headers_of(bo.type, bo.verb or "")
         message = Message(
@@ -82,7 +83,7 @@ class DestinationSink(PreparedSink):
             delivery_mode=self._delivery_mode if said.delivery_mode is None else said.delivery_mode,
             priority=event.message.priority if said.priority is None else said.priority,
         )
-        for name in ("JMSXGroupID", "JMSXGroupSeq"):  # what belongs together stays together
+        for name in ("JMSXGroupID", "JMSXGroupSeq"):  # keeps the order of a group
             if name in event.message.properties:
                 message.set_property(name, event.message.properties[name], event.message.property_types[name])
         if event.id:
@@ -92,10 +93,10 @@ class DestinationSink(PreparedSink):
         return message
 
     def _read_headers(self, object_name: str, verb: str) -> SentHeaders:
-        """What the configuration says of messages for an object and verb.
+        """Returns the configured headers of messages for an object and verb.
 
         Raises:
-            ValueError: Priority or DeliveryMode of the static meta-object is none.
+            ValueError: Priority or DeliveryMode of the static meta-object is not valid.
         """
         said = self._properties(object_name, verb)
         priority, mode = said.get("Priority", ""), said.get("DeliveryMode", "")

@@ -1,7 +1,7 @@
 """Finds the function behind ``module:function``.
 
-A module beside ``adapter.yaml`` is loaded by its path, under a private name, and the deployment's
-directory is appended to ``sys.path``, never put in front: a user's ``json.py`` hides nothing.
+A module beside ``adapter.yaml`` is loaded by path, under a private name. The deployment's directory is
+appended to ``sys.path``, never put in front. So a user's ``json.py`` does not hide the ``json`` of Python.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from connector.tracebacks import failure_text
 
 
 class ProcessNotFound(ConnectorError):
-    """The module or function of a business process cannot be loaded; says why."""
+    """The module or function of a business process cannot be loaded. The text gives the reason."""
 
 
 def load_process(reference: str, deployment: str) -> Callable[..., Any]:
-    """The function of ``reference``, ``module:function``.
+    """Returns the function of ``reference``, ``module:function``.
 
     Args:
         reference: as in ``process:`` of a subscription.
-        deployment: the directory of ``adapter.yaml``, or where it was unpacked.
+        deployment: the directory of ``adapter.yaml``, or the directory that the deployment was unpacked to.
 
     Raises:
-        ProcessNotFound: no such module or function, or importing it raised.
+        ProcessNotFound: no such module or function, or importing the module raised.
     """
     module_name, separator, path = reference.partition(":")
     if not separator or not module_name or not path:

@@ -1,4 +1,4 @@
-"""What a subscription of a business process says."""
+"""The configuration of a subscription with the sink ``process``."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ class ProcessEntry(ExternalEntry):
     process: Text = Field(description="The function, `module:function`, beside `adapter.yaml` or installed.")
 
     def sink(self) -> ProcessSpec:
-        """Loads the function in the worker."""
+        """Returns the recipe, which loads the function in the worker."""
         return ProcessSpec(self.process, self.reply)
 
     def target(self) -> str:
-        """The function, as it is written."""
         return self.process
 
     def check(self, check: EntryCheck) -> None:
-        """Looks for the function, and for what its module imports, without running it."""
+        """Reports a missing function, and missing imports of the module, without running the module."""
         try:
             check_process(self.process, check.directory)
         except LookupProblem as error:

@@ -1,4 +1,4 @@
-"""A business process: a Python function that is called with the object and the event."""
+"""The sink ``process``: calls a Python function with the object and the event."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ProcessSpec:
 
     Args:
         process: ``module:function``.
-        replies: whether what the function returns is an answer.
+        replies: whether the return value of the function is the reply.
     """
 
     process: str
@@ -37,23 +37,23 @@ class ProcessSpec:
 
 
 class ProcessSink(ExternalSink):
-    """A Python function ``f(bo, event)``.
+    """A sink that calls a Python function ``f(bo, event)``.
 
     Args:
         function: the process.
-        subscription: its name.
-        replies: whether what the function returns is an answer.
+        subscription: the name of the subscription.
+        replies: whether the return value of the function is the reply.
     """
 
     failed: ClassVar[str] = "a business process has failed"
 
     def __init__(self, function: Callable[..., Any], subscription: str, *, replies: bool = False) -> None:
-        self.__wrapped__ = function  # where a traceback without a frame of the user's points to
+        self.__wrapped__ = function  # a traceback without a frame of the user's module points here
         self._subscription = subscription
         self._has_warned = replies
 
     def deliver(self, bo: BusinessObject, event: Event) -> object:
-        """Calls the function. Says once where it returns what nobody gets."""
+        """Calls the function. Warns once when the function returns a value that nothing uses."""
         returned = self.__wrapped__(bo, event)
         if returned is not None and not self._has_warned:
             self._has_warned = True
