@@ -1,8 +1,10 @@
-"""The catalogue: which data handlers there are, found without running anybody's code.
+"""The catalogue: finds the data handlers without running their code.
 
-Three places, the later winning over the earlier where both serve a MIME type: the handlers shipped with
-the connector, those that installed distributions announce as entry points of the group
-``connector.datahandlers``, and the plug-ins of the deployment (``datahandlers:`` in adapter.yaml).
+Handlers come from three places. If two places serve the same MIME type, the later place wins:
+
+* the handlers shipped with the connector,
+* the entry points of the group ``connector.datahandlers`` of installed distributions,
+* the plug-ins of the deployment (``datahandlers:`` in adapter.yaml).
 """
 
 from __future__ import annotations
@@ -38,26 +40,26 @@ _SHIPPED_HANDLERS: Final = {
     "text/xml": "datahandlers.xml_handler:XmlHandler",
     "text/plain": "datahandlers.text_handler:TextHandler",
 }
-"""As announced by the connector's own entry points, which a source tree that is not installed lacks."""
+"""The entry points of the connector itself. A source tree that is not installed has no entry points."""
 
 _OPTION_TYPES: Final[dict[str, type]] = {"str": str, "int": int, "float": float, "bool": bool}
 _CHECKS: Final = {"charset": charset}
-"""Checks that are known by their names, without running the module that uses them."""
+"""Checks that are found by their names, without running the module that uses them."""
 _MAX_SOURCE: Final = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class HandlerInfo:
-    """A data handler, as far as it is known without running it.
+    """The facts about a data handler that are known without running its code.
 
     Args:
         class_name: the class.
-        mime_types: what it serves.
+        mime_types: the MIME types that the handler serves.
         origin: :data:`SHIPPED`, :data:`INSTALLED` or :data:`PLUGIN`.
-        module: the module to import; empty for a plug-in.
-        path: the plug-in's file; relative to the deployment's directory where it lies inside.
-        options: its declaration; None where it is not written as literals.
-        doc: the first line of its docstring.
+        module: the module to import. Empty for a plug-in.
+        path: the plug-in's file. Relative if the file is inside the deployment's directory.
+        options: the declared options. None = the declaration is not written as literals.
+        doc: the first line of the docstring.
     """
 
     class_name: str
@@ -73,18 +75,18 @@ class HandlerInfo:
         return f"{self.path or self.module}:{self.class_name}"
 
     def problems(self, options: Mapping[str, object]) -> list[OptionProblem]:
-        """Mistakes in options for this handler, as far as its declaration is known."""
+        """Returns the mistakes in options for this handler. Empty when the declaration is not known."""
         return [] if self.options is None else option_problems(self.options, options)
 
 
 class Catalogue:
-    """The data handlers that there are. Made by :func:`discover`."""
+    """The data handlers of a deployment. Made by :func:`discover`."""
 
     def __init__(self, handlers: Iterable[HandlerInfo], warnings: Sequence[str] = ()) -> None:
         self.handlers = tuple(handlers)
-        """In the order of the places, all of them, also those that others win over."""
+        """All handlers in the order of the places, also those that a later place replaces."""
         self.warnings = tuple(warnings)
-        """Plug-in files that could not be read, and why."""
+        """The plug-in files that could not be read, with the reason."""
         self._by_type = {mime_type: info for info in self.handlers for mime_type in info.mime_types}
 
     @property
@@ -92,21 +94,21 @@ class Catalogue:
         return tuple(sorted(self._by_type))
 
     def find(self, mime_type: str) -> HandlerInfo | None:
-        """The handler for a MIME type; parameters of it do not count."""
+        """Returns the handler for a MIME type. Parameters of the MIME type do not count."""
         return self._by_type.get(normal_mime_type(mime_type))
 
     def spec(
         self, mime_type: str, options: Mapping[str, object] | None = None, config: str = ""
     ) -> HandlerSpec:
-        """The recipe for the handler of a MIME type.
+        """Returns the recipe for the handler of a MIME type.
 
         Args:
             mime_type: as configured.
             options: by name, as configured.
-            config: the data-handler meta-object that they are from.
+            config: the data-handler meta-object that the options are from.
 
         Raises:
-            ConfigurationError: no handler serves it, or an option is wrong.
+            ConfigurationError: no handler serves the MIME type, or an option is wrong.
         """
         info = self.find(mime_type)
         if info is None:
@@ -127,14 +129,14 @@ class Catalogue:
 
 
 def discover(base: Path, plugins: Path | None = None) -> Catalogue:
-    """Finds every data handler. Imports nothing but the handlers shipped with the connector.
+    """Finds every data handler. Imports only the handlers shipped with the connector.
 
     Args:
         base: the deployment's directory.
         plugins: a file, or a directory whose files and packages are plug-ins (``datahandlers:``).
 
     Raises:
-        ConfigurationError: ``plugins`` is not there, or two plug-ins serve one MIME type.
+        ConfigurationError: ``plugins`` does not exist, or two plug-ins serve one MIME type.
     """
     announced, texts = _announced(tuple(sys.path))
     found, warnings = [*_shipped(), *announced], list(texts)
@@ -156,16 +158,17 @@ def discover(base: Path, plugins: Path | None = None) -> Catalogue:
 
 
 def spec_for_class(reference: str, base: Path) -> HandlerSpec:
-    """The recipe for a handler that is named by its class (``DataHandlerClassName``). Imports nothing.
+    """Returns the recipe for a handler that is named by its class (``DataHandlerClassName``).
 
-    It has no options but its defaults, as in the source. ``Handlers.get(reference)`` finds it.
+    Imports nothing. The handler has only default options, as in WBI Adapter for JMS.
+    ``Handlers.get(reference)`` finds the handler.
 
     Args:
-        reference: ``module:Class``; the module lies beside adapter.yaml, or is installed.
+        reference: ``module:Class``. The module lies beside adapter.yaml, or is installed.
         base: the deployment's directory.
 
     Raises:
-        ConfigurationError: the reference is none, or there is no such module or class.
+        ConfigurationError: the reference is not valid, or there is no such module or class.
     """
     module, separator, class_name = reference.partition(":")
     parts = module.split(".")
@@ -208,10 +211,10 @@ def _shipped() -> tuple[HandlerInfo, ...]:
 
 @functools.cache
 def _announced(_path: tuple[str, ...]) -> tuple[tuple[HandlerInfo, ...], tuple[str, ...]]:
-    """What installed distributions announce, and warnings. To look through all of them takes a while.
+    """Returns the handlers of installed distributions, and warnings. The search through all of them is slow.
 
     Args:
-        _path: where modules are looked for; elsewhere others may be installed.
+        _path: the directories that modules are found in. Another path may have other distributions.
     """
     warnings: list[str] = []
     return tuple(_find_announced(warnings)), tuple(warnings)
@@ -222,7 +225,7 @@ def _find_shipped() -> Iterator[HandlerInfo]:
         module, _, class_name = reference.partition(":")
         path = _installed_file(module.split("."))
         if path is None:
-            continue  # a distribution without its handlers; asking for one says so
+            continue  # a distribution without its handlers: `find` then finds no handler
         for info in _handlers_in(path, SHIPPED):
             if info.class_name == class_name and mime_type in info.mime_types:
                 yield replace(info, module=module, path="")
@@ -263,7 +266,7 @@ def _plugins(location: Path, base: Path, warnings: list[str]) -> Iterator[Handle
             if not entry.name.startswith((".", "_"))
             and (entry.suffix == ".py" or (entry / "__init__.py").is_file())
         )
-    elif location.is_dir():  # a package: its modules are plug-ins, each by itself
+    elif location.is_dir():  # a package: each of its modules is a plug-in
         files = sorted(entry for entry in location.glob("*.py"))
     else:
         files = [location]
@@ -284,7 +287,7 @@ def _relative(path: Path, base: Path) -> str:
 
 
 def _module_file(directory: Path, parts: Sequence[str]) -> Path | None:
-    """The file of a module, or the directory of a package, below ``directory``."""
+    """Returns the file of a module, or the directory of a package, below ``directory``."""
     location = directory.joinpath(*parts)
     if (location / "__init__.py").is_file():
         return location
@@ -293,7 +296,7 @@ def _module_file(directory: Path, parts: Sequence[str]) -> Path | None:
 
 
 def _installed_file(parts: Sequence[str]) -> Path | None:
-    """As :func:`_module_file`, for an installed module; only finding it may not run its package."""
+    """Works like :func:`_module_file`, for an installed module. Does not run the module's packages."""
     try:
         spec = importlib.util.find_spec(parts[0])
     except (ImportError, ValueError):
@@ -313,7 +316,7 @@ def _parse(file: Path) -> ast.Module:
     """Parses a Python file.
 
     Raises:
-        OSError, SyntaxError, ValueError: it cannot be read.
+        OSError, SyntaxError, ValueError: the file cannot be read.
     """
     if file.stat().st_size > _MAX_SOURCE:
         raise ValueError(f"larger than {_MAX_SOURCE} bytes")
@@ -336,7 +339,7 @@ def _top_level_names(module: ast.Module) -> set[str]:
 
 
 def _handlers_in(file: Path, origin: str) -> Iterator[HandlerInfo]:
-    """The classes of a file that name their MIME types."""
+    """Returns the classes of a file that name their MIME types."""
     if file.is_dir():
         file = file / "__init__.py"
     if file.suffix != ".py":
@@ -381,7 +384,7 @@ def _literal(node: ast.expr | None) -> Any:
 
 
 def _options(node: ast.expr) -> tuple[Option, ...] | None:
-    """The declaration ``(Option("name", str, "default", "doc"), ...)``; None where it is anything else."""
+    """Reads the declaration ``(Option("name", str, "default", "doc"), ...)``. None = not in this form."""
     if not isinstance(node, ast.Tuple | ast.List):
         return None
     options = []

@@ -14,7 +14,7 @@ from connector.errors import ConfigurationError, MalformedData, Problem
 from connector.tracebacks import error_text
 
 ENTRY_POINT_GROUP: Final = "connector.datahandlers"
-"""Installed handlers announce themselves here: ``"text/csv" = "my_package.csv:CsvHandler"``."""
+"""The entry-point group of installed handlers: ``"text/csv" = "my_package.csv:CsvHandler"``."""
 
 OptionValue = str | int | float | bool
 
@@ -28,11 +28,11 @@ _KINDS: Final[dict[type, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """What a rule dictates (WBI Adapter for JMS, "Business object mapping").
+    """The object and verb that a rule dictates (WBI Adapter for JMS, "Business object mapping").
 
     Args:
         object: the name of the business object.
-        verb: its verb; None = the body's, if it names one.
+        verb: None = the verb that the body names, if any.
     """
 
     object: str
@@ -41,14 +41,14 @@ class Hint:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option that a handler declares, for parsing, checking and documenting it.
+    """An option that a handler declares, for parsing, checks and documentation.
 
     Args:
-        name: as the source names it where it has it, else lower_snake_case.
+        name: the name in WBI Adapter for JMS if there is one, else lower_snake_case.
         type: ``str``, ``int``, ``float`` or ``bool``.
-        default: its value where the configuration says nothing.
-        doc: one line: what it does, with its unit.
-        check: says what is expected instead of a value that will not do; None where it will. Such as
+        default: the value when the configuration gives none.
+        doc: one line: the effect of the option, with the unit.
+        check: returns a text with the expected values when a value is not valid, else None. An example is
             :func:`charset`.
     """
 
@@ -59,10 +59,10 @@ class Option:
     check: Callable[[Any], str | None] | None = None
 
     def read(self, value: object) -> OptionValue:
-        """The value of this option, from a value of its type or from text.
+        """Returns the value of this option, from a value of the declared type or from text.
 
         Raises:
-            ValueError: the value will not do; the text says what is expected.
+            ValueError: the value is not valid. The text names the expected values.
         """
         result = self._convert(value)
         expected = self.check(result) if self.check else None
@@ -91,7 +91,7 @@ class Option:
 
 
 def charset(name: object) -> str | None:
-    """A check for options that name a character set which Python knows."""
+    """Checks that Python knows a character set of this name. Used as ``check`` of an :class:`Option`."""
     try:
         "".encode(str(name))
     except (LookupError, ValueError):
@@ -104,8 +104,8 @@ class OptionProblem:
     """A mistake in the options of a handler.
 
     Args:
-        name: the option as it was written.
-        found, expected: what stands there, what should.
+        name: the option as the configuration writes it.
+        found, expected: the value in the configuration, and the valid values.
         suggestion: ``, did you mean 'BOPrefix'?``, or empty.
     """
 
@@ -119,11 +119,11 @@ class OptionProblem:
 
 
 class HandlerFailed(MalformedData):
-    """A data handler raised what it must not: anything but MalformedData. ``__cause__`` is what it raised.
+    """A data handler raised an exception other than MalformedData. ``__cause__`` is that exception.
 
     Args:
-        handler: that raised.
-        error: what it raised.
+        handler: the handler that raised.
+        error: the exception.
     """
 
     def __init__(self, handler: object, error: BaseException) -> None:
@@ -139,33 +139,33 @@ class DataHandler(Protocol):
 
     * The class names the MIME types that it serves and declares its options. Both are literals, so
       that they can be listed without running the module.
-    * It is made once in every worker process, lives long, and is used by one thread at a time.
-      Nothing of one message may be left in it when the next one comes.
-    * It keeps to types: what a body says is set through :class:`BusinessObject`, which checks it. A right
-      body of JSON may be decoded by :class:`connector.businessobjects.json_decoder.JsonDecoder` instead.
-      Verbs, required attributes and defaults are not its concern; the connector looks after them
-      (:func:`connector.businessobjects.instance.finish`).
+    * Every worker process makes one handler. The handler lives long, and one thread at a time uses it.
+      No state of a message may be left when the next message comes.
+    * A handler keeps to types. The values of a body are set through :class:`BusinessObject`, which checks
+      them. :class:`connector.businessobjects.json_decoder.JsonDecoder` may decode a right body of JSON
+      instead. Verbs, required attributes and defaults are not the handler's concern. The connector looks
+      after them (:func:`connector.businessobjects.instance.finish`).
     * An attribute that holds a meta-object is never part of a body, neither read nor written:
       ``set_values(..., body_only=True)``, ``as_dict(body_only=True)``.
-    * For a body or an object that it cannot read or write, it raises
-      :class:`~connector.errors.MalformedData`, whose text names the place, and nothing else. Bodies
+    * For a body or an object that it cannot read or write, a handler raises
+      :class:`~connector.errors.MalformedData`, and no other exception. The text names the place. Bodies
       come from strangers: empty, huge, truncated, deeply nested, in another encoding.
 
-    :class:`connector.testing.datahandlers.DataHandlerSuite` checks a handler against this.
+    :class:`connector.testing.datahandlers.DataHandlerSuite` checks a handler against this contract.
 
     Args:
-        options: every declared option with its value, of its type. Raise ``ValueError`` for values
-            that will not do together.
-        definitions: the business objects that there are.
+        options: every declared option, with a value of the declared type. Raise ``ValueError`` for values
+            that do not go together.
+        definitions: the business objects of the deployment.
     """
 
     @property
     def mime_types(self) -> Sequence[str]:
-        """On the class: lower case, without parameters, ``mime_types = ("text/csv",)``."""
+        """The MIME types, on the class: lower case, without parameters, ``mime_types = ("text/csv",)``."""
 
     @property
     def options(self) -> Sequence[Option]:
-        """On the class: ``options = (Option("delimiter", str, ",", "Stands between fields."),)``."""
+        """The declared options: ``options = (Option("delimiter", str, ",", "Stands between fields."),)``."""
 
     def __init__(self, options: Mapping[str, Any], definitions: Definitions) -> None: ...
 
@@ -173,20 +173,20 @@ class DataHandler(Protocol):
         """Reads a body.
 
         Args:
-            body: bytes as they came; text only where the caller had text.
-            hint: the object that a rule dictates; it wins over what the body says. None = the
-                body has to name the object itself.
+            body: bytes as they came. Text when the caller has text.
+            hint: the object that a rule dictates. The hint wins over the body. None = the body has to name
+                the object.
 
         Raises:
-            UnknownBusinessObject: without a hint, the body names no object, or none that is defined.
-            MalformedData: the body is not what the format or the object demands.
+            UnknownBusinessObject: without a hint, the body names no object, or an object that is not defined.
+            MalformedData: the body does not fit the format or the object.
         """
 
     def to_body(self, bo: BusinessObject) -> bytes | str:
         """Writes a body that :meth:`to_business_object` reads back.
 
-        Text is sent as a text message in UTF-8. Bytes are sent as they are: as a text message
-        where they are UTF-8, else as a bytes message.
+        Text is sent as a text message in UTF-8. Bytes are sent unchanged: as a text message
+        if they are valid UTF-8, else as a bytes message.
 
         Raises:
             MalformedData: the format cannot hold the object.
@@ -194,7 +194,7 @@ class DataHandler(Protocol):
 
 
 def option_problems(declared: Sequence[Option], given: Mapping[str, object]) -> list[OptionProblem]:
-    """Every mistake in the options of a handler; empty where there is none."""
+    """Returns every mistake in the options of a handler."""
     by_name = {option.name: option for option in declared}
     problems = []
     for name, value in given.items():
@@ -213,12 +213,12 @@ def option_problems(declared: Sequence[Option], given: Mapping[str, object]) -> 
 def resolve_options(
     declared: Sequence[Option], given: Mapping[str, object], where: str
 ) -> dict[str, OptionValue]:
-    """The options as a handler gets them: every declared one, of its type.
+    """Returns the options for the constructor of a handler: every declared option, of the declared type.
 
     Args:
         declared: the handler's declaration.
-        given: what the configuration says; values may be text.
-        where: what the options belong to, for the error.
+        given: the values of the configuration, which may be text.
+        where: the owner of the options, for the error.
 
     Raises:
         ConfigurationError: with every mistake.
@@ -238,10 +238,10 @@ def resolve_options(
 
 
 def message_body(body: bytes | str) -> tuple[str, bytes]:
-    """The class (``T`` or ``B``) and the bytes of the message that carries a body of a handler.
+    """Returns the class (``T`` or ``B``) and the bytes of the message that carries a body of a handler.
 
     Raises:
-        UnicodeEncodeError: text that no encoding can write (half a surrogate pair).
+        UnicodeEncodeError: UTF-8 cannot write the text (half a surrogate pair).
     """
     if isinstance(body, str):
         return "T", body.encode("utf-8")

@@ -1,4 +1,4 @@
-"""Definitions: what a business object looks like (WBI Adapter for JMS, "Metadata and meta-objects")."""
+"""Definitions of business objects (WBI Adapter for JMS, "Metadata and meta-objects")."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ __all__ = [
 ]
 
 OBJECT_EVENT_ID = "ObjectEventId"
-"""The attribute that the connector fills with the message id where a definition declares it; it is never
-required of a body."""
+"""An attribute that the connector fills with the message id when a definition declares the attribute. A body
+never needs to have the attribute."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """One attribute of a business object.
+    """An attribute of a business object.
 
     Args:
         name: at most 80 letters, digits and ``_``.
-        type: one of :data:`SIMPLE_TYPES`, or the name of a business object (a child).
+        type: a name of :data:`SIMPLE_TYPES`, or the name of a business object (a child).
         is_key, is_foreign_key, is_required: flags of the definition.
-        max_length: characters of a text; 0 = unlimited.
-        default: the value that satisfies ``is_required`` where ``UseDefaults`` is true, already of
-            the attribute's type; None = no default.
-        cardinality: ``"1"`` or ``"n"``; only a child may be ``n``.
+        max_length: characters of a text. 0 = unlimited.
+        default: the value that satisfies ``is_required`` when ``UseDefaults`` is true. The value has
+            the attribute's type. None = no default.
+        cardinality: ``"1"`` or ``"n"``. Only a child may be ``n``.
         app_specific_info: free text, usually ``name=value;name=value``.
-        is_required_server_bound, contained_object_version, relationship: as in the source. They are kept,
-            and change nothing.
+        is_required_server_bound, contained_object_version, relationship: as in WBI Adapter for JMS. They
+            are kept, and have no effect.
     """
 
     name: str
@@ -75,12 +75,12 @@ class Verb:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """The definition of one business object.
+    """The definition of a business object.
 
     Args:
         name, version, app_specific_info: as written.
         attributes: by name, in the order of the definition.
-        verbs: by name; empty = any verb is refused.
+        verbs: by name. Empty = any verb is refused.
     """
 
     name: str
@@ -93,18 +93,18 @@ class Definition:
     def metaobject_attributes(self) -> tuple[str, ...]:
         """The attributes that hold meta-objects and are therefore never part of a body.
 
-        Tagged as ``cw_mo_<label>=<attribute>`` in the application-specific information of the
-        object; the label is free.
+        ``cw_mo_<label>=<attribute>`` in the application-specific information of the object tags such an
+        attribute. The label is free.
         """
         return _metaobject_attributes(self.app_specific_info)
 
     @property
     def dynamic_metaobject(self) -> str | None:
-        """The attribute that holds the dynamic meta-object, None where there is none."""
+        """The attribute that holds the dynamic meta-object. None = the object has no such attribute."""
         return next(iter(self.metaobject_attributes), None)
 
 
-@lru_cache(maxsize=4096)  # asked for at every message
+@lru_cache(maxsize=4096)  # called for every message
 def _metaobject_attributes(app_specific_info: str) -> tuple[str, ...]:
     found = []
     for part in app_specific_info.split(";"):
@@ -115,11 +115,11 @@ def _metaobject_attributes(app_specific_info: str) -> tuple[str, ...]:
 
 
 class Field:
-    """An attribute made ready for use: its converters found, its child's schema linked.
+    """An attribute with its converters and the schema of its child.
 
     Args:
         attribute: the attribute.
-        in_body: False for what holds a meta-object.
+        in_body: False for an attribute that holds a meta-object.
     """
 
     __slots__ = ("attribute", "child", "from_text", "from_typed", "in_body", "many", "name")
@@ -130,7 +130,7 @@ class Field:
         self.in_body = in_body
         self.many = attribute.is_many
         self.child: Schema | None = None
-        """The schema of a child; None for a simple type."""
+        """The schema of a child. None for a simple type."""
         self.from_typed: Converter | None = None
         self.from_text: Converter | None = None
         if not attribute.is_child:
@@ -139,11 +139,11 @@ class Field:
 
 
 class Schema:
-    """A definition made ready for use; made once by :meth:`Definitions.schema`.
+    """A definition with its fields and the schemas of its children. Made once by :meth:`Definitions.schema`.
 
     Args:
-        definition: what it was made from.
-        definitions: where it belongs.
+        definition: the definition.
+        definitions: the definitions that contain the definition.
     """
 
     __slots__ = ("children", "definition", "definitions", "fields", "name", "required")
@@ -191,10 +191,10 @@ class Definitions(Mapping[str, Definition]):
         return self
 
     def find(self, name: str) -> tuple[Definition, str]:
-        """The definition and the verb that ``OBJECT.VERB`` names, such as ``Customer.Retrieve``.
+        """Returns the definition and the verb that ``OBJECT.VERB`` names, such as ``Customer.Retrieve``.
 
         Raises:
-            UnknownBusinessObject: it names no object, or one that has no such verb.
+            UnknownBusinessObject: the name names no object, or the object has no such verb.
         """
         type_name, dot, verb = name.rpartition(".")
         if not dot or not type_name or not verb:
@@ -211,20 +211,20 @@ class Definitions(Mapping[str, Definition]):
         return definition, verb
 
     def schema(self, name: str) -> Schema:
-        """The definition ``name``, ready for use.
+        """Returns the schema of the definition ``name``.
 
         Raises:
-            UnknownBusinessObject: no definition has that name, or one of its children has none.
+            UnknownBusinessObject: there is no definition of that name, or of the type of a child.
         """
         schema = self._schemas.get(name)
         if schema is None:
             made: dict[str, Schema] = {}
             schema = self._make(name, made)
-            self._schemas.update(made)  # at once, so that no half-linked schema is ever found here
+            self._schemas.update(made)  # in one step, so that no thread finds a schema without its children
         return schema
 
     def _make(self, name: str, made: dict[str, Schema]) -> Schema:
-        """Makes the schemas of ``name`` and of all that it reaches; without recursion, as it may be deep."""
+        """Makes the schemas of ``name`` and of all descendants. A loop, because the nesting may be deep."""
         waiting = [name]
         while waiting:
             wanted = waiting.pop()

@@ -1,14 +1,14 @@
-"""The dynamic meta-object: what a message's headers say, in a child of its business object.
+"""The dynamic meta-object: the header values of a message, in a child of the business object.
 
-The child is named by the tag ``cw_mo_<label>=<attribute>`` of the object (WBI Adapter for JMS, "Understanding
-message header mapping"). Of the attributes that its type declares, those in :data:`HEADERS` and
+The tag ``cw_mo_<label>=<attribute>`` of the object names the child (WBI Adapter for JMS, "Understanding
+message header mapping"). Of the attributes that the child's type declares, those in :data:`HEADERS` and
 :data:`PROPERTIES` are filled. The other attributes serve requests.
 
-A header that the message does not have leaves its attribute unset. A value is converted to the type of its
+A header that the message does not have leaves its attribute unset. A value is converted to the type of the
 attribute.
 
-The way back, for requests, is :func:`properties_of`; what else a request reads from its dynamic meta-object
-stands in :mod:`connector.businessobjects.metadata`.
+:func:`properties_of` is the way back, for requests. :mod:`connector.businessobjects.metadata` reads the other
+values that a request takes from a dynamic meta-object.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Header(NamedTuple):
 
     Args:
         field: the header or property, by its name in JMS.
-        types: that the attribute may have.
-        read: the value of a message. None: the adapter knows it, not the message.
+        types: the types that the attribute may have.
+        read: returns the value of a message. None = the value comes from the adapter, not from the message.
         remark: for the reference page.
     """
 
@@ -100,7 +100,7 @@ HEADERS: Final[Mapping[str, Header]] = {
         "", _TEXT, None, "The input that the message was taken from, or the queue of the reply."
     ),
 }
-"""The attributes that stand for headers. ``docs/reference/dynamic-meta-object.md`` is made of them."""
+"""The attributes that stand for headers. ``docs/reference/dynamic-meta-object.md`` is made of this table."""
 
 PROPERTY_TYPES: Final = {
     "string": "string",
@@ -113,7 +113,7 @@ PROPERTY_TYPES: Final = {
     "double": "double",
     "boolean": "boolean",
 }
-"""``type`` in the tags of an attribute of JMSProperties, in lower case, to the type of the property."""
+"""From ``type`` in the tags of an attribute of JMSProperties, in lower case, to the type of the property."""
 
 NATURAL_TYPES: Final = {
     "String": "string",
@@ -125,7 +125,7 @@ NATURAL_TYPES: Final = {
     "Float": "float",
     "Double": "double",
 }
-"""Type of such an attribute to that of the property, where no tag says it."""
+"""From the type of an attribute of JMSProperties without a tag ``type`` to the type of the property."""
 
 _INTEGERS: Final = frozenset({"byte", "short", "int", "long"})
 READABLE_AS: Final = {
@@ -138,24 +138,23 @@ READABLE_AS: Final = {
     "double": {"double", "string"},
     "string": set(PROPERTY_TYPES.values()),
 }
-"""Type of a property to the types that it can be read as: those that hold all of its values. Text is parsed
-(JMS 2.0, 3.5.4)."""
+"""From the type of a property to the types that can hold all its values. Text is parsed (JMS 2.0, 3.5.4)."""
 
 
 def fill_dynamic(
     bo: BusinessObject, message: Message, *, message_format: str | None, input_destination: str
 ) -> None:
-    """Makes the dynamic meta-object of ``bo``, where its definition has one, from ``message``.
+    """Makes the dynamic meta-object of ``bo`` from ``message``. Does nothing when the definition has none.
 
     Args:
-        bo: the top-level object; a dynamic meta-object that it has already is replaced.
-        message: the message it was made from.
-        message_format: what rules matched ``InputFormat`` with; None = the message has none.
-        input_destination: where the message was taken from, ``queue://orders``.
+        bo: the top-level object. An existing dynamic meta-object is replaced.
+        message: the message that ``bo`` was made from.
+        message_format: the format that rules compare with ``InputFormat``. None = the message has no format.
+        input_destination: the destination that the message was taken from, ``queue://orders``.
 
     Raises:
-        MalformedData: a header or property does not fit the type of its attribute, or a property
-            cannot be read as the JMS type that is demanded.
+        MalformedData: a header or property does not fit the type of its attribute, or cannot be read as the
+            JMS type in the tag.
     """
     holder = bo.definition.dynamic_metaobject
     if holder is None:
@@ -173,14 +172,14 @@ def refill_dynamic(
     input_destination: str | None,
     kept: BusinessObject | None,
 ) -> None:
-    """As :func:`fill_dynamic`, from the reply to a request (WBI Adapter for JMS, table 6).
+    """Works like :func:`fill_dynamic`, from the reply to a request (WBI Adapter for JMS, table 6).
 
-    What stands for headers is the reply's; the other attributes (``OutputDestination``, ``ResponseTimeout``
-    ...) stay as they were in the request.
+    Attributes that stand for headers come from the reply. The other attributes (``OutputDestination``,
+    ``ResponseTimeout`` ...) stay as they were in the request.
 
     Args:
-        bo: gets a dynamic meta-object of its own; it has none yet, or one that is replaced.
-        kept: the dynamic meta-object of the request; not changed. None = it had none.
+        bo: gets a new dynamic meta-object, which replaces an existing dynamic meta-object.
+        kept: the dynamic meta-object of the request, which stays unchanged. None = the request had none.
 
     Raises:
         MalformedData: as :func:`fill_dynamic`.
@@ -198,17 +197,18 @@ def refill_dynamic(
 
 
 def properties_of(child: BusinessObject, place: str) -> tuple[tuple[str, str, PropertyValue], ...]:
-    """The properties that a JMSProperties child says: their names, JMS types and values.
+    """Returns the names, JMS types and values of the properties in a JMSProperties child.
 
-    The type is that of the tag, else that of the attribute (Integer: int, Date: string ...). What is not set
-    is no property, and neither is what is blank, unless it is a string: that is sent empty.
+    The type is that of the tag, else that of the attribute (Integer: int, Date: string ...). An attribute
+    that is not set gives no property. A blank attribute gives a property only if the type is string. That
+    property is sent empty.
 
     Args:
         child: the object that the attribute JMSProperties holds.
         place: for errors, ``Customer.Meta.JMSProperties``.
 
     Raises:
-        MalformedData: a value does not fit its JMS type, or a message cannot have a property of that name.
+        MalformedData: a value does not fit the JMS type, or a message cannot have a property of that name.
     """
     found: dict[str, tuple[str, str, PropertyValue]] = {}
     for attribute_name in child:
@@ -233,9 +233,9 @@ def properties_of(child: BusinessObject, place: str) -> tuple[tuple[str, str, Pr
 
 
 def property_tags(attribute: Attribute) -> tuple[str, str | None]:
-    """The name and JMS type of the property that an attribute of JMSProperties stands for in requests.
+    """Returns the name and JMS type of the property that an attribute of JMSProperties stands for.
 
-    Both by its tags, else by its own name and type. The type is None where none can be.
+    The tags decide, else the name and type of the attribute. The type is None when it fits no property.
     """
     tags = _tags(attribute.app_specific_info)
     tagged = tags.get("type")
@@ -273,7 +273,7 @@ def _fill(
 
 
 def dynamic_problems(definition: Definition, definitions: Definitions) -> Iterator[str]:
-    """What is wrong with the dynamic meta-object of ``definition``, each as a sentence for an error."""
+    """Returns the mistakes in the dynamic meta-object of ``definition``, each as a sentence for an error."""
     for holder in definition.metaobject_attributes:
         attribute = definition.attributes.get(holder)
         if attribute is None:
@@ -341,17 +341,17 @@ def _set(bo: BusinessObject, name: str, value: PropertyValue, place: str) -> Non
 
 
 def as_text(value: PropertyValue) -> str:
-    """A header, a property or a simple value as text; booleans as XML and JSON write them."""
+    """Returns a header, a property or a simple value as text. Booleans are written as in XML and JSON."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
 
 
 def sendable_text(value: PropertyValue) -> str:
-    """As :func:`as_text`, for a header or property of a message.
+    """Works like :func:`as_text`, for a header or property of a message.
 
     Raises:
-        ValueError: it is not valid Unicode.
+        ValueError: the text is not valid Unicode.
     """
     text = as_text(value)
     try:
@@ -362,17 +362,17 @@ def sendable_text(value: PropertyValue) -> str:
 
 
 def _as_property(kind: str, value: SimpleValue) -> PropertyValue:
-    """What an attribute says as a property of a JMS type; the inverse of reading it.
+    """Returns the value of an attribute as a property of a JMS type.
 
     Raises:
-        ValueError: it does not fit.
+        ValueError: the value does not fit.
     """
     if kind == "string":
         return sendable_text(value)
     if isinstance(value, str):
         return parse_property(kind, value.strip())
     if kind in _INTEGERS and isinstance(value, float) and value.is_integer():
-        value = int(value)  # a long is kept as a Double: an Integer has 32 bits
+        value = int(value)  # a Double holds a long, because an Integer has 32 bits
     return check_property(kind, value)
 
 
@@ -386,7 +386,7 @@ def _utc(milliseconds: int, place: str) -> str:
     return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
-@lru_cache(maxsize=4096)  # asked for at every message
+@lru_cache(maxsize=4096)  # called for every message
 def _tags(app_specific_info: str) -> Mapping[str, str]:
     tags = {}
     for part in app_specific_info.split(";"):

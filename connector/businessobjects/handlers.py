@@ -1,4 +1,4 @@
-"""Handlers in use: the picklable recipe of one, and the instances of a worker."""
+"""The picklable recipes of handlers, and the handlers of a worker."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from connector.errors import ConfigurationError, Problem
 from connector.tracebacks import failure_text
 
 HANDLER_KEYS: Final = ("DataHandlerClassName", "DataHandlerMimeType")
-"""The properties that name a data handler. Within one meta-object the class counts before the MIME type."""
+"""The properties that name a data handler. Within a meta-object the class counts before the MIME type."""
 
 OPTIONS_KEY: Final = "DataHandlerConfigMO"
 """The property that names the data-handler meta-object with the options."""
 
 HANDLER_METHODS: Final = ("to_business_object", "to_body")
 HANDLER_CLASS: Final = "a class with mime_types, options, to_business_object and to_body"
-"""What is expected of the class of a data handler."""
+"""The text that errors use for a valid data handler class."""
 
 _PRIVATE_PREFIX = "_connector_plugin_"
 
 
 @dataclass(frozen=True, slots=True)
 class HandlerSpec:
-    """A recipe for a handler. Picklable; made by :class:`~connector.businessobjects.catalogue.Catalogue`.
+    """A recipe for a handler. Picklable. Made by :class:`~connector.businessobjects.catalogue.Catalogue`.
 
     Args:
-        mime_type: what the handler is asked for by. Of one that is named by its class
-            (``DataHandlerClassName``), that name: ``my_handlers:Csv``.
-        class_name: the class within its module.
-        module: the module to import; empty where ``path`` is given.
-        path: the plug-in's file, or directory of a package; a relative one counts from the
-            deployment's directory, so that it holds on every worker.
-        options: as configured; checked when the handler is made.
-        config: the data-handler meta-object that the options are from; empty = the connector's.
+        mime_type: the key of the handler. For a handler that is named by its class
+            (``DataHandlerClassName``), the key is that name: ``my_handlers:Csv``.
+        class_name: the class within the module.
+        module: the module to import. Empty when ``path`` is given.
+        path: the plug-in's file, or directory of a package. A relative path counts from the
+            deployment's directory, so that the path holds on every worker.
+        options: as configured. They are checked when the handler is made.
+        config: the data-handler meta-object that the options are from. Empty = the connector's.
     """
 
     mime_type: str
@@ -60,12 +60,12 @@ class HandlerSpec:
 
 
 class Handlers:
-    """The handlers of one worker, each made when first asked for.
+    """The handlers of one worker. Each handler is made at the first use.
 
     Args:
         specs: the recipes.
         definitions: given to every handler.
-        base: the deployment's directory, from which relative plug-in paths count.
+        base: the deployment's directory. Relative plug-in paths count from there.
     """
 
     def __init__(self, specs: Iterable[HandlerSpec], definitions: Definitions, base: Path) -> None:
@@ -76,18 +76,17 @@ class Handlers:
 
     @property
     def deployment(self) -> str:
-        """The deployment's directory."""
         return str(self._base)
 
     def get(self, mime_type: str, config: str = "") -> DataHandler:
-        """The handler for a MIME type; parameters of it (``; charset=...``) do not count.
+        """Returns the handler for a MIME type. Parameters of the MIME type (``; charset=...``) do not count.
 
         Args:
-            mime_type: or the class name of a handler that is named by its class.
-            config: the data-handler meta-object, where not the connector's own.
+            mime_type: the MIME type, or ``module:Class`` of a handler that is named so.
+            config: the data-handler meta-object. Empty = the connector's own.
 
         Raises:
-            ConfigurationError: there is none, it cannot be loaded, or its options are wrong.
+            ConfigurationError: there is no such handler, or loading fails, or the options are wrong.
         """
         handler = self._made.get((mime_type, config))
         if handler is None:
@@ -98,7 +97,7 @@ class Handlers:
         """Makes every handler now, so that a mistake shows at the start.
 
         Raises:
-            ConfigurationError: with the mistakes of all.
+            ConfigurationError: with the mistakes of all handlers.
         """
         problems: list[Problem] = []
         for mime_type, config in self._specs:
@@ -129,20 +128,20 @@ class Handlers:
 
 
 def choose_handler(levels: Iterable[Mapping[str, str]], default: str) -> tuple[str, str]:
-    """The data handler of an event or a request, as the two arguments of :meth:`Handlers.get`.
+    """Returns the data handler of an event or a request, as the two arguments of :meth:`Handlers.get`.
 
     The first level that names a handler counts. A handler that is named by its class has no options
-    (WBI Adapter for JMS, "Data handlers"), so DataHandlerConfigMO means nothing for it. For a MIME type the
+    (WBI Adapter for JMS, "Data handlers"), so DataHandlerConfigMO has no effect. For a MIME type the
     first level with a DataHandlerConfigMO counts. Blank values are undefined.
 
     Args:
-        levels: the properties of the meta-objects that say something, in the order in which they count. The
+        levels: the properties of the meta-objects, in the order in which they count. The
             properties of a :class:`~connector.businessobjects.rules.Rule` have ``Default`` in them already.
         default: MIME type or class of the connector's default data handler.
 
     Returns:
-        the MIME type or class, and the data-handler meta-object. It is empty where the connector's own
-        counts, and for a class.
+        the MIME type or class, and the data-handler meta-object. The meta-object is empty for a class, and
+        when the connector's own counts.
     """
     known = list(levels)
     named = _first((level.get(key, "") for level in known for key in HANDLER_KEYS), default)
@@ -156,19 +155,19 @@ def _first(texts: Iterable[str], default: str) -> str:
 
 
 def normal_mime_type(text: str) -> str:
-    """A MIME type as handlers are found by: lower case, without parameters."""
+    """Returns a MIME type in the form of the keys of handlers: lower case, without parameters."""
     return text.partition(";")[0].strip().lower()
 
 
 def load_class(spec: HandlerSpec, base: Path) -> type[DataHandler]:
-    """Imports the class of a handler. Runs its module.
+    """Imports the class of a handler. Runs the module.
 
     Raises:
-        ConfigurationError: it cannot be imported, or is no data handler; says why.
+        ConfigurationError: the import fails, or the class is no data handler. The text gives the reason.
     """
     try:
         module = _load_file(base / spec.path) if spec.path else importlib.import_module(spec.module)
-    except (Exception, SystemExit) as error:  # whatever a foreign module raises
+    except (Exception, SystemExit) as error:  # a user's module may raise any exception
         raise _broken(spec, f"cannot be loaded: {failure_text(error, None, str(base))}") from error
     handler_class = getattr(module, spec.class_name, None)
     if handler_class is None:
@@ -191,12 +190,12 @@ def _instantiate(
 ) -> DataHandler:
     try:
         return handler_class(options, definitions)
-    except (Exception, SystemExit) as error:  # whatever a foreign constructor raises
+    except (Exception, SystemExit) as error:  # a user's constructor may raise any exception
         raise _broken(spec, f"cannot be made: {failure_text(error, None, str(base))}") from error
 
 
 def _load_file(path: Path) -> ModuleType:
-    """Imports a plug-in by its path, under a private name: it hides no module of that name."""
+    """Imports a plug-in by its path, under a private name. So no module of the same name is hidden."""
     path = path.resolve()
     name = _PRIVATE_PREFIX + hashlib.sha256(str(path).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     loaded = sys.modules.get(name)
@@ -210,7 +209,7 @@ def _load_file(path: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} is no Python file")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # before it runs, so that its dataclasses and relative imports work
+    sys.modules[name] = module  # before the module runs, so that its dataclasses and relative imports work
     try:
         spec.loader.exec_module(module)
     except BaseException:

@@ -12,7 +12,7 @@ from connector.errors import MalformedData
 
 
 class UnknownAttribute(MalformedData, KeyError):
-    """The definition has no such attribute; says which one is closest."""
+    """The definition has no such attribute. The text names the closest attribute."""
 
     def __init__(self, schema: Schema, name: object) -> None:
         text = str(name)
@@ -23,21 +23,21 @@ class UnknownAttribute(MalformedData, KeyError):
 
 
 class BusinessObject:
-    """The typed thing that a message means, and the verb: what happened to it.
+    """The typed object that a message means, with a verb.
 
-    ``bo["Name"]`` is the value of an attribute: text, number or boolean by its type, a
-    :class:`BusinessObject` for a child, a list of them for an n-cardinality child. It is None where
-    the attribute is not set (*ignore*), and ``""`` where it is explicitly empty (*blank*, for every
-    simple type). Assigning checks the type; assigning None unsets. A child may be assigned as a
+    ``bo["Name"]`` is the value of an attribute. By its type the value is text, number or boolean, a
+    :class:`BusinessObject` for a child, or a list of them for an n-cardinality child. None means that
+    the attribute is not set (*ignore*). ``""`` means that the attribute is explicitly empty (*blank*, for
+    every simple type). Assigning checks the type. Assigning None unsets. A child may be assigned as a
     mapping, an n-cardinality child as a list of mappings or objects.
 
-    An attribute that the definition lacks raises :class:`UnknownAttribute`, both a ``KeyError`` and
-    a :class:`~connector.errors.MalformedData`, with the nearest right name.
+    An attribute that is not defined raises :class:`UnknownAttribute`, which is both a ``KeyError`` and
+    a :class:`~connector.errors.MalformedData`. The text names the nearest right attribute.
 
     Args:
-        definitions: where the object and its children are defined.
+        definitions: the definitions of the object and its children.
         type: the name of the business object.
-        verb: what happened; None = not known yet (see :func:`finish`).
+        verb: the verb. None = not known yet (see :func:`finish`).
         values: attributes to set, as :meth:`set_values` does.
 
     Raises:
@@ -72,10 +72,10 @@ class BusinessObject:
 
     @property
     def object_event_id(self) -> str | None:
-        """Identifies the event: the id of its message. None until the connector has set it.
+        """The id of the event, which is the id of the message. None until the connector sets the id.
 
-        It is no attribute: neither in bodies nor in :meth:`as_dict`. Only where the definition
-        declares an attribute ``ObjectEventId`` does setting it set that attribute too.
+        The id is no attribute: neither bodies nor :meth:`as_dict` have it. If the definition declares an
+        attribute ``ObjectEventId``, setting the id sets that attribute too.
         """
         return self._event_id
 
@@ -92,10 +92,10 @@ class BusinessObject:
         return value
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value of an attribute, ``default`` where it is not set.
+        """Returns the value of an attribute, or ``default`` if the attribute is not set.
 
         Raises:
-            UnknownAttribute: the definition lacks it.
+            UnknownAttribute: the definition has no such attribute.
         """
         value = self[name]
         return default if value is None else value
@@ -116,25 +116,26 @@ class BusinessObject:
         self[name] = None
 
     def __contains__(self, name: object) -> bool:
-        """Whether an attribute is set."""
+        """Tells whether an attribute is set."""
         return name in self._values
 
     def __iter__(self) -> Iterator[str]:
-        """The names of the attributes that are set, in the order of the definition."""
+        """Iterates over the names of the attributes that are set, in the order of the definition."""
         return (name for name in self._schema.fields if name in self._values)
 
     def set_values(
         self, values: Mapping[str, Any], *, ignore_undefined: bool = False, body_only: bool = False
     ) -> None:
-        """Sets attributes from typed values such as a JSON parser makes; None sets nothing.
+        """Sets attributes from typed values such as a JSON parser makes. None sets nothing.
 
         Args:
-            values: name to value; children as mappings and lists of mappings.
-            ignore_undefined: names that the definition lacks are passed over.
+            values: name to value. Children are mappings and lists of mappings.
+            ignore_undefined: names that are not defined are passed over.
             body_only: an attribute that holds a meta-object counts as undefined, as in a body.
 
         Raises:
-            MalformedData: a value does not fit; names the path of the attribute, ``Address[1].City``.
+            MalformedData: a value does not fit. The text names the path of the attribute,
+                ``Address[1].City``.
         """
         try:
             _fill(self._schema, self._values, values, ignore_undefined, body_only)
@@ -142,7 +143,7 @@ class BusinessObject:
             raise misfit.error(self._schema) from None
 
     def set_text(self, name: str, text: str) -> None:
-        """Sets an attribute of a simple type from text, by the notation of its type; ``""`` is blank.
+        """Sets an attribute of a simple type from text, by the notation of that type. ``""`` is blank.
 
         Raises:
             MalformedData: the text does not fit, or the attribute is a child.
@@ -158,10 +159,10 @@ class BusinessObject:
             raise MalformedData(f"{self.type}: {name}: {error}") from None
 
     def add(self, name: str) -> BusinessObject:
-        """Makes a child, sets or (n-cardinality) appends it, and returns it.
+        """Makes a child, and sets or appends the child (n-cardinality). Returns the child.
 
         Raises:
-            MalformedData: the attribute is no child, or a single child that is set already.
+            MalformedData: the attribute is no child, or is a single child that is set already.
         """
         field = self._schema.fields.get(name)
         if field is None:
@@ -178,12 +179,12 @@ class BusinessObject:
         return child
 
     def as_dict(self, *, body_only: bool = False) -> dict[str, Any]:
-        """The attributes that are set, in the order of the definition, children as dicts and lists.
+        """Returns the attributes that are set, in the order of the definition, children as dicts and lists.
 
-        Fit for JSON. Neither type, verb nor :attr:`object_event_id` are in it.
+        The result is fit for JSON. Type, verb and :attr:`object_event_id` are left out.
 
         Args:
-            body_only: leave out what holds a meta-object, here and in children.
+            body_only: leave out attributes that hold a meta-object, here and in children.
         """
         values = self._values
         result: dict[str, Any] = {}
@@ -212,24 +213,24 @@ class BusinessObject:
         return _restore, (self._schema.definitions, self.type, self.verb, self._values, self._event_id)
 
     def __repr__(self) -> str:
-        """Type, verb and the number of attributes set: values may be confidential."""
+        """Returns type, verb and the number of attributes set. Values may be confidential."""
         return f"<{self.type}.{self.verb or '?'}, {len(self._values)} attributes set>"
 
 
 def finish(bo: BusinessObject, *, default_verb: str | None = None, use_defaults: bool = False) -> None:
-    """Completes an object that a data handler made from a body, and checks what no handler needs to.
+    """Completes an object that a data handler made from a body, and checks verb and required attributes.
 
-    Applied by the connector after every handler, so that a handler only has to read its format.
+    The connector calls this after every handler, so that a handler only has to read the format.
 
     Args:
         bo: the object.
-        default_verb: its verb where neither rule nor body named one (``DefaultVerb``).
+        default_verb: the verb when neither rule nor body names a verb (``DefaultVerb``).
         use_defaults: a required attribute that is not set takes its default (``UseDefaults``). The
             default of an attribute that is not required is never taken.
 
     Raises:
-        MalformedData: no verb, or none that the object has; a required attribute is missing. A
-            blank attribute is not missing; an empty list of children is.
+        MalformedData: there is no verb, or the object has no such verb, or a required attribute is missing.
+            An empty list of children is missing. A blank attribute is not.
     """
     if not bo.verb:
         bo.verb = default_verb or None
@@ -248,7 +249,7 @@ def finish(bo: BusinessObject, *, default_verb: str | None = None, use_defaults:
 
 
 class _Misfit(Exception):
-    """A value that does not fit, on its way up: every level puts its part before the path."""
+    """A value that does not fit. Every level that the exception passes puts a part before the path."""
 
     def __init__(self, text: str, path: str = "") -> None:
         super().__init__(text)
@@ -269,7 +270,7 @@ class _Misfit(Exception):
 
 
 def object_of(schema: Schema, values: dict[str, Any]) -> BusinessObject:
-    """An object of values that were checked."""
+    """Returns an object with values that are checked already."""
     bo = BusinessObject.__new__(BusinessObject)
     bo._schema = schema
     bo._values = values
@@ -290,7 +291,7 @@ def _restore(
 def _fill(
     schema: Schema, into: dict[str, Any], values: Mapping[str, Any], ignore_undefined: bool, body_only: bool
 ) -> None:
-    """Checks ``values`` and puts them into ``into``. Recurses into children, two frames a level."""
+    """Checks ``values`` and puts them into ``into``. Recurses into children, two frames for a level."""
     fields = schema.fields
     name = ""
     try:
@@ -326,7 +327,7 @@ def _convert(field: Field, value: Any, body_only: bool, ignore_undefined: bool =
             _fill(child, values, value, ignore_undefined, body_only)
             return object_of(child, values)
         return _check_child(field, child, value)
-    if not isinstance(value, (list, tuple)):  # a union costs ten times as much
+    if not isinstance(value, (list, tuple)):  # `list | tuple` takes ten times as long
         raise _Misfit(f"found {_what(value)}, expected {_expected_child(field)}")
     children = []
     index = -1

@@ -14,7 +14,7 @@ from connector.businessobjects.types import MAX_FLOAT, MAX_INTEGER, MIN_INTEGER,
 from connector.errors import UnknownBusinessObject
 
 MAX_LEVELS: Final = 32
-"""Objects within objects that are decoded. What is nested deeper is left to the caller."""
+"""Levels of nested objects that are decoded. The caller has to decode a body with deeper nesting."""
 
 _BLANK: Final = Literal[""]
 _SHAPES: Final[dict[str, Any]] = {
@@ -25,17 +25,17 @@ _SHAPES: Final[dict[str, Any]] = {
     "Date": str,
 }
 
-_make_shape: Any = TypedDict  # a type checker knows only shapes that are literals
+_make_shape: Any = TypedDict  # a type checker knows only literal TypedDict calls
 
 
 class JsonDecoder:
-    """Decodes JSON bodies to business objects in one step; every data handler may use it.
+    """Decodes JSON bodies to business objects in one step. Every data handler may use this class.
 
-    It decodes only what is right beyond doubt, and says nothing about the rest. So a handler needs a second
-    way: parse the body, set its members with :meth:`BusinessObject.set_values`, and word the errors. An
-    object that is decoded equals the one of that way (``body_only=True``).
+    A decoder accepts only bodies that are right beyond doubt, and gives no reason for a refusal. So a handler
+    needs a second way: parse the body, set the members with :meth:`BusinessObject.set_values`, and word the
+    errors. Both ways give equal objects (``body_only=True``).
 
-    A decoder for each object is prepared at its first body. Used by one thread at a time.
+    The decoder for an object is prepared at the first body. Used by one thread at a time.
 
     Args:
         definitions: the business objects.
@@ -50,14 +50,14 @@ class JsonDecoder:
         self._prepared: dict[str, tuple[_Shape, msgspec.json.Decoder[dict[str, Any]]] | None] = {}
 
     def decode(self, name: str, body: bytes) -> tuple[BusinessObject, dict[str, str | None]] | None:
-        """The object that a body is, without a verb, and what the body says under ``keys``.
+        """Returns the object in a body, without a verb, and the values of ``keys`` in the body.
 
         Args:
-            name: of the business object.
+            name: the name of the business object.
             body: UTF-8, without a byte order mark.
 
         Returns:
-            None where the body is anything but the JSON of such an object, each key once. None also for a
+            None when the body is not the JSON of such an object, with each key once. None also for a
             wrong value, an unknown attribute or object, more than :data:`MAX_LEVELS` levels, and an object
             that has an attribute of ``keys``.
         """
@@ -77,13 +77,13 @@ class JsonDecoder:
         except (ValueError, RecursionError):
             return None
         # The decoder passes over unknown members and keeps the last of two equal keys. Every member has one
-        # colon outside of texts: where there are no more of them, there were no such members.
+        # colon outside of texts. If there are no more colons than members, there were no such members.
         if body.count(b":") != members and count_members(body) != members:
             return None
         return object_of(shape.schema, values), said
 
     def _prepare(self, name: str) -> bool:
-        """Prepares the decoder of an object; False where no definition has that name."""
+        """Prepares the decoder of an object. Returns False if there is no definition of that name."""
         try:
             schema = self._definitions.schema(name)
         except UnknownBusinessObject:
@@ -98,12 +98,12 @@ class JsonDecoder:
             }
             try:
                 self._prepared[name] = shape, msgspec.json.Decoder(outermost)
-            except RecursionError:  # definitions may be nested more deeply than any body that is decoded
+            except RecursionError:  # definitions may be nested more deeply than MAX_LEVELS
                 pass
         return True
 
     def _shape(self, schema: Schema) -> _Shape:
-        """The shape of an object, and those of all that it reaches; without recursion, as it may be deep."""
+        """Returns the shape of an object. Makes those of all descendants, in a loop for deep nesting."""
         waiting = [schema]
         made: list[_Shape] = []
         while waiting:
@@ -118,10 +118,10 @@ class JsonDecoder:
 
 
 class _Shape:
-    """What the decoder has to know of an object.
+    """The types by which msgspec decodes an object.
 
     Args:
-        schema: of the object.
+        schema: the schema of the object.
     """
 
     __slots__ = ("children", "dates", "members", "schema")
@@ -138,11 +138,11 @@ class _Shape:
         )
 
     def link(self, shapes: dict[str, _Shape]) -> None:
-        """Says of which types the attributes are, once there are the shapes of all children."""
+        """Sets the types of the attributes. The shapes of all children must exist."""
         self.children = tuple(
             (field.name, field.many, shapes[field.attribute.type]) for field in self.schema.children
         )
-        # set as a whole, after the class was made: an object may be its own child
+        # set as a whole, after the class is made, because an object may be its own child
         self.members.__annotations__ = {
             name: _type_of(field, shapes) | None
             for name, field in self.schema.fields.items()
@@ -161,10 +161,10 @@ def _type_of(field: Field, shapes: dict[str, _Shape]) -> Any:
 
 
 def _adopt(shape: _Shape, values: dict[str, Any], level: int) -> int:
-    """Turns decoded values into those of an object, in place; returns the number of members.
+    """Turns decoded values into those of an object, in place. Returns the number of members.
 
     Raises:
-        ValueError: a date is none, or the values are nested too deeply.
+        ValueError: a date is not valid, or the values are nested too deeply.
     """
     members = len(values)
     if None in values.values():
@@ -190,8 +190,8 @@ def _adopt(shape: _Shape, values: dict[str, Any], level: int) -> int:
 
 
 def count_members(body: bytes) -> int:
-    """The number of members of all objects in a body that is valid JSON, equal keys included."""
+    """Returns the number of members of all objects in a body that is valid JSON, equal keys included."""
     if b"\\" in body:
-        # In pairs from the left, as they were read; a single one left over may escape a quote.
+        # In pairs from the left, as the decoder reads them. A single backslash left over may escape a quote.
         body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
     return b"".join(body.split(b'"')[::2]).count(b":")

@@ -1,8 +1,8 @@
-"""What the properties of requests may be.
+"""Reads and checks the properties of requests.
 
-A value comes from a dynamic meta-object, of whatever simple type its attribute has, or from a rule, as
-text. There is one reader for each property (:data:`READERS`), and ``connector check`` uses the same ones. A
-blank value is undefined and never read. ``docs/reference/requests.md`` says what each property means.
+A value comes from a dynamic meta-object, of any simple type, or from a rule, as text. There is one reader
+for each property (:data:`READERS`), which ``connector check`` uses too. A blank value is undefined and never
+read. ``docs/reference/requests.md`` explains each property.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from connector.messaging.message import NON_PERSISTENT, PERSISTENT
 from connector.messaging.selectors.identifiers import check_property_name, is_providers_own
 
 MAX_TIMEOUT: Final = 2**31 - 1
-"""The longest ResponseTimeout in milliseconds, some 24 days: what an Integer holds."""
+"""The longest ResponseTimeout in milliseconds, some 24 days: the largest Integer."""
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 _MODES: Final = {
@@ -32,15 +32,15 @@ _MODES: Final = {
 
 
 def is_blank(value: SimpleValue) -> bool:
-    """Whether a value counts as undefined."""
+    """Tells whether a value counts as undefined."""
     return isinstance(value, str) and not value.strip()
 
 
 def read_destination(value: SimpleValue) -> Destination:
-    """Where requests are sent.
+    """Returns the destination that requests are sent to.
 
     Raises:
-        ValueError: it names no destination, or one that nothing can be sent to.
+        ValueError: the value is no destination, or nothing can be sent there.
     """
     destination = parse_destination(sendable_text(value))
     if destination.view:
@@ -49,10 +49,10 @@ def read_destination(value: SimpleValue) -> Destination:
 
 
 def read_reply_queue(value: SimpleValue) -> Destination:
-    """Where replies are awaited.
+    """Returns the queue that replies are awaited in.
 
     Raises:
-        ValueError: it names no queue.
+        ValueError: the value is no queue.
     """
     destination = read_destination(value)
     if not destination.is_queue:
@@ -61,10 +61,10 @@ def read_reply_queue(value: SimpleValue) -> Destination:
 
 
 def read_priority(value: SimpleValue) -> int:
-    """JMSPriority (JMS 2.0, 3.4.10).
+    """Returns JMSPriority (JMS 2.0, 3.4.10).
 
     Raises:
-        ValueError: it is none of 0 to 9.
+        ValueError: the value is not a whole number from 0 to 9.
     """
     number = _integer(value)
     if number is None or not 0 <= number <= 9:
@@ -73,10 +73,10 @@ def read_priority(value: SimpleValue) -> int:
 
 
 def read_timeout(value: SimpleValue) -> int:
-    """ResponseTimeout in milliseconds; below 0 = asynchronous.
+    """Returns ResponseTimeout in milliseconds. Below 0 = asynchronous.
 
     Raises:
-        ValueError: it is no whole number, or beyond :data:`MAX_TIMEOUT`.
+        ValueError: the value is not a whole number, or is greater than :data:`MAX_TIMEOUT`.
     """
     number = _integer(value)
     if number is None or number > MAX_TIMEOUT:
@@ -88,10 +88,10 @@ def read_timeout(value: SimpleValue) -> int:
 
 
 def read_boolean(value: SimpleValue) -> bool:
-    """TimeoutFatal.
+    """Returns TimeoutFatal.
 
     Raises:
-        ValueError: it is neither true nor false.
+        ValueError: the value is neither true nor false.
     """
     if isinstance(value, bool):
         return value
@@ -102,10 +102,10 @@ def read_boolean(value: SimpleValue) -> bool:
 
 
 def read_delivery_mode(value: SimpleValue) -> int:
-    """JMSDeliveryMode: :data:`PERSISTENT` or :data:`NON_PERSISTENT`.
+    """Returns JMSDeliveryMode: :data:`PERSISTENT` or :data:`NON_PERSISTENT`.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: the value is neither.
     """
     number = _integer(value)
     word = re.sub(r"[\s_-]", "", value).upper() if isinstance(value, str) else str(number)
@@ -145,17 +145,17 @@ PROPERTY_FITTING: Final = {
     "boolean": _TEXTS | {"Boolean"},
     **dict.fromkeys(("byte", "short", "int", "long", "float", "double"), _NUMBERS),
 }
-"""Type of a property to the types that its attribute may have; of a string any that a text fits."""
+"""From the type of a property to the types of an attribute. A string fits each type that accepts text."""
 
 
 class MetadataProblem(NamedTuple):
-    """What is wrong with an attribute of a dynamic meta-object, or of its JMSProperties.
+    """A mistake in an attribute of a dynamic meta-object or of JMSProperties.
 
     Args:
-        object, attribute: where.
-        found: what is wrong.
-        expected: what should be there; empty where ``found`` says it.
-        warning: it may be meant so.
+        object, attribute: the place.
+        found: the mistake.
+        expected: the valid values. Empty when ``found`` says them.
+        warning: whether the attribute may be intended.
     """
 
     object: str
@@ -166,11 +166,11 @@ class MetadataProblem(NamedTuple):
 
 
 def metadata_problems(definition: Definition, definitions: Definitions) -> Iterator[MetadataProblem]:
-    """What is wrong with a dynamic meta-object as the meta-data of requests.
+    """Returns the mistakes of a dynamic meta-object as the meta-data of requests.
 
     Args:
-        definition: of the dynamic meta-object itself.
-        definitions: where the type of its child JMSProperties is defined.
+        definition: the definition of the dynamic meta-object itself.
+        definitions: contain the type of the child JMSProperties.
     """
     known = [*READERS, *HEADERS, PROPERTIES]
     for name, attribute in definition.attributes.items():
@@ -212,7 +212,7 @@ def _property_problems(definition: Definition) -> Iterator[MetadataProblem]:
             continue
         first[name] = attribute.name
         if is_providers_own(name):
-            continue  # events read it
+            continue  # only events read such a property
         try:
             check_property_name(name)
         except ValueError as error:
@@ -229,7 +229,7 @@ def _one_of(types: frozenset[str]) -> str:
 
 
 def _integer(value: SimpleValue) -> int | None:
-    """The whole number that a value is, None where it is none."""
+    """Returns a value as a whole number. None = the value is not a whole number."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):

@@ -1,4 +1,4 @@
-"""Names in error texts: shown short, with the nearest right one."""
+"""Names in error texts: shortened, with the nearest right name."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _SHOWN = 80
 
 
 def shown(name: str) -> str:
-    """A name from a message as an error quotes it; at most 80 characters of it."""
+    """Returns a name from a message as an error quotes the name: at most 80 characters."""
     return repr(name) if len(name) <= _SHOWN else f"{name[:_SHOWN]!r}..."
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """``, did you mean 'Right'?`` where one of ``names`` is close to ``name``, else the empty text."""
+    """Returns ``, did you mean 'Right'?`` if one of ``names`` is close to ``name``, else the empty text."""
     folded = name[:_SHOWN].casefold()
     by_folded = {candidate.casefold(): candidate for candidate in names}
     close = difflib.get_close_matches(folded, by_folded, n=1, cutoff=0.6)

@@ -1,4 +1,4 @@
-"""The static meta-object: the rules that say which business object a message means.
+"""The static meta-object: the rules that decide which business object a message means.
 
 Source: WBI Adapter for JMS, "Business object mapping".
 """
@@ -20,15 +20,15 @@ _CACHED_MATCHES = 1024
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One entry of a static meta-object, for one business object and verb.
+    """A rule of the static meta-object, for one business object and verb.
 
     Args:
         name: as written, ``Customer_Create``.
         object, verb: the defined pair that the name means.
-        input_format, input_destination: the match keys; None = not a match key of this rule.
-        properties: the other properties by their names in the source, as :func:`filled_in` makes them of
-            the entry and ``Default`` (never the match keys): ``DataHandlerMimeType``, ``OutputFormat``,
-            ``OutputDestination``, ``ResponseTimeout`` ... Values as text.
+        input_format, input_destination: the match keys. None = not a match key of this rule.
+        properties: the other properties, without the match keys, by their names in WBI Adapter for JMS:
+            ``DataHandlerMimeType``, ``OutputFormat``, ``OutputDestination``, ``ResponseTimeout`` ...
+            :func:`filled_in` makes them of the entry and ``Default``. The values are text.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Rule:
         return self.input_format is not None or self.input_destination is not None
 
     def matches(self, message_format: str | None, destination: Destination) -> bool:
-        """Whether every match key that the rule has equals the message's; never without a key."""
+        """Tells whether every match key of the rule equals the message's. False for a rule without a key."""
         if not self.has_match_key:
             return False
         if self.input_format is not None and self.input_format != message_format:
@@ -53,12 +53,12 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class StaticMetaObject:
-    """The rules of a deployment. ``Default`` is no rule: it only fills in (:class:`Rule`).
+    """The rules of a deployment. ``Default`` is no rule, but only completes the rules (:class:`Rule`).
 
     Args:
-        name: of the meta-object.
-        rules: its entries.
-        defaults: the properties of its ``Default`` entry, which also count for what has no entry.
+        name: the name of the meta-object.
+        rules: the entries.
+        defaults: the properties of the entry ``Default``. They also count for objects without an entry.
     """
 
     name: str
@@ -69,40 +69,40 @@ class StaticMetaObject:
     )
 
     def match(self, message_format: str | None, destination: Destination) -> tuple[Rule, ...]:
-        """The rules that match, in the order of the file.
+        """Returns the rules that match, in the order of the file.
 
-        Exactly one dictates the business object; none or several leave the decision to the
-        connector's default data handler. There is no "most specific wins".
+        If exactly one rule matches, that rule dictates the business object. Otherwise the connector's default
+        data handler decides. There is no "most specific wins".
         """
         key = (message_format, destination)
         found = self._matches.get(key)
         if found is None:
             found = tuple(rule for rule in self.rules if rule.matches(message_format, destination))
-            if len(self._matches) >= _CACHED_MATCHES:  # formats are whatever messages say
+            if len(self._matches) >= _CACHED_MATCHES:  # senders decide how many formats there are
                 self._matches.clear()
             self._matches[key] = found
         return found
 
     def dictating(self, message_format: str | None, destination: Destination) -> Rule | None:
-        """The one rule that dictates the business object; None where none or several match."""
+        """Returns the rule that dictates the business object. None = no rule or several rules match."""
         found = self.match(message_format, destination)
         return found[0] if len(found) == 1 else None
 
     def entry(self, object_name: str, verb: str) -> Rule | None:
-        """The entry for a business object and verb, where there is one."""
+        """Returns the entry for a business object and verb. None = there is no entry."""
         for rule in self.rules:
             if rule.object == object_name and rule.verb == verb:
                 return rule
         return None
 
     def properties(self, object_name: str, verb: str) -> Mapping[str, str]:
-        """What is said for a business object and verb: by its entry, else by ``Default``."""
+        """Returns the properties for a business object and verb: of the entry, else of ``Default``."""
         entry = self.entry(object_name, verb)
         return entry.properties if entry is not None else self.defaults
 
 
 def filled_in(own: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
-    """The properties of an entry, with those of ``Default`` that the entry does not have.
+    """Returns the properties of an entry, completed from ``Default``.
 
     An entry that names a data handler, by class or MIME type, takes neither of the two from ``Default``.
     """
@@ -112,10 +112,10 @@ def filled_in(own: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, 
 
 
 def split_rule_name(name: str, definitions: Mapping[str, Definition]) -> tuple[tuple[str, str], ...]:
-    """The defined object and verb pairs that a rule name such as ``Customer_Create`` can mean.
+    """Returns the defined object and verb pairs that a rule name such as ``Customer_Create`` can mean.
 
-    Both halves may have a ``_`` themselves, so that every ``_`` is tried and the definitions decide.
-    Empty: nothing defined fits. More than one: the name is ambiguous.
+    Both halves may contain ``_``, so every ``_`` is tried and the definitions decide.
+    Empty: no defined pair fits. More than one: the name is ambiguous.
     """
     pairs = []
     position = name.find("_")
@@ -133,9 +133,9 @@ CORRELATION_ID: Final = "JMSCorrelationID"
 
 
 def set_format(message: Message, text: str, property_name: str) -> None:
-    """Writes the format of a message where :func:`message_format` reads it.
+    """Writes the format of a message to the place where :func:`message_format` reads the format.
 
-    A header or property of that name that the message has already is replaced.
+    An existing header or property of that name is replaced.
 
     Args:
         message: is changed.
@@ -158,7 +158,7 @@ def set_format(message: Message, text: str, property_name: str) -> None:
 
 
 def message_format(message: Message, property_name: str = JMS_TYPE) -> str | None:
-    """What ``InputFormat`` is compared with: a header, or a property, as text; None where there is none.
+    """Returns the text that is compared with ``InputFormat``: a header or a property. None = missing.
 
     Args:
         message: the message.

@@ -1,25 +1,25 @@
-"""The simple attribute types: what a value of each may be, as a typed value and as text.
+"""The simple attribute types: the valid values of each, as a typed value and as text.
 
 Nothing is guessed: a value that does not fit its type is an error. ``""`` is *blank*, an explicitly
-empty value, and allowed for every type; None is *ignore*, the same as not set (reference
-wbi-adapter, section 10, CxBlank and CxIgnore).
+empty value, and allowed for every type. None is *ignore*, the same as not set (CxBlank and CxIgnore in
+WBI Adapter for JMS).
 
 ========  =====================================  ==========================================
 type      typed value (JSON, Python)             text (XML, plain text)
 ========  =====================================  ==========================================
-String    text                                   the text as it stands
-LongText  text                                   the text as it stands
-Cipher-   text, which no error shows             the text as it stands
+String    text                                   the text unchanged
+LongText  text                                   the text unchanged
+Cipher-   text, which no error shows             the text unchanged
 text
 Boolean   true, false                            ``true``, ``false``, ``1``, ``0``
 Integer   an integer of 32 bits                  digits with an optional sign
 Float     a number within 32 bit floats          decimal, with an optional exponent
 Double    a number within 64 bit floats          decimal, with an optional exponent
-Date      ISO 8601 date or date-time             the same; kept as text
+Date      ISO 8601 date or date-time             the same, kept as text
 ========  =====================================  ==========================================
 
-White space around the text of a type that is no text does not count, as in XML Schema. A Float
-keeps the precision in which it was written; only its range is that of 32 bits.
+For Boolean, Integer, Float, Double and Date, white space around the text does not count, as in XML Schema. A
+Float keeps the precision in which the number was written. Only its range is that of 32 bits.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ SimpleValue = str | int | float | bool
 Converter = Callable[[Any], SimpleValue]
 
 SECRET: Final = "Ciphertext"
-"""The type of texts that no log, error or ``repr`` shows; bodies have them."""
+"""The type of texts that no log, error or ``repr`` shows. Bodies contain the text."""
 
 TEXTS: Final = ("String", "LongText", SECRET)
-"""The types whose values are any text."""
+"""The types that accept any text."""
 
 SIMPLE_TYPES: Final = ("String", "LongText", SECRET, "Boolean", "Integer", "Float", "Double", "Date")
-"""Attribute types that are no business object; any other type names one."""
+"""Attribute types that are no business object. Any other type is the name of a business object."""
 
 MIN_INTEGER: Final = -2147483648
 MAX_INTEGER: Final = 2147483647
 MAX_FLOAT: Final = 3.4028234663852886e38
-"""The largest number of a Float; the smallest is its negative."""
+"""The largest number of a Float. The smallest is its negative."""
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -58,18 +58,18 @@ _DATE: Final = re.compile(
     r"|24(?::?00(?::?00)?)?)"
     r"(?:Z|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?)?)?"
 )
-"""Calendar dates, extended or basic; midnight may end a day, a minute may have a 61st second."""
+"""Calendar dates, extended or basic. A day may end at 24:00. A minute may have a 61st second."""
 _SHOWN: Final = 40
 
 
 def typed_converter(type_name: str, max_length: int = 0) -> Converter:
-    """The function that checks a typed value for ``type_name`` and returns it as the object keeps it.
+    """Returns a function that checks a typed value for ``type_name`` and returns the value to store.
 
-    It raises :class:`ValueError`, whose text says what was found and what was expected, without the place.
+    The function raises :class:`ValueError`. The text names the found and the expected value, but no place.
 
     Args:
-        type_name: one of :data:`SIMPLE_TYPES`.
-        max_length: characters of a text; 0 = unlimited.
+        type_name: a name of :data:`SIMPLE_TYPES`.
+        max_length: characters of a text. 0 = unlimited.
     """
     if type_name in TEXTS:
         return _string_converter(max_length, type_name == SECRET)
@@ -77,14 +77,14 @@ def typed_converter(type_name: str, max_length: int = 0) -> Converter:
 
 
 def text_converter(type_name: str, max_length: int = 0) -> Converter:
-    """As :func:`typed_converter`, from text in the notation of the table above."""
+    """Works like :func:`typed_converter`, from text in the notation of the table above."""
     if type_name in TEXTS:
         return _string_converter(max_length, type_name == SECRET)
     return _TEXT[type_name]
 
 
 def describe(value: object) -> str:
-    """How an error names a value that was found: short, and by its kind."""
+    """Returns the words by which an error names a value that was found: short, and by kind."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -92,7 +92,7 @@ def describe(value: object) -> str:
     if isinstance(value, int | float):
         try:
             shown = str(value)
-        except ValueError:  # an integer with more digits than Python is willing to write
+        except ValueError:  # an integer with more digits than Python writes
             return "a huge number"
         return f"the number {_shorten(shown)}"
     if isinstance(value, str):
