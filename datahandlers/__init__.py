@@ -1,5 +1,5 @@
-"""The data handlers shipped with the connector, one file a format.
+"""The data handlers shipped with the connector, one file for each format.
 
-They use the public contract only (:mod:`connector.businessobjects.datahandler`) and are therefore models for
-handlers of one's own.
+They use only the public contract (:mod:`connector.businessobjects.datahandler`). So they are models for your
+own handlers.
 """

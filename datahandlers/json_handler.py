@@ -35,13 +35,13 @@ _decode_name: Final = msgspec.json.Decoder(_Named).decode
 class JsonHandler:
     """JSON objects.
 
-    Numbers stand for Integer, Float and Double, strings for String, LongText and Date, true and
-    false for Boolean, a list of objects for an n-cardinality child. null leaves an attribute unset, ``""`` is
-    blank. The keys ``BusinessObject`` and ``Verb`` name type and verb where no rule does; an attribute that
-    the definition calls so is an attribute as well.
+    Numbers stand for Integer, Float and Double. Strings stand for String, LongText and Date. true and false
+    stand for Boolean, a list of objects for an n-cardinality child. null leaves an attribute unset, ``""`` is
+    blank. The keys ``BusinessObject`` and ``Verb`` name type and verb if no rule does. An attribute of the
+    same name is set as well.
 
-    The body is UTF-8, with or without a byte order mark. Duplicate keys, NaN and infinity, anything behind
-    the object, nesting deeper than 200 and attributes that the definition lacks are errors.
+    The body is UTF-8, with or without a byte order mark. These are errors: duplicate keys, NaN and infinity,
+    text after the object, nesting deeper than 200, attributes that are not defined.
     """
 
     mime_types = ("application/json",)
@@ -63,7 +63,7 @@ class JsonHandler:
         return self._parsed(body, hint) if bo is None else bo
 
     def _decoded(self, body: bytes, hint: Hint | None) -> BusinessObject | None:
-        """The object of a body that has nothing odd; of any other None."""
+        """Returns the object of a body that the decoder accepts, else None."""
         try:
             name = hint.object if hint is not None else _decode_name(body).name
         except (ValueError, RecursionError):
@@ -76,7 +76,7 @@ class JsonHandler:
         return bo
 
     def _parsed(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
-        """The object of any body; says what is wrong."""
+        """Returns the object of any body, with errors that name the mistake."""
         document = parse_object(body)
         if hint is not None:
             bo = BusinessObject(self._definitions, hint.object)
@@ -117,10 +117,10 @@ class JsonHandler:
 
 
 def parse_object(body: bytes | str) -> dict[str, Any]:
-    """The JSON object that a body is, read as strictly as :class:`JsonHandler` says.
+    """Returns the JSON object in a body, read as strictly as :class:`JsonHandler` reads.
 
     Raises:
-        MalformedData: it is none; says what is wrong, and in which line and column.
+        MalformedData: the body is no JSON object. The text names the mistake, the line and the column.
     """
     body = _data(body)
     try:
@@ -130,14 +130,14 @@ def parse_object(body: bytes | str) -> dict[str, Any]:
     if type(document) is not dict:
         raise MalformedData(f"the body is {describe(document)}, expected a JSON object")
     keys = _count_keys(document, 1)
-    # The parser keeps the last of two equal keys without a word. Every key has one colon outside of texts.
+    # The parser keeps the last of two equal keys without a warning. Every key has one colon outside of texts.
     if body.count(b":") != keys and count_members(body) != keys:
         raise MalformedData(_duplicate_key(body.decode("utf-8")))
     return document
 
 
 def _data(body: bytes | str) -> bytes:
-    """A body in UTF-8, without a byte order mark."""
+    """Returns a body in UTF-8, without a byte order mark."""
     if isinstance(body, str):
         try:
             body = body.encode("utf-8")
@@ -158,7 +158,7 @@ def _not_json(body: bytes, error: orjson.JSONDecodeError) -> MalformedData:
 
 
 def _count_keys(value: Any, depth: int) -> int:
-    """The number of keys at all levels; refuses what is nested too deeply."""
+    """Returns the number of keys at all levels. Refuses values that are nested too deeply."""
     if depth > MAX_DEPTH:
         raise MalformedData(f"the body is nested deeper than {MAX_DEPTH} levels")
     if type(value) is dict:
@@ -173,7 +173,7 @@ def _count_keys(value: Any, depth: int) -> int:
 
 
 def _duplicate_key(text: str) -> str:
-    """The error for the first key that its object has already, in a text that is valid JSON."""
+    """Returns the error for the first key that stands twice in its object, in a text that is valid JSON."""
     scopes: list[set[str]] = []
     last = None
     for token in _TOKEN.finditer(text):

@@ -15,8 +15,9 @@ from connector.errors import MalformedData, UnknownBusinessObject
 class TextHandler:
     """Text without any structure.
 
-    The whole body, as it stands, becomes one attribute; an empty body makes it blank. Text names no
-    business object, so that a rule has to. Written is that attribute alone, nothing where it is not set.
+    The whole body becomes one attribute, unchanged. An empty body makes the attribute blank. Text names no
+    business object, so a rule has to. Only that attribute is written. If the attribute is not set, the body
+    is empty.
     """
 
     mime_types = ("text/plain",)

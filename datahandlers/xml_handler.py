@@ -1,4 +1,4 @@
-"""XML 1.0: a business object is an element, an attribute of it an element of the same name."""
+"""XML 1.0: a business object is an element, and each attribute is an element of the same name."""
 
 from __future__ import annotations
 
@@ -32,16 +32,15 @@ class XmlHandler:
     """XML elements.
 
     The root element names the type: ``Customer``, or with ``BOPrefix: MyApp`` the object
-    ``MyApp_Customer``. Its attribute ``verb`` names the verb. Where a rule dictates them, neither counts.
-    Elements are attributes by name, in any order; an n-cardinality child is its element repeated. An
-    empty element is blank, one with ``xsi:nil="true"`` is not set. Written are the elements in the order
+    ``MyApp_Customer``. Its attribute ``verb`` names the verb. A rule that dictates them wins over both.
+    Elements are attributes by name, in any order. An n-cardinality child is a repeated element. An
+    empty element is blank, an element with ``xsi:nil="true"`` is not set. Elements are written in the order
     of the definition, in UTF-8.
 
-    Names are compared without their namespace; attributes of a namespace (``xsi:schemaLocation``),
-    comments and processing instructions are passed over. The encoding is that of the XML declaration. A
-    document type declaration is refused, and with it every entity but the five of XML itself. Nesting
-    deeper than 200, text between elements, and elements or attributes that the definition lacks are
-    errors.
+    Names are compared without their namespace. Attributes of a namespace (``xsi:schemaLocation``),
+    comments and processing instructions are passed over. The XML declaration gives the encoding. A
+    document type declaration is refused, and with it every entity but the five of XML itself. These are
+    errors: nesting deeper than 200, text between elements, elements or attributes that are not defined.
     """
 
     mime_types = ("text/xml", "application/xml")
@@ -67,7 +66,7 @@ class XmlHandler:
         return bo
 
     def _read(self, bo: BusinessObject, element: etree._Element, path: str, depth: int) -> None:
-        """Reads the elements within ``element``; ``path`` is that of ``bo`` and ends with a dot."""
+        """Reads the elements within ``element``. ``path`` is that of ``bo`` and ends with a dot."""
         if depth > _MAX_DEPTH:
             raise _error(f"nested deeper than {_MAX_DEPTH} levels", element, "")
         if element.attrib and not self._ignore_undefined:
@@ -177,7 +176,7 @@ def _text(value: SimpleValue) -> str:
 def _parse(body: bytes | str) -> etree._Element:
     encoding = None
     if isinstance(body, str):
-        encoding = "utf-8"  # whatever the declaration says: it is text already
+        encoding = "utf-8"  # text is decoded already, so the declaration does not count
         try:
             body = body.encode("utf-8")
         except UnicodeEncodeError as error:
@@ -187,7 +186,7 @@ def _parse(body: bytes | str) -> etree._Element:
     for mark in _DOCTYPE_MARKS:
         if mark in body:
             _refuse_doctype(body)
-    # One for each body: as cheap as keeping one, and nothing of a body stays behind in it.
+    # A parser for each body: as cheap as a shared parser, and no state of a body is left in the parser.
     parser = etree.XMLParser(
         encoding=encoding,
         resolve_entities=False,
@@ -209,14 +208,14 @@ def _parse(body: bytes | str) -> etree._Element:
         raise MalformedData(f"the body is no XML: {error}") from None
     docinfo = root.getroottree().docinfo
     if docinfo.internalDTD is not None or docinfo.externalDTD is not None:
-        raise _doctype()  # in an encoding that hid it
+        raise _doctype()  # an encoding had hidden the declaration from the search above
     return root
 
 
 def _refuse_doctype(body: bytes) -> None:
-    """Refuses a document type declaration before anything of it is read.
+    """Refuses a document type declaration before the parser reads any part of it.
 
-    The words may also stand in a CDATA section or a comment: what counts is the place, before the root.
+    The words may also stand in a CDATA section or a comment. So the place decides: before the root.
     """
     if body[:2] in (b"\xff\xfe", b"\xfe\xff"):
         text = body.decode("utf-16", "replace")
@@ -236,7 +235,7 @@ def _doctype() -> MalformedData:
 
 
 def _check_depth(element: etree._Element, depth: int) -> None:
-    """Refuses what is nested too deeply within an element that is passed over otherwise."""
+    """Refuses elements that are nested too deeply within an element that is passed over otherwise."""
     level = [element]
     while level:
         depth += 1
@@ -255,7 +254,7 @@ def _refuse_text(text: str | None, element: etree._Element, path: str) -> None:
 
 
 def _reason(error: MalformedData) -> str:
-    """What is wrong, without the object and the attribute before it."""
+    """Returns the mistake, without the object and the attribute before it."""
     return str(error).split(": ", 2)[-1]
 
 
