@@ -1,14 +1,14 @@
 """Requests over HTTP: one server, one port, one authentication.
 
-``POST /requests/{BusinessObject}/{Verb}`` makes a request; ``/openapi.json`` and ``/docs`` say how. The way
-of a call, file by file::
+``POST /requests/{BusinessObject}/{Verb}`` makes a request. ``/openapi.json`` and ``/docs`` describe the
+calls. The way of a call, file by file::
 
-    connections    bytes to a call; slow and too many clients end here
-    framing        where a call begins and ends
-    guard          is it meant for this server? what is said with every answer
-    tokens         who may call
-    patience       how long a caller may ask to wait
-    calls          one request: its checks in the order of their status codes, its answer
+    connections    from bytes to a call. Slow clients, and clients above the limit, are cut off here
+    framing        the beginning and the end of a call
+    guard          checks the host and the origin of a call, and sets the headers of every answer
+    tokens         checks the caller's token
+    patience       limits the time that a caller may ask to wait
+    calls          one request: the checks in the order of their status codes, and the answer
     idempotency    the same call twice has one effect
-    answers        what a RequestResult is in HTTP
+    answers        translates a RequestResult to HTTP
 """

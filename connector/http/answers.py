@@ -1,4 +1,4 @@
-"""What the answer to a request is in HTTP."""
+"""Translates the answer to a request to HTTP."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ STATUS: Final = {
 """The status of the answer to a request, by its return code. This server is a gateway to the applications."""
 
 SECONDS_TO_RETRY: Final = "1"
-"""Retry-After of what may well go in a moment."""
+"""Retry-After of a refusal that may pass in a moment."""
 
 
 def answer(result: RequestResult) -> Response:
-    """The answer: always the document of ``connector request --json``."""
+    """Returns the HTTP answer. The body is the document of ``connector request --json``."""
     headers = {}
     status = STATUS.get(result.status, HTTPStatus.BAD_GATEWAY)
     if result.refused:

@@ -1,4 +1,4 @@
-"""The application: which path leads where."""
+"""The application: the routes of the server."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ _ENCODED_SLASH: Final = re.compile("%2f", re.IGNORECASE)
 def make_application(
     settings: Http, tokens: Tokens, calls: Calls, definitions: Definitions, use_defaults: bool
 ) -> ASGIApp:
-    """The application of a server."""
     bound = milliseconds(settings.max_timeout)
     description = orjson.dumps(describe_requests(definitions, tokens.needed, bound, use_defaults))
 
@@ -90,7 +89,7 @@ async def _on_problem(_: Request, error: Exception) -> Response:
 
 
 async def _on_http_exception(request: Request, error: Exception) -> Response:
-    """Of the router: there is no such path, or it has no such method."""
+    """Answers an error of the router: there is no such path, or the path has no such method."""
     assert isinstance(error, HTTPException)
     status = HTTPStatus(error.status_code)
     detail = "nothing is here; requests go to /requests/OBJECT/VERB, and /docs says which there are"
@@ -105,10 +104,10 @@ async def _on_exception(_: Request, __: Exception) -> Response:
 
 
 class _Last(Response):
-    """An answer before the call was read whole. The connection ends with it.
+    """An answer before the whole call is read. The connection ends with this answer.
 
-    To close at once while the client still writes would reset the connection, and the answer would be lost
-    with it. So a little more is read and thrown away, for a moment.
+    A close while the client still writes would reset the connection, and the answer would be lost. So for a
+    moment more bytes are read and thrown away.
     """
 
     def __init__(self, response: Response) -> None:
@@ -118,7 +117,7 @@ class _Last(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         await send({"type": "http.response.body", "body": self.body, "more_body": True})
-        if not any(name == b"expect" for name, _ in scope["headers"]):  # that client waits before it writes
+        if not any(name == b"expect" for name, _ in scope["headers"]):  # such a client waits before it writes
             await self._throw_away(receive)
         await send({"type": "http.response.body", "body": b""})
 

@@ -1,4 +1,4 @@
-"""The body of a call: read within bounds, and as JSON of the same strictness as a message's."""
+"""Reads the body of a call within limits, and parses JSON as strictly as the body of a message."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from connector.http.problems import HttpProblem
 from datahandlers.json_handler import parse_object
 
 SECONDS: Final = 30.0
-"""A body that takes longer to arrive is not waited for."""
+"""Seconds that a body may take to arrive."""
 _EXACT: Final = 2.0**53
 
 
 def check_media_type(headers: Headers) -> None:
-    """Only JSON in UTF-8 is read, as it stands.
+    """Accepts only JSON in UTF-8, not compressed.
 
     Raises:
-        HttpProblem: 415; 400 where it is said twice, and not alike.
+        HttpProblem: 415. 400 if there are two headers Content-Type that differ.
     """
     if len(set(headers.getlist("content-type"))) > 1:
         raise _unreadable("found two headers Content-Type that differ, expected one")
@@ -45,7 +45,7 @@ def check_media_type(headers: Headers) -> None:
 
 
 async def read_body(request: Request, limit: int) -> bytes:
-    """The body, of at most ``limit`` bytes; no more than that is ever kept, or read where its length says so.
+    """Returns the body, of at most ``limit`` bytes. Reads nothing if Content-Length is above the limit.
 
     Raises:
         HttpProblem: 413 or 408, and the connection ends.
@@ -73,10 +73,10 @@ def _too_large(limit: int) -> HttpProblem:
 
 
 def parse(body: bytes) -> dict[str, Any]:
-    """The JSON object that a body is.
+    """Returns the JSON object in a body.
 
     Raises:
-        HttpProblem: 400: no JSON, a key that stands twice, NaN, nested too deeply; says where.
+        HttpProblem: 400: no JSON, a key that stands twice, NaN, nested too deeply. The text names the place.
     """
     try:
         document: dict[str, Any] = _whole(parse_object(body))
@@ -86,7 +86,7 @@ def parse(body: bytes) -> dict[str, Any]:
 
 
 def _whole(value: Any) -> Any:
-    """To JSON Schema, and so to those who read our description, 7 and 7.0 are one number."""
+    """Turns 7.0 into 7, because both are the same number in JSON Schema, and so in the OpenAPI document."""
     if isinstance(value, dict):
         return {key: _whole(inner) for key, inner in value.items()}
     if isinstance(value, list):

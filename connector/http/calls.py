@@ -1,4 +1,4 @@
-"""One call: ``POST /requests/{BusinessObject}/{Verb}``."""
+"""Answers ``POST /requests/{BusinessObject}/{Verb}``."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from connector.http.tokens import Tokens
 from connector.requests.result import RequestResult
 
 THREADS: Final = 32
-"""Threads that hand requests over, which may take a sync of the disk. None waits for a reply."""
+"""Threads that send requests. Sending may take a sync of the disk. No thread waits for a reply."""
 
 
 class Calls:
-    """Makes requests of calls. For one thread, that of the server.
+    """Makes requests from calls. For one thread, that of the server.
 
     Args:
         settings: the section ``http``.
-        tokens: who may call.
+        tokens: check the callers.
         requests: makes the requests.
         definitions: the business objects.
     """
@@ -57,26 +57,26 @@ class Calls:
 
     @property
     def under_way(self) -> int:
-        """Calls that are being answered."""
+        """The number of calls that are being answered."""
         return self._under_way
 
     def refuse(self) -> None:
-        """From now on no request is made."""
+        """Refuses all further calls."""
         self._stopping = True
 
     def cut(self) -> None:
-        """No call waits for its answer any longer."""
+        """Ends the wait of every call for a reply."""
         self._cut.set()
 
     def close(self) -> None:
-        """Ends the threads; one that is stuck in a provider is left alone."""
+        """Ends the threads. Does not wait for a thread that is stuck in a provider."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def post(self, request: Request) -> Response:
-        """Answers one call. What is wrong with it is said in the order in which it is found out.
+        """Answers one call. Reports the first mistake in the order of the checks.
 
         Raises:
-            HttpProblem: it made no request.
+            HttpProblem: the call made no request.
         """
         caller = self._tokens.check(request.headers)
         name = self._name(request.path_params["object"], request.path_params["verb"])
@@ -87,7 +87,7 @@ class Calls:
             try:
                 body = await read_body(request, self._max_body)
             except ClientDisconnect:
-                return Response(status_code=HTTPStatus.BAD_REQUEST)  # nobody reads it
+                return Response(status_code=HTTPStatus.BAD_REQUEST)  # the client has gone
             if key is None:
                 return answer(await self._request(name, body, timeout))
             fingerprint = hashlib.sha256(name.encode() + b" " + body).digest()
@@ -96,7 +96,7 @@ class Calls:
     async def _once(
         self, call: tuple[int, str], fingerprint: bytes, name: str, body: bytes, timeout: int | None
     ) -> Response:
-        """Makes the request unless this call had its answer already."""
+        """Makes the request, unless an earlier call with the same key has an answer."""
         known = self._answers.begin(call, fingerprint)
         if known is not None:
             return known
@@ -111,10 +111,10 @@ class Calls:
         return response
 
     async def _request(self, name: str, body: bytes, timeout: int | None) -> RequestResult:
-        """The answer to a request; where the server does not wait for it any more, what is known of it.
+        """Returns the answer to a request. After :meth:`cut`, returns the answer only if it is there already.
 
         Raises:
-            HttpProblem: there is none.
+            HttpProblem: there is no answer.
         """
         begun = self._threads.submit(self._begin, name, body, timeout)
         done = asyncio.ensure_future(_completion(begun))
@@ -132,17 +132,17 @@ class Calls:
             raise HttpProblem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from None
 
     def _begin(self, name: str, body: bytes, timeout: int | None) -> Future[RequestResult]:
-        """In a thread: a large body takes a while to read, and a message to be sent."""
+        """Sends the request, in a thread, because reading a large body and sending take a while."""
         data = parse(body)
         check_dynamic(self._definitions[name.partition(".")[0]], data, self._max_timeout)
         return self._requests.request_async(name, data, timeout=timeout)
 
     @contextmanager
     def _place(self) -> Iterator[None]:
-        """One of the calls that are answered at a time.
+        """Counts a call as under way until the context ends.
 
         Raises:
-            HttpProblem: 503, there are too many, or the server is stopping.
+            HttpProblem: 503, there are too many calls, or the server is stopping.
         """
         if self._stopping or self._under_way >= self._max_requests:
             found = "the adapter is stopping" if self._stopping else "too many requests (http.max_requests)"
@@ -176,12 +176,12 @@ class Calls:
 
 
 def _known(begun: Future[Future[RequestResult]]) -> RequestResult:
-    """What is known of a request that is not waited for any more: its answer, where there is one.
+    """Returns the answer to a request that is not waited for any longer.
 
     Raises:
-        HttpProblem: 503; with Retry-After where nothing was sent.
+        HttpProblem: 503, there is no answer. With Retry-After if nothing was sent.
     """
-    if begun.cancel():  # it has not even begun
+    if begun.cancel():  # no thread has begun the request
         raise HttpProblem(
             HTTPStatus.SERVICE_UNAVAILABLE,
             "the adapter is stopping; nothing was sent",
@@ -189,13 +189,13 @@ def _known(begun: Future[Future[RequestResult]]) -> RequestResult:
         )
     if begun.done() and begun.result().done():
         return begun.result().result()
-    # Without Retry-After: it may have been sent.
+    # Without Retry-After, because the request may have been sent.
     detail = "the adapter has stopped while the reply was awaited; the request may have been sent"
     raise HttpProblem(HTTPStatus.SERVICE_UNAVAILABLE, detail)
 
 
 async def _completion(begun: Future[Future[RequestResult]]) -> RequestResult:
-    """Waits for a result, and cancels nothing when it is itself no longer waited for."""
+    """Waits for a result. A cancelled wait does not cancel the request."""
     request = await asyncio.wrap_future(begun)
     loop = asyncio.get_running_loop()
     completed = asyncio.Event()
@@ -212,6 +212,6 @@ async def _completion(begun: Future[Future[RequestResult]]) -> RequestResult:
 
 
 def _forget(done: asyncio.Future[RequestResult]) -> None:
-    """Nobody is there for the answer any more, nor for a failure."""
+    """Reads the exception of a result that is not needed, so that asyncio does not log the exception."""
     if not done.cancelled():
         done.exception()

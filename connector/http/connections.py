@@ -1,4 +1,4 @@
-"""Connections: who is slow, or one too many, is not waited for."""
+"""Connections with limits for slow clients and for the number of clients."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from connector.open_files import raise_open_files
 _log = logging.getLogger("connector.http")
 
 HEADER_SECONDS: Final = 10.0
-"""The head of a call that takes longer to arrive is not waited for."""
+"""Seconds that the head of a call may take to arrive."""
 HEAD_BYTES: Final = 64 << 10
-"""A head that is larger is not read."""
+"""The largest head that is read, in bytes."""
 KEEP_ALIVE_SECONDS: Final = 15
 _SPARE: Final = 100
-"""Connections beside those of requests: pages, and answers that say "too many"."""
+"""Connections beside those of requests: pages, and answers that refuse a call."""
 _RESERVED: Final = 400
-"""Open files that are left to everything else in this process."""
+"""Open files that are left to other parts of this process."""
 _TOO_MANY: Final = HttpProblem(
     HTTPStatus.SERVICE_UNAVAILABLE,
     "too many connections (http.max_requests); nothing was sent, so that it may be repeated",
@@ -36,9 +36,9 @@ _TOO_MANY: Final = HttpProblem(
 
 
 def most_connections(max_requests: int) -> int:
-    """How many connections may be open: enough for all requests, as far as this process may open files.
+    """Returns how many connections may be open: enough for all requests, within the limit of open files.
 
-    Asks for more files where the system allows it.
+    Raises the limit of open files where the system allows it.
     """
     wanted = max_requests + _SPARE
     allowed = raise_open_files(wanted + _RESERVED)
@@ -52,12 +52,12 @@ def most_connections(max_requests: int) -> int:
 
 
 class Connection(H11Protocol):
-    """A connection of a client, with limits that its base does not have."""
+    """A connection of a client, with limits that the base class does not have."""
 
     most: int = 0
-    """Connections at a time; set by :func:`limited`."""
+    """The most connections at a time. Set by :func:`limited`."""
     refused: Tally
-    """Those that were one too many; set by :func:`limited`."""
+    """Counts the connections above the limit. Set by :func:`limited`."""
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
@@ -81,16 +81,16 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """What has come is no HTTP, so that nobody knows where it ends: the connection does, at once."""
+        """Answers bytes that are not HTTP. Ends the connection, because the end of the call is unknown."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             self._answer(HttpProblem(HTTPStatus.BAD_REQUEST, self.conn.mistake))
         else:
             self.transport.close()  # in the middle of another answer
 
     def _answer(self, problem: HttpProblem) -> None:
-        """Answers what is not even a call, and ends the connection."""
+        """Answers bytes that are not a call, and ends the connection."""
         if self.cycle is not None and not self.cycle.response_complete:
-            self.cycle.disconnected = True  # what it has to say is not sent any more
+            self.cycle.disconnected = True  # drops the rest of its answer
         response = problem.response()
         headers = {**HEADERS, **response.headers, "Connection": "close"}
         lines = [(name.encode(), value.encode()) for name, value in headers.items()]
@@ -122,6 +122,6 @@ class Connection(H11Protocol):
 
 
 def limited(most: int) -> type[Connection]:
-    """Connections, of which there are at most so many."""
+    """Returns a class of connections with a limit of ``most`` open connections."""
     refused = Tally("connections are refused", {"open": most})
     return type("LimitedConnection", (Connection,), {"most": most, "refused": refused})

@@ -1,7 +1,7 @@
-"""Where a call begins and ends: HTTP/1.1 as h11 reads it, and stricter.
+"""The beginning and the end of a call: HTTP/1.1 as h11 reads it, with stricter rules.
 
-Two readers of the same bytes, a proxy and this server, must not disagree about where a call ends: what
-one takes for a body, the other would take for a call that nobody has checked.
+A proxy and this server read the same bytes and must not disagree about the end of a call. Otherwise a part
+that the proxy takes for a body could be a call for this server that the proxy has not checked.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ _SCHEMES: Final = (b"http://", b"https://")
 class StrictConnection(h11.Connection):
     """The server's side of a connection, as h11 reads it, with two more rules.
 
-    A call that gives its length in two ways, or in chunks although HTTP/1.0 has none, is refused (RFC 9112,
-    6.1). A target in absolute form is taken as the path and the ``Host`` that it names (RFC 9112, 3.2.2).
+    A call that gives its length in two ways is refused. So is a call in chunks with HTTP/1.0, which has no
+    chunks (RFC 9112, 6.1). A target in absolute form is split into path and ``Host`` (RFC 9112, 3.2.2).
     """
 
     mistake: str = "what has come cannot be read as HTTP/1.1"
-    """What is wrong with a call that was refused, for its answer."""
+    """The mistake of a call that was refused, for its answer."""
 
     def next_event(self) -> Any:
         """See :meth:`h11.Connection.next_event`.
 
         Raises:
-            h11.RemoteProtocolError: what has come is no HTTP.
+            h11.RemoteProtocolError: the bytes are not HTTP.
         """
         event = super().next_event()
         if not isinstance(event, h11.Request):

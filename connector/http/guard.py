@@ -1,4 +1,4 @@
-"""What holds for every call: that it is meant for this server, and what is said with every answer."""
+"""Checks that every call is meant for this server, and sets the headers of every answer."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""With every answer; nothing is kept by a browser or proxy, nothing comes from another server."""
+"""Headers of every answer. Browsers and proxies keep nothing, and a page loads nothing from other servers."""
 
 
 class Guard:
-    """Stands before an application.
+    """A wrapper around an application that refuses calls from pages of other servers.
 
-    A page of a stranger must not make requests from the browser of somebody who can reach this server. So
-    the name in ``Host`` has to be one of its own, which a name that the stranger made point here is not,
-    and an ``Origin`` has to be the server itself, or a host that is configured to be: behind a proxy ``Host``
-    may be this server's own address.
+    The page of a stranger must not make requests from the browser of a user who can reach this server. So the
+    name in ``Host`` has to be a name of this server. Another name that points to this address is refused.
+    An ``Origin`` has to be this server itself or a configured host, because behind a proxy ``Host`` may be
+    this server's own address.
 
     Args:
-        application: what it guards.
+        application: the guarded application.
         settings: the section ``http``.
     """
 
@@ -70,7 +70,7 @@ class Guard:
             refused = self._refusal(Headers(scope=scope))
             await (refused or self._application)(scope, receive, watched)
         except Exception:
-            # Its 500 has been sent. The trace shows code, not values: neither headers nor bodies.
+            # A 500 has been sent. The traceback shows code, but no values: neither headers nor bodies.
             _log.exception("a call failed in a way that it should not")
         finally:
             took = (time.monotonic() - began) * 1000
@@ -103,7 +103,7 @@ class Guard:
 
 
 def _name(url: str) -> str:
-    """The name of the host, in lower case and without port; empty where there is none."""
+    """Returns the name of the host, in lower case and without port. Empty if the URL names no host."""
     try:
         return urlsplit(url).hostname or ""
     except ValueError:
@@ -111,7 +111,7 @@ def _name(url: str) -> str:
 
 
 def _is_same(origin: str, host: str) -> bool:
-    """Whether an origin is what ``Host`` names. The scheme is not compared: a proxy may end TLS."""
+    """Tells whether ``Host`` names the origin. The scheme is not compared, because a proxy may end TLS."""
     try:
         return urlsplit(origin).netloc.casefold() == host.casefold() != ""
     except ValueError:

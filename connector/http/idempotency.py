@@ -1,8 +1,8 @@
 """The same call twice has one effect: the header ``Idempotency-Key``.
 
-A client that did not hear an answer repeats its call with the same key, and gets the answer that it
-missed (draft-ietf-httpapi-idempotency-key-header). Answers are kept in memory, so for as long as this
-process lives, and bounded in time, number and size.
+A client that did not receive an answer repeats the call with the same key, and gets the missed answer
+(draft-ietf-httpapi-idempotency-key-header). Answers are kept in memory, so they end with this process. They
+are limited in time, number and size.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from connector.http.problems import HttpProblem
 HEADER: Final = "Idempotency-Key"
 REPLAYED: Final = "Idempotent-Replayed"
 MAX_BYTES: Final = 64 << 20
-"""Bytes of all answers kept; then the oldest are forgotten."""
+"""Bytes of all answers kept. Above this size the oldest answers are removed."""
 _KEY: Final = re.compile(r'"([\x20\x21\x23-\x5b\x5d-\x7e]{1,255})"|([\x21\x23-\x5b\x5d-\x7e]{1,255})')
 _OVERHEAD: Final = 500
-"""Bytes that an answer costs beside its body, about."""
+"""Bytes of memory that an answer costs beside its body, about."""
 
 Call = tuple[int, str]
-"""The caller's token and its key: callers do not get one another's answers."""
+"""The caller's token and key. So callers do not get the answers of other callers."""
 
 
 def key_of(headers: Headers) -> str | None:
-    """The key of a call; None where it has none. The quotes of a structured field do not count.
+    """Returns the key of a call, or None. The quotes of a structured field do not count.
 
     Raises:
-        HttpProblem: 400, it is no key.
+        HttpProblem: 400, the key is not valid.
     """
     given = headers.getlist(HEADER)
     if not given:
@@ -64,8 +64,8 @@ class Answers:
 
     Args:
         seconds: how long an answer is kept.
-        most: how many are kept.
-        clock: seconds that pass, however the time of day is changed.
+        most: how many answers are kept.
+        clock: returns seconds that do not depend on changes of the time of day.
     """
 
     def __init__(self, seconds: float, most: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -77,14 +77,14 @@ class Answers:
         self._bytes = 0
 
     def begin(self, call: Call, fingerprint: bytes) -> Response | None:
-        """The answer that this call has had already; None: it is new, and has begun.
+        """Returns the earlier answer to this call. None = the call is new, and is noted as begun.
 
         Args:
-            call: whose it is.
+            call: the caller and the key.
             fingerprint: equal for equal calls.
 
         Raises:
-            HttpProblem: 422, the key belongs to another call; 409, the first one is still in progress.
+            HttpProblem: 422, the key belongs to another call. 409, the first call is still in progress.
         """
         self._forget_old()
         kept = self._kept.get(call)
@@ -101,10 +101,10 @@ class Answers:
         return None
 
     def end(self, call: Call, answer: Response | None) -> None:
-        """A call that has begun has ended.
+        """Notes the end of a call that has begun.
 
         Args:
-            answer: to keep; None: nothing has happened, so that the call may be repeated.
+            answer: the answer to keep. None = nothing has happened, so that the call may be repeated.
         """
         fingerprint = self._begun.pop(call)
         if answer is None:

@@ -53,7 +53,7 @@ def describe_requests(
     most_timeout: int = MAX_TIMEOUT,
     use_defaults: bool = False,
 ) -> dict[str, Any]:
-    """The OpenAPI document.
+    """Returns the OpenAPI document.
 
     Args:
         definitions: the business objects.
@@ -149,7 +149,7 @@ def _responses(name: str, with_tokens: bool) -> dict[str, Any]:
     responses["404"]["content"] |= problem
     responses["409"]["description"] += f" Or the first call with this {HEADER} is still in progress."
     responses["409"]["content"] |= problem
-    # The object comes back as it was sent, and its meta-data may be what does not fit.
+    # The object comes back unchanged, and its meta-data may be the part that does not fit.
     unfit = {"type": "object", "description": "The object as it was sent, with what does not fit."}
     responses["422"]["content"] |= {"application/json": {"schema": _answer(unfit)}}
     responses["503"] = {

@@ -1,4 +1,4 @@
-"""The pages that people look at: files of this package, and nothing from elsewhere."""
+"""The pages of the server: files of this package only."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class Page:
     """A file that is served.
 
     Args:
-        path: of its URL.
-        media_type: of its content.
-        content: as it is.
+        path: of the URL.
+        media_type: of the content.
+        content: the bytes of the file.
     """
 
     path: str

@@ -1,8 +1,8 @@
-"""How long a caller may ask to wait: ResponseTimeout, in the query or in the body.
+"""Limits the time that a caller may ask to wait: ResponseTimeout, in the query or in the body.
 
-Requests in flight are few (``SessionPoolSizeForRequests``). Callers who ask to wait for days would keep
-them all, and everybody else out, so there is a bound. It is one for callers: what the static meta-object
-says is the business of whoever configures the adapter.
+Requests in flight are few (``SessionPoolSizeForRequests``). Callers that wait for days would use all of them.
+So there is a bound. The bound does not apply to the static meta-object, because the adapter's own
+configuration sets that.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ _MILLISECONDS: Final = re.compile(r"-1|[0-9]{1,10}")
 
 
 def milliseconds(seconds: float) -> int:
-    """The bound of a server, ``http.max_timeout``, as callers write it."""
+    """Returns the bound of a server, ``http.max_timeout``, in milliseconds."""
     return min(int(seconds * 1000), MAX_TIMEOUT)
 
 
 def asked_for(request: Request, most: int) -> int | None:
-    """ResponseTimeout of this request in ms, from ``?timeout=``; None = as the meta-objects say.
+    """Returns ResponseTimeout of this request in ms, from ``?timeout=``. None = as the meta-objects say.
 
     Args:
         request: the call.
         most: the bound in ms.
 
     Raises:
-        HttpProblem: 400, it is none, or there is another parameter; 422, it is beyond the bound.
+        HttpProblem: 400, the timeout is not valid, or there is another parameter. 422, the timeout is beyond
+            the bound.
     """
     given = request.query_params.multi_items()
     wrong = [name for name, _ in given if name != "timeout"]
@@ -57,9 +58,9 @@ def asked_for(request: Request, most: int) -> int | None:
 
 
 def check_dynamic(definition: Definition, data: Mapping[str, Any], most: int) -> None:
-    """Holds the ResponseTimeout of a dynamic meta-object to the bound.
+    """Checks that the ResponseTimeout of a dynamic meta-object is within the bound.
 
-    What is no ResponseTimeout at all passes: the request client says what is wrong with it.
+    A value that is not a valid ResponseTimeout passes, because the request client reports that mistake.
 
     Args:
         definition: of the business object.

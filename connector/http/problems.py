@@ -14,17 +14,17 @@ _TITLES: Final = {
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "Content Too Large",
     HTTPStatus.UNPROCESSABLE_ENTITY: "Unprocessable Content",
 }
-"""What RFC 9110 calls those that Python knows by older names."""
+"""The names in RFC 9110 for status codes that Python knows by older names."""
 
 
 class HttpProblem(Exception):
-    """A call that cannot be answered as it is.
+    """A call that cannot be answered as requested.
 
     Args:
         status: of the answer.
-        detail: what is wrong, and what to do; a caller reads it.
+        detail: the mistake and the remedy, for the caller.
         headers: of the answer.
-        closes: the rest of the call is not read: the connection ends with the answer.
+        closes: whether the connection ends with the answer. The rest of the call is not read.
     """
 
     def __init__(
@@ -42,7 +42,6 @@ class HttpProblem(Exception):
         self.closes = closes
 
     def response(self) -> Response:
-        """The answer."""
         body = {
             "type": "about:blank",
             "title": _TITLES.get(self.status, self.status.phrase),

@@ -1,4 +1,4 @@
-"""JSON Schemas of business objects: what a request takes, attribute by attribute."""
+"""JSON Schemas of business objects, for the body of a request."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ _SAMPLES: Final = {
 
 
 def reference(name: str) -> Schema:
-    """The reference to a schema of the document."""
+    """Returns the reference to a schema of the document."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
 def object_schemas(
     definitions: Definitions, most_timeout: int = MAX_TIMEOUT, use_defaults: bool = False
 ) -> dict[str, Schema]:
-    """The schemas of all business objects that have a verb, and of all that these hold.
+    """Returns the schemas of all business objects that have a verb, and of all their children.
 
     Args:
         definitions: the business objects.
@@ -75,7 +75,7 @@ def object_schemas(
 
 
 def _reached(definitions: Definitions, having: Sequence[str], *, in_body: bool) -> set[str]:
-    """The business objects and all that they hold; with ``in_body`` without meta-objects."""
+    """Returns the business objects and all their children. ``in_body`` leaves out meta-objects."""
     waiting = list(having)
     found = set()
     while waiting:
@@ -105,7 +105,7 @@ def _object(definition: Definition) -> Schema:
 
 
 def _require(schema: Schema, fields: Sequence[Field], use_defaults: bool) -> None:
-    """Says which attributes there have to be. Blank is enough; null and an empty list are not."""
+    """Sets which attributes are required. A blank attribute satisfies this. Null and an empty list do not."""
     needed = [field for field in fields if not (use_defaults and field.attribute.default is not None)]
     for field in needed:
         properties = schema["properties"]
@@ -117,7 +117,7 @@ def _require(schema: Schema, fields: Sequence[Field], use_defaults: bool) -> Non
 
 
 def _not_null(schema: Schema) -> Schema:
-    """The schema of an attribute without its null."""
+    """Returns the schema of an attribute without null."""
     made = dict(schema)
     if "anyOf" in made:
         made["anyOf"] = [_not_null(each) for each in made["anyOf"] if each != {"type": "null"}]
@@ -130,7 +130,7 @@ def _not_null(schema: Schema) -> Schema:
 
 
 def _bound(schema: Schema, definition: Definition, most_timeout: int) -> None:
-    """Bounds what is meta-data of a request, where it is a number."""
+    """Bounds the numbers among the meta-data of a request."""
     bounds = {
         "Priority": (0, 9),
         "DeliveryMode": (NON_PERSISTENT, PERSISTENT),
@@ -163,7 +163,7 @@ def _attribute(attribute: Attribute, is_metaobject: bool) -> Schema:
 
 
 def _value(attribute: Attribute) -> Schema:
-    """null leaves an attribute unset; "" is blank, for every simple type."""
+    """Returns the schema of a value. null leaves an attribute unset. "" is blank, for every simple type."""
     kind = attribute.type
     if attribute.is_many:
         return {"type": ["array", "null"], "items": reference(kind)}
@@ -184,7 +184,7 @@ def _value(attribute: Attribute) -> Schema:
 
 
 def sample(definitions: Definitions, name: str, seen: tuple[str, ...] = ()) -> dict[str, Any]:
-    """An object of a business object, for people to start from; without meta-data."""
+    """Returns an example of a business object, without meta-data."""
     definition = definitions[name]
     metaobjects = definition.metaobject_attributes
     found: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""The server: starts and stops in a thread of the adapter's process."""
+"""The server. Starts and stops in a thread of the adapter's process."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from connector.http.tokens import Tokens
 _log = logging.getLogger("connector.http")
 
 _TELL: Final = 1.0
-"""Seconds that requests that are not sent any more may take to say so."""
+"""Seconds that the refusals of requests that wait to be sent may take."""
 _FINISH: Final = 2.0
-"""Seconds that answers may take to be written once nothing is waited for any more."""
+"""Seconds that writing the last answers may take."""
 
 
 class ListenError(ConnectorError):
-    """The server cannot listen where it should; says why, and what to do."""
+    """The server cannot listen at the configured address. The text gives the reason and the remedy."""
 
 
 class Server:
-    """Requests over HTTP.
+    """The HTTP server for requests.
 
     Args:
         settings: the section ``http``.
-        requests: makes the requests. They are refused when this stops, and not stopped here.
+        requests: makes the requests. :meth:`stop` refuses further requests, but does not stop the client.
         definitions: the business objects.
-        use_defaults: whether an attribute's default satisfies ``required``; for the description.
+        use_defaults: whether an attribute's default satisfies ``required``, for the description.
     """
 
     def __init__(
@@ -60,14 +60,14 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Where it is reached, ``http://127.0.0.1:8080``; once started, with the port that it has taken."""
+        """The URL of the server, ``http://127.0.0.1:8080``. After the start with the actual port."""
         return f"http://{self._address}"
 
     def start(self) -> None:
-        """Listens; returns once calls are answered.
+        """Listens. Returns when calls are answered.
 
         Raises:
-            ListenError: the address is taken, or not this machine's.
+            ListenError: the address is taken, or does not belong to this machine.
         """
         listening = _listen(self._settings.listen)
         self._address = Address(self._settings.listen.host, listening.getsockname()[1])
@@ -82,10 +82,10 @@ class Server:
         _log.info("requests are taken over HTTP", extra={"url": self.url, "docs": f"{self.url}/docs"})
 
     def stop(self, timeout: float = 0.0) -> None:
-        """Takes no more requests, and sends none of those that wait for their turn; they are told so.
+        """Refuses all further requests, and also those that wait to be sent.
 
-        Those in flight have ``timeout`` seconds, then they are answered with 503. Repeatable, and from any
-        thread.
+        Requests that are sent have ``timeout`` seconds. Then their calls are answered with 503. Any thread
+        may call this method, more than once.
         """
         thread, loop, calls, server = self._thread, self._loop, self._calls, self._server
         if thread is None or loop is None or calls is None or server is None:
@@ -104,12 +104,12 @@ class Server:
         self._thread = None
 
     def _call(self, what: Callable[[], object]) -> None:
-        """Calls something in the thread of the server."""
+        """Calls ``what`` in the thread of the server."""
         assert self._loop is not None
         try:
             self._loop.call_soon_threadsafe(what)
         except RuntimeError:
-            pass  # it has ended
+            pass  # the server has ended
 
     def _run(self, listening: socket.socket) -> None:
         try:
@@ -178,7 +178,7 @@ def _remedy(error: OSError, address: Address) -> str:
 
 
 def _divert_log() -> None:
-    """What uvicorn has to say goes to the connector's log; what clients do wrong, as debug lines."""
+    """Sends uvicorn's log to the connector's log. Mistakes of clients become debug lines."""
     theirs = logging.getLogger("uvicorn.error")
     theirs.handlers[:] = [_Diversion()]
     theirs.propagate = False

@@ -1,4 +1,4 @@
-"""What happens often is said now and then, with its number."""
+"""Counts frequent refusals, and logs their number now and then."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Final
 _log = logging.getLogger("connector.http")
 
 SECONDS: Final = 10.0
-"""Between two lines about the same thing."""
+"""Seconds between two log lines of a tally, at least."""
 
 
 class Tally:
     """Counts one kind of refusal. For one thread, that of the server.
 
     Args:
-        text: of the line in the log, which gets the field ``number``: how many since the last line.
+        text: the text of the log line. Its field ``number`` says how many refusals came since the last line.
         fields: further fields of the line.
-        clock: seconds that pass.
+        clock: returns seconds that pass.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Tally:
         self._said: float | None = None
 
     def add(self) -> None:
-        """One more; the first one is said at once."""
+        """Counts a refusal. Logs the first refusal at once."""
         self._count += 1
         now = self._clock()
         if self._said is None or now - self._said >= SECONDS:

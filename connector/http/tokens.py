@@ -1,4 +1,4 @@
-"""Who may call: bearer tokens (RFC 6750)."""
+"""Checks the tokens of callers: bearer tokens (RFC 6750)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _CHALLENGE = 'Bearer realm="connector"'
 
 
 class Tokens:
-    """The tokens of a server. Keeps their digests only, so that nothing here can show one.
+    """The tokens of a server. Keeps their digests only, so that no log or error can show a token.
 
     Args:
-        tokens: any of them lets a caller in; none: everybody is let in.
+        tokens: any of them lets a caller in. Empty = every caller is let in.
     """
 
     def __init__(self, tokens: Sequence[str]) -> None:
@@ -26,14 +26,14 @@ class Tokens:
 
     @property
     def needed(self) -> bool:
-        """Whether a caller needs one."""
+        """Whether a caller needs a token."""
         return bool(self._digests)
 
     def check(self, headers: Headers) -> int:
-        """Which token the caller has, by its place in the list; -1 where none is needed.
+        """Returns the index of the caller's token. -1 = no token is needed.
 
         Raises:
-            HttpProblem: 401, it has none, or one that is wrong.
+            HttpProblem: 401, there is no token, or the token is wrong.
         """
         if not self._digests:
             return -1
@@ -43,7 +43,7 @@ class Tokens:
             raise _refused("this server needs a token: Authorization: Bearer TOKEN", _CHALLENGE)
         digest = _digest(token.strip())
         found = -1
-        for number, known in enumerate(self._digests):  # all of them: the time says nothing about which
+        for number, known in enumerate(self._digests):  # no early end, so the time does not tell the index
             if hmac.compare_digest(known, digest):
                 found = number
         if found < 0:
