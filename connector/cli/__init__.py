@@ -1,1 +1,1 @@
-"""The command ``connector``: one file a verb, imported when it is asked for."""
+"""The command ``connector``: one file for each verb, imported when the verb is called."""

@@ -1,7 +1,7 @@
-"""The command's way in; ``python -m connector.cli``.
+"""The entry of the command, also for ``python -m connector.cli``.
 
-A service manager may stop a service that has only just been started. So before anything else is
-imported, ``run`` lets signals wait until it can handle them: it ends in order, whenever they come.
+A service manager may stop a service right after the start. So ``run`` blocks signals before all other
+imports. The signals wait until ``run`` can handle them and end in order.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 
 
 def main() -> None:
-    """Runs the command; ends the process with its exit status."""
+    """Runs the command. Ends the process with the exit status of the command."""
     verb = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), "")
     if verb == "run":
         signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))

@@ -1,4 +1,4 @@
-"""``connector accept-root``: the root of the provider is right as it is now."""
+"""``connector accept-root``: accepts the root of the provider as it is now."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _DONE: Final = {
 
 
 def accept_root(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> None:
-    """Makes the root where it is missing or empty, or takes it over as it is, and records it.
+    """Records the root as right. A root that is missing or empty is made first.
 
-    For a deployment whose provider says create: true, after its root was replaced or removed on purpose.
+    For a provider with create: true, after the root was replaced or removed on purpose.
     """
     accepted = accept(load(config))
     if accepted is None:

@@ -1,10 +1,10 @@
 """The command ``connector``.
 
-A verb is a function of the same name as its module, ``connector.cli.<verb>:<verb>``, listed in
-:data:`VERBS`. Only the module of the verb that was asked for is imported, so that an answer comes
-in half a second. Answers go to stdout, everything else to stderr.
+A verb is a function of the same name as the module, ``connector.cli.<verb>:<verb>``, listed in
+:data:`VERBS`. Only the module of the verb in the command line is imported, so that an answer comes
+in half a second. Answers go to stdout, all other output to stderr.
 
-Exit status: what the verb says; 2 for a wrong call or configuration, 1 for any other failure.
+Exit status: the verb's own, 2 for a wrong call or configuration, 1 for any other failure.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ VERBS: Final = {
     "takeover": "Takes over from a client whose lock never comes free.",
     "queues": "Lists destinations and subscriptions, with their numbers of messages.",
 }
-"""Verb -> what it does, in one line. A verb with a ``-`` has a module and function with ``_``."""
+"""From each verb to a line of help. A verb with a ``-`` has a module and function with ``_``."""
 
 _DEBUG: Final = "--debug"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command; ends the process with its exit status."""
+    """Runs the command. Ends the process with the exit status of the command."""
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = _DEBUG in _split(arguments)[0]
     set_up_logging_when_needed(LogSettings(level="warning", debug=debug))
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs the command and returns its exit status."""
+    """Runs the command and returns the exit status."""
     ours, rest = _split(arguments)
     debug = _DEBUG in ours
     arguments = [argument for argument in ours if argument != _DEBUG] + rest
@@ -74,7 +74,7 @@ def run(arguments: Sequence[str]) -> int:
         complain(f"connector: {error}")
         return error.exit_code
     except typer.TyperException as error:
-        show = getattr(error, "show", None)  # of those that know how the verb is called
+        show = getattr(error, "show", None)  # only errors that know the usage of the verb have this method
         if show is None:
             complain(f"connector: {_one_line(error)}")
         else:
@@ -98,12 +98,12 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _give_up_stdout() -> None:
-    """What is still to be written goes nowhere: without this, Python complains when it flushes at exit."""
+    """Drops the unwritten output. Otherwise Python complains when the exit flushes stdout."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The arguments before and from ``--`` on; behind it nothing is an option."""
+    """Splits the arguments before ``--``. From ``--`` on no argument is an option."""
     position = list(arguments).index("--") if "--" in arguments else len(arguments)
     return list(arguments[:position]), list(arguments[position:])
 
@@ -131,7 +131,7 @@ def _load(verb: str) -> Callable[..., Any]:
 
 
 def _not_loaded() -> None:
-    """Stands for the verbs that were not asked for."""
+    """A placeholder for the verbs that are not called."""
 
 
 def _version(wanted: bool) -> None:

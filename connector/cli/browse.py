@@ -1,4 +1,4 @@
-"""``connector browse``: looks at the messages of a queue and takes nothing."""
+"""``connector browse``: shows the messages of a queue and takes nothing."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def browse(
 ) -> None:
     """Shows the messages of a queue that wait or are in progress, in the order of taking.
 
-    Takes nothing. ~PROCESSING, ~EXPIRED and ~RECOVER-ERROR behind the name of a queue show what is in
-    progress, what has expired, and what was delivered too often. With --json each message is an object on a
-    line of its own. Exit status 1 when a message cannot be read; the others are shown.
+    Takes nothing. ~PROCESSING, ~EXPIRED and ~RECOVER-ERROR after the name of a queue show messages that are
+    in progress, have expired, or were delivered too often. With --json each message is an object on a
+    separate line. Exit status 1 when a message cannot be read. The others are shown.
     """
     target = read_destination(destination)
     wanted = read_selector(selector)

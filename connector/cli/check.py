@@ -1,4 +1,4 @@
-"""``connector check``: what ``run`` would refuse without connecting."""
+"""``connector check``: finds the mistakes that ``run`` would refuse without connecting."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from connector.config.loading import check as find_problems
 
 
 def check(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> None:
-    """Finds what run would refuse without connecting: FILE:LINE:COLUMN: path: what, expected what.
+    """Finds the mistakes that run would refuse without connecting: FILE:LINE:COLUMN: path: found, expected.
 
     Runs no code of the deployment and makes no file. With --json each mistake is an object on a
-    line of its own. Exit status 2 when there is a mistake, 0 when there are only warnings or nothing.
+    separate line. Exit status 2 when there is a mistake, 0 when there are only warnings or nothing.
     """
     problems = find_problems(config)
     for problem in problems:

@@ -1,4 +1,4 @@
-"""What the verbs share: options and the way of answering."""
+"""Options, arguments and output that the verbs share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ConfigOption = Annotated[
         "-c", "--config", envvar="CONNECTOR_CONFIG", metavar="FILE", help="The configuration, adapter.yaml."
     ),
 ]
-"""``-c FILE``; give it the default :data:`DEFAULT_CONFIG`."""
+"""``-c FILE``. The default to give is :data:`DEFAULT_CONFIG`."""
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Answers in JSON.")]
 
@@ -54,11 +54,11 @@ _JAVA: Final = re.compile(
     r'(OpenJDK|Java HotSpot|WARNING: |Picked up |Exception in thread "|SLF4J|\[[0-9.,]+s\]|\tat |'
     r"[A-Z]+StatusLogger|(Caused by: )?(java|javax|scala|sun|jdk|org\.apache)\.[\w.$]+)"
 )
-"""How lines of Java begin. Java passes on what the workers write, so that nothing else tells them apart."""
+"""The beginnings of Java's lines. Java passes on the workers' output, so only the text tells the source."""
 
 
 class BadArgument(typer.TyperException):
-    """An argument cannot be used; says which and what is expected."""
+    """An argument cannot be used. The text names the argument and the expected value."""
 
     exit_code = 2
 
@@ -70,10 +70,10 @@ class CannotAnswer(typer.TyperException):
 
 
 def read_destination(text: str) -> Destination:
-    """The destination that an argument names.
+    """Returns the destination that an argument names.
 
     Raises:
-        BadArgument: it names none.
+        BadArgument: the argument names no destination.
     """
     try:
         return parse_destination(text)
@@ -82,10 +82,10 @@ def read_destination(text: str) -> Destination:
 
 
 def read_selector(text: str | None) -> Selector | None:
-    """The selector of ``--selector``.
+    """Returns the selector of ``--selector``.
 
     Raises:
-        BadArgument: it is none.
+        BadArgument: the text is no selector.
     """
     if text is None:
         return None
@@ -96,10 +96,10 @@ def read_selector(text: str | None) -> Selector | None:
 
 
 def read_topic(text: str) -> Destination:
-    """The topic that an argument names.
+    """Returns the topic that an argument names.
 
     Raises:
-        BadArgument: it names none, or a queue.
+        BadArgument: the argument names no destination, or a queue.
     """
     destination = read_destination(text)
     if destination.is_queue:
@@ -108,20 +108,20 @@ def read_topic(text: str) -> Destination:
 
 
 def check_name(subscription: str) -> None:
-    """Whether a durable subscription can have this name.
+    """Checks the name of a durable subscription.
 
     Raises:
-        BadArgument: it is empty.
+        BadArgument: the name is empty.
     """
     if not subscription:
         raise BadArgument("--subscription: expected a name, found nothing")
 
 
 def check_subscription(subscription: str, client_id: str, *, shared: bool) -> None:
-    """Whether a subscription has a name, and the client id that it needs.
+    """Checks that a subscription has a name, and a client id unless the subscription is shared.
 
     Raises:
-        BadArgument: one of them is missing.
+        BadArgument: the name or the client id is missing.
     """
     check_name(subscription)
     if not shared and not client_id:
@@ -129,17 +129,17 @@ def check_subscription(subscription: str, client_id: str, *, shared: bool) -> No
 
 
 def printable(text: str) -> str:
-    """``text`` with what a terminal would act upon escaped: what messages say comes from strangers."""
+    """Escapes control characters, because messages from strangers must not control the terminal."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def answer(text: str) -> None:
-    """Writes a line of the answer to stdout; what the terminal cannot show is escaped.
+    """Writes a line of the answer to stdout. Characters that the terminal cannot show are escaped.
 
     Raises:
-        CannotAnswer: it cannot be written.
+        CannotAnswer: stdout does not take the line.
     """
     encoding = sys.stdout.encoding or "utf-8"
     with _stdout():
@@ -147,14 +147,14 @@ def answer(text: str) -> None:
 
 
 def answer_json(value: Any) -> None:
-    """Writes a JSON document, on one line, to stdout; raises as :func:`answer`."""
+    """Writes a JSON document to stdout, on one line. Raises the errors of :func:`answer`."""
     import json
 
     answer(json.dumps(value, ensure_ascii=False))
 
 
 def answer_bytes(document: bytes) -> None:
-    """Writes a document to stdout as it is, behind what was answered before it; raises as :func:`answer`."""
+    """Writes a document to stdout unchanged. Raises the errors of :func:`answer`."""
     flush()
     with _stdout():
         sys.stdout.buffer.write(document)
@@ -162,7 +162,7 @@ def answer_bytes(document: bytes) -> None:
 
 
 def flush() -> None:
-    """Whoever reads the answer has all of it now; raises as :func:`answer`."""
+    """Flushes stdout. Raises the errors of :func:`answer`."""
     with _stdout():
         sys.stdout.flush()
 
@@ -171,14 +171,14 @@ def flush() -> None:
 def _stdout() -> Iterator[None]:
     try:
         yield
-    except BrokenPipeError:  # the reader has seen enough
+    except BrokenPipeError:  # the reader has closed the pipe
         raise
     except OSError as error:
         raise CannotAnswer(f"cannot write to standard output: {error.strerror}") from error
 
 
 def complain(text: str) -> None:
-    """Writes why a command fails to stderr: a line for people, or where the log is JSON a line of the log."""
+    """Writes to stderr why a command fails. With a JSON log this is a line of the log."""
     if is_json():
         _log.error("the command failed", extra={"reason": text.removeprefix("connector: ")})
     else:
@@ -186,15 +186,13 @@ def complain(text: str) -> None:
 
 
 def show_output(line: str) -> None:
-    """Shows a line that a worker or Java has written; where the log is JSON, as a line of the log."""
+    """Shows a line that a worker or Java has written. With a JSON log this is a line of the log."""
     if not is_json():
         note(line)
         return
     before, begin, rest = line.partition(JSON_BEGIN)
     own = begin + rest if is_json_line(begin + rest) else ""
-    if (
-        text := before if own else line
-    ):  # what was printed without an end of line stands before a line of the log
+    if text := before if own else line:  # output without an end of line stands before a line of the log
         source = "java" if _JAVA.match(text) else "worker"
         _log.info("output", extra={"source": source, "text": text})
     if own:
@@ -202,7 +200,7 @@ def show_output(line: str) -> None:
 
 
 def note(text: str) -> None:
-    """Writes a line that is no part of the answer, to stderr, behind what was answered before it."""
+    """Writes a line that is no part of the answer to stderr, after the earlier answers."""
     flush()
     encoding = sys.stderr.encoding or "utf-8"
     print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr)

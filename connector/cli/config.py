@@ -1,4 +1,4 @@
-"""``connector config``: the resolved configuration."""
+"""``connector config``: shows the resolved configuration."""
 
 from __future__ import annotations
 

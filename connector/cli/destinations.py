@@ -1,4 +1,4 @@
-"""What the destinations of a deployment are for, and which ones it does not know."""
+"""The roles of the destinations of a deployment, and a warning of unknown queues."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _ROLES: Final = {
     "ReplyToDestination": "reply",
     "OutputDestination": "request",
 }
-"""The keys of adapter.yaml and of rules that name a destination, and what it is for."""
+"""From the keys of adapter.yaml and of rules that name a destination to the role of that destination."""
 
 
 def roles(configuration: Configuration) -> dict[Destination, str]:
-    """What each destination that the configuration names is for; the first role where it has several.
+    """Returns the role of each destination that the configuration names. The first of several roles counts.
 
     The roles are ``input``, ``in-progress``, ``archive``, ``error``, ``unsubscribed``, ``reply``,
-    ``subscription`` (the destination of one) and ``request`` (where requests are sent).
+    ``subscription`` (a subscription sends there) and ``request`` (requests go there).
     """
     connector = configuration.connector
     found = {entry.destination: INPUT for entry in connector.inputs}
@@ -40,7 +40,7 @@ def roles(configuration: Configuration) -> dict[Destination, str]:
     if static is not None:
         for properties in (static.defaults, *(rule.properties for rule in static.rules)):
             for key in ("ReplyToDestination", "OutputDestination"):
-                if text := properties.get(key, "").strip():  # a blank one is undefined
+                if text := properties.get(key, "").strip():  # a blank value is undefined
                     found.setdefault(parse_destination(text), _ROLES[key])
     return found
 
@@ -48,10 +48,10 @@ def roles(configuration: Configuration) -> dict[Destination, str]:
 def warn_of_new_queue(
     destination: Destination, configuration: Configuration, provider: AdapterProvider
 ) -> None:
-    """Says on stderr that a queue will be made which the configuration does not name: it may be misspelt.
+    """Warns on stderr that a queue is new and not in the configuration. The name may be misspelt.
 
     Args:
-        provider: connected before, so that its root is there.
+        provider: connected before, so that the root exists.
     """
     if not destination.is_queue:
         return

@@ -1,4 +1,4 @@
-"""``connector init``: a deployment to begin with."""
+"""``connector init``: writes a deployment to begin with."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def init(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where it is written; made when missing.")],
     json: JsonOption = False,
 ) -> None:
-    """Writes a deployment that runs as it stands, with a message to send.
+    """Writes a deployment that runs without changes, with a message to send.
 
-    It overwrites nothing: a file that is there already is an error, and then nothing is written.
+    Overwrites nothing. A file that exists already is an error, and nothing is written.
     """
     names = sorted(
         str(path.relative_to(_TEMPLATE))

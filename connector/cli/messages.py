@@ -1,4 +1,4 @@
-"""How messages are shown: for people and as JSON."""
+"""Shows messages, for people and as JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from connector.messaging.message import MESSAGE_CLASSES, Message
 
 
 def show(message: Message, *, as_json: bool, received: bool = False) -> None:
-    """Answers with a message; of one that was received the first delivery is counted, too."""
+    """Answers with a message. A received message shows the first delivery in the delivery count, too."""
     if as_json:
         answer_json(as_document(message, received=received))
     else:
@@ -18,7 +18,7 @@ def show(message: Message, *, as_json: bool, received: bool = False) -> None:
 
 
 def as_document(message: Message, *, received: bool = False) -> dict[str, Any]:
-    """A message as ``browse --json`` prints it; ``received``: with its delivery count, also where it is 1."""
+    """Returns a message as ``browse --json`` prints it. ``received`` includes a delivery count of 1."""
     document: dict[str, Any] = dict(message.headers())
     document["class"] = message.message_class
     properties: dict[str, Any] = dict(message.properties)
@@ -37,14 +37,14 @@ def as_document(message: Message, *, received: bool = False) -> dict[str, Any]:
 
 
 def _number(value: Any) -> Any:
-    """JSON has no NaN and no infinity: they are shown by their names."""
+    """Returns a value for JSON: NaN and infinity by name, because JSON does not have them."""
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return "NaN" if value != value else ("Infinity" if value > 0 else "-Infinity")
     return value
 
 
 def as_text(message: Message) -> str:
-    """A message for people: headers that are set, properties, body."""
+    """Returns a message for people: headers that are set, properties, body."""
     kind = MESSAGE_CLASSES[message.message_class]
     lines = [f"{printable(message.message_id or '')}  ({kind}, {len(message.body)} bytes)"]
     for name, value in message.headers().items():

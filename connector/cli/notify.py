@@ -1,4 +1,4 @@
-"""What a service manager is told: ready, stopping, still alive (the protocol of sd_notify(3), systemd)."""
+"""Tells a service manager the state of the service, by the protocol of sd_notify(3) of systemd."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from collections.abc import Callable, MutableMapping
 from typing import Final
 
 _STATUS_SECONDS: Final = 10.0
-"""Between two looks at the status, where no watchdog asks for more."""
+"""Seconds between two reports of the status, unless a watchdog wants more reports."""
 
 
 class ServiceManager:
-    """Tells the manager that has started this process how it does; nothing where none has.
+    """Reports the state of this process to the manager that has started it. Without a manager does nothing.
 
     Args:
-        environment: ``NOTIFY_SOCKET``, ``WATCHDOG_USEC`` and ``WATCHDOG_PID`` are taken out of it, because
-            they are not for the processes that this one starts.
+        environment: ``NOTIFY_SOCKET``, ``WATCHDOG_USEC`` and ``WATCHDOG_PID`` are removed from here, because
+            they are not for child processes.
     """
 
     def __init__(self, environment: MutableMapping[str, str] = os.environ) -> None:
@@ -26,17 +26,17 @@ class ServiceManager:
         whose = environment.pop("WATCHDOG_PID", "")
         asked = watchdog.isdecimal() and whose in ("", str(os.getpid()))
         self.watchdog = int(watchdog) / 1_000_000 if asked else 0.0
-        """Seconds within which the manager wants to hear of a service; 0 = it does not ask."""
+        """Seconds within which the manager wants a sign of life. 0 = the manager has no watchdog."""
         self._ended = threading.Event()
         self._stopping = False
 
     def ready(self, working_for: Callable[[], float], status: Callable[[], str]) -> None:
-        """Says READY, and from then on how the service does, from a thread of its own.
+        """Reports READY. Then reports the state of the service, from a separate thread.
 
         Args:
-            working_for: seconds that the present piece of work has taken; 0 while the service waits. A
-                service that works for longer than half the watchdog's time is not called alive any more.
-            status: one line for people.
+            working_for: returns the seconds that the present piece of work has taken, 0 while the service
+                waits. Work that takes longer than half the watchdog's time stops the signs of life.
+            status: returns a line for people.
         """
         if not self._address:
             return
@@ -52,12 +52,12 @@ class ServiceManager:
         threading.Thread(target=report, name="connector-notify", daemon=True).start()
 
     def stopping(self, why: str) -> None:
-        """Says STOPPING. Repeatable, for any thread."""
+        """Reports STOPPING. Repeatable, for any thread."""
         self._stopping = True
         self._tell("STOPPING=1", f"STATUS=stopping: {why}")
 
     def close(self) -> None:
-        """Says no more. Repeatable."""
+        """Ends the reports. Repeatable."""
         self._ended.set()
 
     def _tell(self, *lines: str) -> None:

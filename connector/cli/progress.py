@@ -1,4 +1,4 @@
-"""The live line of a run that ends: how many events, how fast, what became of them."""
+"""The live line of a run with an end: the number of events, the rate, and the outcomes."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _PARTS: Final = (
 class Progress:
     """Shows the counts of a summary on stderr: one live line on a terminal, a line every 2 s elsewhere.
 
-    While it is entered, whatever else is written to stderr, the log included, appears above the live line.
+    Inside the context, all other output to stderr, the log included, appears above the live line.
 
     Args:
         summary: of the adapter.
 
-    Where the log is JSON, the counts are a line of the log every 2 s.
+    With a JSON log, the counts are a line of the log every 2 s.
     """
 
     def __init__(self, summary: Summary) -> None:
@@ -67,7 +67,7 @@ class Progress:
             self._stderr.flush()
 
     def update(self, *, last: bool = False) -> None:
-        """Something was settled. ``last``: it is shown however short the time since the one before."""
+        """Shows the present counts. Keeps a pause between two lines, unless this is the ``last`` line."""
         if is_json():
             self._log_counts()
             return
@@ -107,7 +107,7 @@ class Progress:
 
 
 class _Above:
-    """A stderr that keeps one line at the bottom of the terminal free for itself; for any thread."""
+    """A stderr that keeps the last line of the terminal for the live line. For any thread."""
 
     def __init__(self, stream: TextIO) -> None:
         self._lock = threading.RLock()
@@ -118,7 +118,7 @@ class _Above:
         self._redirect = contextlib.ExitStack()
 
     def redirect(self) -> None:
-        """Sends what is printed to stderr, and logged there, through here."""
+        """Sends the output to stderr, and the log, through this object."""
         self._redirect.enter_context(contextlib.redirect_stderr(self))
         for handler in logging.getLogger("connector").handlers:
             if isinstance(handler, logging.StreamHandler) and handler.stream is self._stream:
@@ -132,7 +132,6 @@ class _Above:
             self._pending = ""
 
     def show(self, line: str) -> None:
-        """Replaces the line."""
         width = shutil.get_terminal_size().columns
         with self._lock:
             self._line = line if len(line) < width else line[: max(0, width - 1)]

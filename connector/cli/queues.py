@@ -1,4 +1,4 @@
-"""``connector queues``: every destination, and how many messages are where."""
+"""``connector queues``: lists the destinations with their numbers of messages."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _NUMBERS: Final = ("waiting", "in_progress", "processed", "expired", "error")
 def queues(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> None:
     """Lists queues and topics with the numbers of their messages, and the subscriptions of the topics.
 
-    The messages of a topic are those of its subscriptions; its own are not yet distributed. With --json each
-    destination is an object on a line of its own.
-    The role of a destination is what the configuration uses it for. A queue without one is not polled: no
-    input of this configuration takes its messages.
+    The messages of a topic are in its subscriptions. The numbers of the topic count messages that are not
+    yet distributed. The role of a destination says how the configuration uses the destination. A queue
+    without a role is not polled: no input takes messages there. With --json each destination is an object on
+    a separate line.
     """
     configuration = load(config)
     infos = make_provider(configuration).existing().destinations()
@@ -58,7 +58,7 @@ def _as_document(info: DestinationInfo, role: str | None) -> dict[str, Any]:
 
 
 def _table(infos: Sequence[DestinationInfo], has: Mapping[Destination, str]) -> list[str]:
-    """A line a destination, and below a topic one for each of its subscriptions.
+    """Returns a line for each destination, and below a topic a line for each subscription.
 
     Args:
         has: the roles of destinations.

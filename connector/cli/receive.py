@@ -1,4 +1,4 @@
-"""``connector receive``: takes messages, and acknowledges them or not."""
+"""``connector receive``: takes messages, with or without acknowledgement."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ def receive(
 ) -> None:
     """Takes messages, highest priority first, then oldest, and prints them like browse.
 
-    What is not acknowledged, with --ack none and rollback, waits again, redelivered. A topic without
-    --subscription gives what is sent while this waits. A queue or subscription that is not there is made, a
-    queue with a warning where the configuration does not name it. One that is there is taken as it is, with
-    the selector that it has.
-    Exit status 0 also when nothing came; 1 when a message could not be read, which then waits again.
+    Messages that are not acknowledged, with --ack none and rollback, wait again, redelivered. A topic
+    without --subscription gives the messages that are sent while this command waits. A queue or subscription
+    that does not exist is made. For a queue that the configuration does not name there is a warning. An
+    existing subscription is used with the selector that it has.
+    Exit status 0 also when nothing came. 1 when a message could not be read, which then waits again.
     """
     target = read_destination(destination)
     read_selector(selector)
@@ -109,12 +109,12 @@ def receive(
             if message is None:
                 break
             show(message, as_json=json, received=True)
-            flush()  # whoever reads it has it before it is gone
+            flush()  # the reader has the message before the acknowledgement removes it
             if ack == "auto":
                 message.acknowledge()
             number, last = number + 1, message
         if ack == "client" and last is not None:
-            if unreadable:  # it would be acknowledged with the others, and nobody has seen it
+            if unreadable:  # an acknowledgement would include the message that could not be shown
                 note("connector: nothing was acknowledged")
             else:
                 last.acknowledge()
@@ -126,13 +126,13 @@ def receive(
 def _as_it_is(
     wanted: TopicSubscription, known: Iterable[SubscriptionInfo], *, any_selector: bool
 ) -> TopicSubscription:
-    """The subscription that is there, so that it is attached to and never made anew: it has a backlog.
+    """Returns the existing subscription, so that attaching never makes a new one and loses the messages.
 
     Args:
-        any_selector: whatever it has is wanted.
+        any_selector: whether any selector of the existing subscription is accepted.
 
     Raises:
-        SubscriptionError: it is there with another topic or selector.
+        SubscriptionError: the existing subscription has another topic or selector.
     """
     key = (wanted.name, wanted.client_id)
     for found in (info.subscription for info in known):

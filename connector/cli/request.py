@@ -1,4 +1,4 @@
-"""``connector request``: hands a business object to an application and prints what it answers."""
+"""``connector request``: sends a business object to an application and prints the answer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from connector.requests.result import RequestResult
 from datahandlers.json_handler import parse_object
 
 _QUIET = 1.0
-"""Seconds after which somebody at a terminal is told what is waited for."""
+"""Seconds after which a user at a terminal is told that the command waits for a reply."""
 
 
 def request(
@@ -53,16 +53,16 @@ def request(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Makes a request and prints the object as it is then; with --json status, object and message.
+    """Makes a request and prints the object as it is then. With --json prints status, object and message.
 
-    Where and how it is sent, and whether it waits for a reply, is said by the meta-objects; the dynamic one
-    travels in the object as the attribute that holds it.
+    The meta-objects say where the request is sent, and whether the command waits for a reply. The dynamic
+    meta-object is part of the object, in the attribute that holds it.
     Exit status 0 for SUCCEED, VALCHANGE and MULTIPLE_HITS, 1 for any other answer, 2 for a wrong call.
     """
     configuration = load(config)
     try:
         configuration.metaobjects.definitions.find(name)
-    except UnknownBusinessObject as error:  # before a body is waited for
+    except UnknownBusinessObject as error:  # checked before the command waits for a body
         raise BadArgument(str(error)) from None
     source, body = _read(data)
     try:
@@ -72,7 +72,7 @@ def request(
     client = make_requests(configuration).open(str(configuration.directory))
     with _ended_by_signals(name), ThreadPoolExecutor(1, "connector-request") as caller:
         try:
-            # not in this thread: a signal would end it wherever it is, in the middle of a commit as well
+            # in another thread, because a signal could end this thread in the middle of a commit
             result = _wait(caller.submit(client.request, name, attributes, timeout=timeout), name)
         except MalformedData as error:
             raise BadArgument(str(error)) from None
@@ -83,7 +83,7 @@ def request(
 
 
 def _read(path: Path | None) -> tuple[str, bytes]:
-    """Where the object comes from, for errors, and what stands there."""
+    """Returns the source of the object, for errors, and the bytes of the object."""
     if path is not None:
         try:
             return f"--data {path}", path.read_bytes()
@@ -113,7 +113,7 @@ class _Ended(typer.Exit):
 
 @contextmanager
 def _ended_by_signals(name: str) -> Iterator[None]:
-    """SIGINT and SIGTERM end the command in order, leaving nothing of it behind; a second one at once."""
+    """Lets SIGINT and SIGTERM end the command in order. A second signal ends the process at once."""
     ending = False
 
     def handle(signum: int, frame: Any) -> None:

@@ -1,4 +1,4 @@
-"""``connector run``: the adapter, as a service, for one poll, or until its inputs are empty."""
+"""``connector run``: runs the adapter, as a service, for one poll, or until the inputs are empty."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _log: Final = logging.getLogger("connector.run")
 
 _STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
 _EARLY: Final = 5.0
-"""Seconds that a signal which came before it could be handled may take to be seen."""
+"""Seconds to wait for the handling of a signal that came before the handlers existed."""
 
 
 def run(
@@ -45,15 +45,15 @@ def run(
         Path | None, typer.Option("--summary", metavar="FILE", help="The JSON document, to FILE as well.")
     ] = None,
 ) -> None:
-    """Runs the adapter as a service, until SIGTERM or SIGINT; with --once or --drain until that is done.
+    """Runs the adapter as a service, until SIGTERM or SIGINT. With --once or --drain until that is done.
 
-    Without InputDestination it polls nothing and starts no Java. The service takes requests over HTTP where
-    the configuration has a section http.
-    The first signal stops claiming and finishes what is in flight within stop_timeout; a second one
+    Without InputDestination the adapter polls nothing and starts no Java. The service takes requests over
+    HTTP where the configuration has a section http.
+    The first signal stops claiming and finishes the events in flight within stop_timeout. A second signal
     ends at once. With --json the summary is one JSON document.
 
-    Exit status: 0, also when a signal ends it; 1 when a poll of --once or --drain does not succeed, or
-    when the service cannot go on; 2 when the configuration is wrong. Messages in error are data, not a
+    Exit status: 0, also when a signal ends the run. 1 when a poll of --once or --drain does not succeed, or
+    when the service cannot go on. 2 when the configuration is wrong. Messages in error are data, not a
     failure.
     """
     if once and drain:
@@ -102,7 +102,7 @@ def run(
 
 
 def _stop(adapter: Adapter) -> None:
-    """Stops the adapter. A failure on the way is logged: what came before it is why the run ends."""
+    """Stops the adapter. Logs a failure, because an earlier failure is the reason why the run ends."""
     try:
         adapter.stop()
     except (ConnectorError, OSError) as error:
@@ -110,7 +110,7 @@ def _stop(adapter: Adapter) -> None:
 
 
 def _starts(adapter: Adapter, stopped: threading.Event) -> bool:
-    """Starts the adapter; False where a signal has cancelled that, after ``stop_timeout``."""
+    """Starts the adapter. Returns False if a signal has cancelled the start, after ``stop_timeout``."""
     try:
         adapter.start()
     except PipelineError as error:
@@ -122,7 +122,7 @@ def _starts(adapter: Adapter, stopped: threading.Event) -> bool:
 
 
 def _bounded(adapter: Adapter, *, drain: bool) -> str | None:
-    """One poll, or all until the inputs are empty. Returns why it was not successful; None where it was."""
+    """Runs one poll, or all polls until the inputs are empty. Returns the reason of a failure, or None."""
     with Progress(adapter.summary) as progress:
 
         def after_batch(report: CycleReport) -> None:
@@ -134,7 +134,7 @@ def _bounded(adapter: Adapter, *, drain: bool) -> str | None:
 
 
 def _service(adapter: Adapter, stopped: threading.Event, manager: ServiceManager) -> str | None:
-    """Polls until a signal comes. Returns why it cannot go on; None where a signal has stopped it."""
+    """Polls until a signal comes. Returns the reason why the service cannot go on. None after a signal."""
     from connector.service import Service
 
     service = Service(adapter)
@@ -147,7 +147,7 @@ def _service(adapter: Adapter, stopped: threading.Event, manager: ServiceManager
 
 
 def _status(adapter: Adapter) -> str:
-    """One line about a service, for whoever asks the service manager."""
+    """Returns a line about a service, for the status in the service manager."""
     counts = adapter.summary.total.as_dict()
     numbers = ", ".join(f"{number} {key}" for key, number in counts.items() if number)
     return numbers or "nothing has come yet"
@@ -155,9 +155,9 @@ def _status(adapter: Adapter) -> str:
 
 @contextmanager
 def _http_server(adapter: Adapter, stopped: threading.Event) -> Iterator[None]:
-    """Takes requests over HTTP meanwhile, where that is configured, until it is told to stop.
+    """Runs the HTTP server, if configured, until the context ends or a signal comes.
 
-    It listens before Spark is started: a port that is taken shows at once, and requests need no Spark.
+    The server listens before Spark is started. So a port that is taken shows at once. Requests need no Spark.
     """
     settings = adapter.configuration.http
     if settings is None:
@@ -181,7 +181,7 @@ def _http_server(adapter: Adapter, stopped: threading.Event) -> Iterator[None]:
 
 
 def _once_set(event: threading.Event, what: Callable[[], None]) -> None:
-    """Calls ``what`` in a thread of its own: it takes a while, and a second signal is not to wait for it."""
+    """Calls ``what`` in a separate thread, because a second signal must not wait for the slow call."""
 
     def wait() -> None:
         event.wait()
@@ -192,13 +192,13 @@ def _once_set(event: threading.Event, what: Callable[[], None]) -> None:
 
 @contextmanager
 def _signals(on_signal: Callable[[str], None]) -> Iterator[threading.Event]:
-    """The first SIGTERM or SIGINT asks for an orderly stop, the second ends the process at once.
+    """Lets the first SIGTERM or SIGINT stop the adapter in order, and the second end the process at once.
 
     SIGHUP is ignored.
 
-    Python runs the handlers of signals in the main thread only, and that thread may sleep on: a signal that
-    reaches another thread does not wake it. What Python does at once, in whichever thread, is to write the
-    number of the signal to a socket. So a thread of its own reads those numbers, and does what is asked for.
+    Python runs signal handlers in the main thread only. A signal that reaches another thread does not wake
+    the main thread. But in any thread Python writes the number of the signal to a socket at once. So a
+    separate thread reads those numbers and acts.
     """
     stopped = threading.Event()
     reading, writing = socket.socketpair()
@@ -212,7 +212,7 @@ def _signals(on_signal: Callable[[str], None]) -> Iterator[threading.Event]:
     threading.Thread(target=read, name="connector-signals", daemon=True).start()
     wakeup = signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
     before = {number: signal.signal(number, _leave_it) for number in (*_STOPPING, signal.SIGHUP)}
-    early = signal.sigpending() & set(_STOPPING)  # those that came before this was there, see __main__
+    early = signal.sigpending() & set(_STOPPING)  # signals that were blocked so far, see __main__
     signal.pthread_sigmask(signal.SIG_UNBLOCK, before)
     if early:
         stopped.wait(_EARLY)
@@ -226,7 +226,7 @@ def _signals(on_signal: Callable[[str], None]) -> Iterator[threading.Event]:
 
 
 def _take_signal(number: int, stopped: threading.Event, on_signal: Callable[[str], None]) -> None:
-    if number == signal.SIGHUP:  # a terminal has closed, or somebody expects that it reopens a log file
+    if number == signal.SIGHUP:  # a terminal has closed, or a user expects that a log file is reopened
         _log.warning("SIGHUP is ignored, SIGTERM stops the adapter")
     if number not in _STOPPING:
         return
@@ -237,4 +237,4 @@ def _take_signal(number: int, stopped: threading.Event, on_signal: Callable[[str
 
 
 def _leave_it(signum: int, frame: Any) -> None:
-    """The handler in the main thread: all is done by the thread that reads the numbers of signals."""
+    """Does nothing. The thread that reads the numbers of signals acts."""

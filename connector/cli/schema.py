@@ -1,4 +1,4 @@
-"""``connector schema``: the JSON Schema of adapter.yaml."""
+"""``connector schema``: shows the JSON Schema of adapter.yaml."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from connector.config.schema import json_schema
 def schema(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> None:
     """Shows the JSON Schema of adapter.yaml, for editors. With --json on one line.
 
-    It is the same for every configuration; -c is accepted as by every verb.
+    The schema is the same for every configuration. -c is accepted as by every verb.
     """
     if json:
         answer_json(json_schema())

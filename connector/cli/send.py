@@ -52,10 +52,10 @@ def send(
     bytes: Annotated[bool, typer.Option("--bytes", help="A bytes message; otherwise text in UTF-8.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Sends messages and prints their ids, one a line.
+    """Sends messages and prints their ids, one on each line.
 
-    A queue that is not there is made, with a warning where the configuration does not name it.
-    What is sent to a topic is there for every subscription that it has now; where it has none, for nobody.
+    A queue that does not exist is made, with a warning if the configuration does not name the queue.
+    A topic hands the messages to the subscriptions that it has now. Without a subscription they are lost.
     """
     template = Message(
         body=_read(body),
@@ -109,7 +109,7 @@ def _read(path: Path | None) -> bytes:
 
 
 def _add_property(message: Message, text: str) -> None:
-    """``NAME:TYPE=VALUE``; without a type it is a string."""
+    """Adds the property ``NAME:TYPE=VALUE``. Without a type the property is a string."""
     declared, separator, value = text.partition("=")
     name, _, kind = declared.partition(":")
     if not separator or not name:

@@ -1,4 +1,4 @@
-"""``connector status``: what the instances of an application are doing. It only looks."""
+"""``connector status``: shows the activity of the instances of an application. Changes nothing."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Row = dict[str, Any]
 
 
 def status(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> None:
-    """Shows instances, running batches, what each worker is doing, and what waits in the inputs.
+    """Shows instances, running batches, the work of each worker, and the messages that wait in the inputs.
 
-    A worker is shown while it has events. A message waits also where the selector of an input passes it over.
+    A worker is shown while it has events. Messages that an input's selector passes over count as waiting.
     """
     configuration = load(config)
     document = _look(configuration, make_provider(configuration))
@@ -35,7 +35,7 @@ def status(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> N
 def _look(configuration: Configuration, provider: AdapterProvider) -> dict[str, Any]:
     application = configuration.connector.application_name
     document: dict[str, Any] = {"application": application}
-    if not provider.check():  # nobody has run yet
+    if not provider.check():  # no adapter has run yet
         return {**document, "instances": [], "batches": [], "workers": [], "inputs": _inputs(configuration)}
     state = provider.existing_state(application)
     clients = [one for one in provider.clients() if one.application == application]
@@ -56,7 +56,7 @@ def _look(configuration: Configuration, provider: AdapterProvider) -> dict[str, 
 
 
 def _instances(clients: Sequence[ClientNote], notes: Sequence[InstanceNote]) -> list[Row]:
-    """A row a client, and one for each instance that has none just now: it starts, or connects anew."""
+    """Returns a row for each client, and for each instance without a client, which starts or reconnects."""
     by_name = {note.name: note for note in notes}
     rows = []
     for client in clients:
@@ -92,7 +92,7 @@ def _instances(clients: Sequence[ClientNote], notes: Sequence[InstanceNote]) -> 
 
 
 def _running(batches: Sequence[BatchNote], workers: Sequence[Row]) -> list[BatchNote]:
-    """Without claims that wait behind others. Where no worker has events, a batch is about to begin."""
+    """Leaves out claims that wait behind others. Keeps all batches of a client without events in workers."""
     at_work = {(row["client"], row["batch"]) for row in workers}
     busy = {client for client, _ in at_work}
     return [one for one in batches if (one.client_id, one.number) in at_work or one.client_id not in busy]
@@ -144,7 +144,7 @@ def _inputs(configuration: Configuration, provider: AdapterProvider | None = Non
 
 
 def _as_json(value: Any) -> Any:
-    """With times as text: ISO 8601, UTC."""
+    """Returns the value with times as text: ISO 8601, UTC."""
     if not isinstance(value, list):
         return value
     return [

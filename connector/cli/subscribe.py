@@ -40,10 +40,11 @@ def subscribe(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Makes a durable subscription: from now on it keeps what is sent to the topic.
+    """Makes a durable subscription, which from now on keeps the messages that are sent to the topic.
 
-    One that is there already, and is the same, stays as it is. One with another topic, selector or --no-local
-    is made anew, and what it had kept is lost; while it is consumed that is an error.
+    An equal subscription that exists already stays unchanged. A subscription with another topic, selector or
+    --no-local is made anew, and the messages that it had kept are lost. While consumers use the subscription,
+    that is an error.
     """
     wanted = TopicSubscription(
         read_topic(topic),
@@ -59,7 +60,7 @@ def subscribe(
     if shared and no_local:
         raise BadArgument("--no-local: a shared subscription has messages of many, so none are local")
     with contextlib.closing(make_provider(load(config)).connect(client_id=client_id)) as connection:
-        try_take_over(connection, at_start=True)  # what the dead hold keeps a subscription from ending
+        try_take_over(connection, at_start=True)  # claims of dead clients keep a subscription from ending
         connection.poller(wanted).close()
     if json:
         answer_json(as_document(wanted))

@@ -1,4 +1,4 @@
-"""How subscriptions of topics are shown."""
+"""Shows subscriptions of topics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from connector.messaging.subscription import SubscriptionInfo, TopicSubscription
 
 
 def as_document(subscription: TopicSubscription) -> dict[str, Any]:
-    """The details of a subscription, for JSON."""
+    """Returns the details of a subscription, for JSON."""
     return {
         "subscription": subscription.name,
         "topic": str(subscription.topic),
@@ -22,7 +22,7 @@ def as_document(subscription: TopicSubscription) -> dict[str, Any]:
 
 
 def info_document(info: SubscriptionInfo) -> dict[str, Any]:
-    """A subscription with its numbers, for JSON."""
+    """Returns a subscription with its numbers, for JSON."""
     return {
         **as_document(info.subscription),
         "consumers": info.consumers,
@@ -34,7 +34,7 @@ def info_document(info: SubscriptionInfo) -> dict[str, Any]:
 
 
 def title(info: SubscriptionInfo) -> str:
-    """A subscription in a line for people."""
+    """Returns a subscription as a line for people."""
     subscription = info.subscription
     words = [printable(subscription.name) or "(unnamed)"]
     if subscription.client_id:

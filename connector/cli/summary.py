@@ -32,7 +32,7 @@ _MAX_LENGTH: Final = 300
 
 
 def print_summary(summary: Summary, *, as_json: bool) -> None:
-    """Prints to stdout: the document, or a table, or where the log is JSON a line like those of the log."""
+    """Prints to stdout: the JSON document, or a table, or with a JSON log a line like those of the log."""
     if as_json:
         answer_bytes(_document(summary))
         return
@@ -44,10 +44,10 @@ def print_summary(summary: Summary, *, as_json: bool) -> None:
 
 
 def write_summary(summary: Summary, path: Path) -> None:
-    """Writes the document to a file.
+    """Writes the JSON document to a file.
 
     Raises:
-        BadArgument: it cannot be written.
+        BadArgument: the file cannot be written.
     """
     try:
         path.write_bytes(_document(summary))
@@ -62,7 +62,7 @@ def _document(summary: Summary) -> bytes:
 
 
 def _line(summary: Summary) -> dict[str, Any]:
-    """What the table says, with the fields that every line of a JSON log has."""
+    """Returns the content of the table, with the fields that every line of a JSON log has."""
     document = summary.as_dict()
     del document["events"]
     return {
@@ -80,7 +80,7 @@ def _line(summary: Summary) -> dict[str, Any]:
 
 
 def _table(summary: Summary) -> list[str]:
-    """One line a destination; the columns that everybody asks for, and those that have something to say."""
+    """Returns a line for each destination. Rare outcomes have a column only if there are such events."""
     total = summary.total
     columns = [
         (key, title)
@@ -102,7 +102,7 @@ def _table(summary: Summary) -> list[str]:
 
 
 def _reasons(summary: Summary) -> list[str]:
-    """Why messages are in error, unsubscribed or in doubt; equal reasons of a destination once."""
+    """Returns the reasons of messages in error, unsubscribed or in doubt. Equal reasons stand once."""
     lines: list[str] = []
     for kind, title in _REASONS.items():
         found = [(name, reasons) for (name, of), reasons in summary.reasons.items() if of == kind]

@@ -8,7 +8,7 @@ from connector.cli.common import printable
 
 
 def table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, indent: int = 0) -> list[str]:
-    """Lines with a column a title; what a terminal would act upon is escaped."""
+    """Returns lines with a column for each title. Control characters are escaped."""
     lines = [list(titles), *([printable(cell) for cell in row] for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(titles))]
     return [
@@ -18,14 +18,14 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, indent: int =
 
 
 def ago(since: float | None, now: float) -> str:
-    """A time in the past, in seconds since 1970, as one number and unit: ``12 s ago``; ``-`` for none."""
+    """Returns a time in the past, in seconds since 1970, as one number and unit: ``12 s ago``, or ``-``."""
     if not since:
         return "-"
     return f"{span(now - since)} ago"
 
 
 def span(seconds: float) -> str:
-    """A duration as one number and unit: ``12 s``, ``3 min``."""
+    """Returns a duration as one number and unit: ``12 s``, ``3 min``."""
     seconds = max(0.0, seconds)
     for limit, unit, divisor in ((120, "s", 1), (7200, "min", 60), (172800, "h", 3600)):
         if seconds < limit:

@@ -1,4 +1,4 @@
-"""``connector takeover``: the operator's word that a client is dead whose lock never comes free."""
+"""``connector takeover``: declares a client dead whose lock never comes free."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def takeover(
         bool, typer.Option("--it-is-dead", help="You know that its process does nothing any more.")
     ] = False,
 ) -> None:
-    """Declares a client dead, so that others take over what it has claimed.
+    """Declares a client dead, so that others take over its claims.
 
-    This is for a client whose lock never comes free: its host hangs, or its process is stopped. What every
-    other dead client has left is taken over without this command.
-    Should the client go on after all, it settles nothing that others have been given. An event that it was
-    delivering is in doubt.
+    This is for a client whose lock never comes free, because its host hangs or the process is stopped. The
+    claims of other dead clients are taken over without this command.
+    If the client goes on after all, it settles no claim that others have taken over. An event in delivery is
+    in doubt.
     """
     provider = make_provider(load(config))
     provider.check()

@@ -28,15 +28,15 @@ def unsubscribe(
     client_id: ClientIdOption = "",
     json: JsonOption = False,
 ) -> None:
-    """Removes a durable subscription, shared or not, with the messages that it has kept.
+    """Removes a durable subscription, shared or not, with all kept messages.
 
-    A warning says how many those are. An error while it is consumed, or while a message of it is taken and
-    not yet acknowledged.
+    A warning says how many messages those are. An error while consumers use the subscription, or while a
+    message of the subscription is taken and not yet acknowledged.
     """
     check_name(subscription)
-    # The client id is not held: it may be that of an adapter which runs, and has given up this input.
+    # The client id is not held, because a running adapter without this input may have the same client id.
     with contextlib.closing(make_provider(load(config)).connect()) as connection:
-        try_take_over(connection, at_start=True)  # what the dead hold keeps a subscription from ending
+        try_take_over(connection, at_start=True)  # claims of dead clients keep a subscription from ending
         removed = connection.unsubscribe(subscription, client_id)
     if json:
         answer_json(info_document(removed))
