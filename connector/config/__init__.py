@@ -1,4 +1,4 @@
-"""``adapter.yaml`` and ``metaobjects/``: reading, checking, describing them.
+"""Reads, checks and describes ``adapter.yaml`` and ``metaobjects/``.
 
-:func:`connector.config.loading.load` is the way in.
+:func:`connector.config.loading.load` is the entry.
 """

@@ -1,4 +1,4 @@
-"""Checking the definitions of business objects: each by itself, and against those of its children."""
+"""Checks the definitions of business objects: each alone, and together with those of its children."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from connector.requests.response_selector import ResponseSelector, misspelt
 from connector.requests.selector_values import Quoting
 
 _BLANK: Final = "CxBlank"
-"""What the source writes for a default that is blank."""
+"""The text for a blank default in WBI Adapter for JMS."""
 
 
 def check_definitions(collected: Collected, quoting: Quoting, problems: Problems) -> Definitions:
@@ -29,7 +29,7 @@ def check_definitions(collected: Collected, quoting: Quoting, problems: Problems
         quoting: of values in response selectors.
 
     Returns:
-        the definitions, with their defaults, and without what was wrong.
+        the definitions with their defaults, without the parts that are wrong.
     """
     definitions: dict[str, Definition] = {}
     for name, definition in collected.definitions.items():
@@ -62,7 +62,7 @@ def _check_definition(
         mark, path = document.place("app_specific_info")
         held = definition.attributes.get(name)
         if held is None and document.has("attributes", name):
-            continue  # it has a mistake of its own
+            continue  # the attribute has a mistake that is reported elsewhere
         if held is None:
             near = nearest(name, definition.attributes)
             problems.add(mark, path, f"there is no attribute {name!r}", "cw_mo_<label>=<attribute>", near)
@@ -118,7 +118,7 @@ def _check_attribute(
 
 
 def _check_cycles(collected: Collected, problems: Problems) -> None:
-    """Children that cannot be without one another: no such object could ever be complete."""
+    """Reports business objects that require each other as children, and so could never be complete."""
     finished: set[str] = set()
     for start in collected.definitions:
         # Depth first without recursion: definitions may be long chains.
@@ -155,7 +155,7 @@ def _required_children(name: str, collected: Collected) -> Iterator[Attribute]:
 
 
 def _only_metaobjects(known: Definitions) -> set[str]:
-    """The objects that are nothing but dynamic meta-objects, or the JMSProperties of one."""
+    """Returns the objects that serve only as dynamic meta-objects or as their JMSProperties."""
     children = {
         (name, attribute.name in definition.metaobject_attributes, attribute.name, attribute.type)
         for name, definition in known.items()
@@ -176,11 +176,11 @@ def _only_metaobjects(known: Definitions) -> set[str]:
 def _check_keys(
     definition: Definition, is_metaobject: bool, collected: Collected, problems: Problems
 ) -> None:
-    """Every business object has a key; what only holds headers needs none."""
+    """Checks that every business object has a key. Objects that only hold headers need no key."""
     document = collected.documents[definition.name]
     written, _, _ = find(document.table, ("attributes",))
     entries = written.entries.values() if isinstance(written, Table) else ()
-    # a key that is a mistake itself is one all the same
+    # An entry counts as a key also if the value of `key` is a mistake.
     if is_metaobject or any(isinstance(entry, Table) and _names_key(entry) for entry in entries):
         return
     mark, path = document.place("business_object")
@@ -201,7 +201,7 @@ def _names_key(entry: Table) -> bool:
 def _check_defaults(
     definition: Definition, is_metaobject: bool, collected: Collected, problems: Problems
 ) -> None:
-    """A default does nothing but satisfy ``required`` (WBI Adapter for JMS, UseDefaults)."""
+    """Reports unused defaults. They only satisfy ``required`` (WBI Adapter for JMS, UseDefaults)."""
     for attribute in definition.attributes.values():
         if attribute.default is None or (attribute.is_required and not is_metaobject):
             continue
@@ -214,7 +214,7 @@ def _check_defaults(
 
 
 def _check_children(definition: Definition, collected: Collected, problems: Problems) -> None:
-    """What is said about children: which version is meant, and that they are contained."""
+    """Checks the version and the relationship that attributes declare for children."""
     document = collected.documents[definition.name]
     for attribute in definition.attributes.values():
         where = ("attributes", attribute.name)
@@ -245,7 +245,7 @@ def _check_dynamic(known: Definitions, collected: Collected, problems: Problems)
 
 
 def _check_metadata(known: Definitions, collected: Collected, problems: Problems) -> None:
-    """The dynamic meta-objects as the meta-data of requests, each once however many objects have it."""
+    """Checks the dynamic meta-objects as meta-data of requests, each once."""
     held = dict.fromkeys(
         definition.attributes[definition.dynamic_metaobject].type
         for definition in known.values()

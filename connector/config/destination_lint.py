@@ -1,4 +1,4 @@
-"""Checking the destinations of ``adapter.yaml`` against one another."""
+"""Checks the destinations of ``adapter.yaml`` against each other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OF_TOPICS = ("subscription", "shared", "no_local")
 _REPLY_TO = "ReplyToDestination"
 
 Taken = dict[Destination, tuple[str, Mark]]
-"""What a destination is used for, and where that is said."""
+"""The role of each destination, and the place that gives the destination this role."""
 
 
 def check_destinations(
@@ -32,12 +32,12 @@ def check_destinations(
     collected: Collected,
     places: Places,
 ) -> None:
-    """Notes what is wrong with the inputs, and with destinations that have two roles.
+    """Reports mistakes in the inputs, and destinations that have two roles.
 
     Args:
         entries: the subscriptions.
         static: the static meta-object of the connector.
-        collected: where that stands.
+        collected: contains the document of ``static``.
     """
     inputs = list(zip(reading.kept(*_INPUTS), file.connector.inputs, strict=False))
     if not file.connector.inputs:
@@ -50,7 +50,7 @@ def check_destinations(
         )
     for index, entry in inputs:
         _check_options(index, entry, places)
-    # one of which a part was refused may differ from another in that part
+    # A partial input may differ from another input in the part that was refused.
     _check_twice([one for one in inputs if not _is_partial(reading, one[0])], places)
     taken = _check_roles(file, inputs, entries, places)
     if static is not None:
@@ -60,7 +60,7 @@ def check_destinations(
 
 
 def _is_partial(reading: Reading[AdapterFile], index: int) -> bool:
-    """Whether something of an input was left out, because it is a mistake by itself."""
+    """Tells whether a part of an input was left out because that part is a mistake."""
     location = (*_INPUTS, index)
     return any(left[: len(location)] == location for left in reading.left_out)
 
@@ -81,7 +81,7 @@ def _warn_of_none(places: Places) -> None:
 
 
 def _check_options(index: int, entry: InputEntry, places: Places) -> None:
-    """A topic is polled through a subscription, a queue has none."""
+    """Checks the options of topics. A topic is polled through a subscription, a queue is not."""
     if entry.destination.is_queue:
         for key in _OF_TOPICS:
             if places.leaf(*_INPUTS, index, key) is not None:
@@ -104,7 +104,7 @@ def _check_options(index: int, entry: InputEntry, places: Places) -> None:
 
 
 def _check_twice(inputs: list[tuple[int, InputEntry]], places: Places) -> None:
-    """Several inputs of one queue have different selectors; a subscription is one input."""
+    """Reports equal inputs. Inputs of one queue need different selectors. A subscription is one input."""
     seen: dict[tuple[Destination, str | None], Mark] = {}
     names: dict[str, Mark] = {}
     for index, entry in inputs:
@@ -130,11 +130,11 @@ def _check_roles(
     entries: Sequence[ReadEntry],
     places: Places,
 ) -> Taken:
-    """One destination, one role: in two, the adapter would read what it has written."""
+    """Reports destinations with two roles. The adapter would read the messages that it has written."""
     taken: Taken = {}
     for index, entry in inputs:
         if entry.no_local:
-            continue  # it leaves out what the adapter sends itself
+            continue  # such an input leaves out the messages of this adapter
         taken.setdefault(entry.destination, ("InputDestination", places.mark(*_INPUTS, index)))
     roles: list[tuple[str, Location, Destination | None]] = [
         (key, ("connector", key), destination) for key, destination in file.connector.own_destinations.items()
@@ -165,7 +165,7 @@ def _take(destination: Destination, role: str, location: Location, taken: Taken,
 
 
 def _check_replies(static: StaticMetaObject, collected: Collected, taken: Taken, places: Places) -> None:
-    """Replies are awaited where nothing else is; those to requests that do not wait may be events."""
+    """Reports reply destinations with another role. If requests do not wait, replies may be events."""
     document = collected.documents[static.name]
     defaults, entries = collected.rules[static.name]
     said: list[tuple[Location, Mapping[str, str], Mapping[str, Leaf]]] = [
@@ -188,7 +188,7 @@ def _check_replies(static: StaticMetaObject, collected: Collected, taken: Taken,
 
 
 def _check_in_progress(file: AdapterFile, inputs: list[tuple[int, InputEntry]], places: Places) -> None:
-    """Seed 004, "Recovery with an in-progress destination": not with topics; taking moves the message."""
+    """Checks that all inputs are queues. Only messages of queues move to an in-progress destination."""
     if file.connector.in_progress_destination is None:
         return
     for index, entry in inputs:
@@ -207,7 +207,7 @@ def _check_managed(
     entries: Sequence[ReadEntry],
     places: Places,
 ) -> None:
-    """Design, section 7: what ContainerManagedEvents excludes."""
+    """Reports settings that ContainerManagedEvents excludes."""
     connector = file.connector
     if not connector.container_managed_events:
         return

@@ -1,4 +1,4 @@
-"""The kinds of values that name destinations, by what they are used for, and message selectors."""
+"""The kinds of values that name destinations, by the use of the destination, and message selectors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,11 @@ def _parse(written: Leaf) -> Destination:
 
 
 def destination_kind(check: Callable[[Destination, str], None]) -> Kind:
-    """A queue or topic; ``check`` gets it with its text for errors, and refuses what its use forbids."""
+    """Returns the kind for a queue or topic.
+
+    Args:
+        check: gets the destination and its text for errors. Refuses destinations that are not allowed here.
+    """
 
     def read(value: object) -> Destination:
         written = leaf(value, _A_DESTINATION)
@@ -76,15 +80,15 @@ def _taken_from(destination: Destination, found: str) -> None:
 
 
 SINK: Final = destination_kind(_sent_to)
-"""Where messages are sent: a queue or topic."""
+"""A destination that messages are sent to: a queue or topic."""
 COPIES: Final = destination_kind(_copied_to)
-"""Where the adapter keeps copies: a queue."""
+"""A destination for the adapter's copies: a queue."""
 REPLIES: Final = destination_kind(_replied_to)
-"""Where replies are awaited: a queue."""
+"""A destination for replies: a queue."""
 IN_PROGRESS: Final = destination_kind(_worked_on_in)
-"""Where the adapter keeps what it works on: a queue."""
+"""A destination for messages in progress: a queue."""
 INPUT: Final = destination_kind(_taken_from)
-"""What is polled: a queue, a topic, or a view of what a queue could not deliver."""
+"""A destination that is polled: a queue, a topic, or a view of messages that a queue could not deliver."""
 
 
 def _read_selector(value: object) -> str:
@@ -103,7 +107,7 @@ def _read_selector(value: object) -> str:
 
 
 SELECTOR: Final = Kind(_read_selector, str, {"type": "string"}, "message selector")
-"""The text of a message selector that is valid."""
+"""The text of a valid message selector."""
 
 
 def _read_any_destination(value: object) -> str:

@@ -1,7 +1,8 @@
 """Environment variables inside single values: ``${NAME}``, ``${NAME:default}``, ``$${`` for ``${``.
 
-They are filled in after parsing, so that no value of the environment can change the structure of
-the file. Keys are left alone, and so are ``metaobjects/``, whose texts belong to the rules.
+They are filled in after parsing, so that no value of the environment can change the structure of the file.
+References in keys are not replaced. Neither are references in ``metaobjects/``, whose texts belong to the
+rules.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 def fill_in(node: Node, environment: Mapping[str, str], problems: Problems, path: str = "") -> Node:
     """Returns the tree with every reference replaced.
 
-    Notes each variable that is not set and has no default; its value then counts as not given.
+    Reports each variable that is not set and has no default. The value then counts as not given.
     """
     if isinstance(node, Leaf):
         return _fill_leaf(node, environment, problems, path)

@@ -1,4 +1,4 @@
-"""Checking the section ``http`` of ``adapter.yaml``."""
+"""Checks the section ``http`` of ``adapter.yaml``."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _TOKENS = ("http", "tokens")
 
 
 def check_http(http: Http | None, places: Places) -> None:
-    """Notes what would let in more people than was meant."""
+    """Reports settings that would let in more callers than intended."""
     if http is None:
         return
     written = _written(places)
     for location, token in written:
-        # Counts as not given anywhere else. Here, without a token everybody would be let in.
+        # Other empty values count as not given. Without a token every caller would be let in.
         if token.is_absent and token.from_environment and not _is_noted(token, places):
             places.add(location, f"{token.raw} is empty", "a token, or no tokens at all")
     if not written and not http.listen.is_loopback:
@@ -36,13 +36,13 @@ def check_http(http: Http | None, places: Places) -> None:
 
 
 def _is_noted(token: Leaf, places: Places) -> bool:
-    """Whether it is known already that the variable is not set."""
+    """Tells whether a problem is reported already that the variable is not set."""
     place = (token.mark.line, token.mark.column)
     return any((problem.line, problem.column) == place for problem in places.problems.sorted())
 
 
 def _written(places: Places) -> list[tuple[Location, Leaf]]:
-    """The tokens as they stand in the file, also those that could not be read."""
+    """Returns the tokens as written in the file, also those that could not be read."""
     section = find(places.tree, ("http",))[0]
     node = section.entries.get("tokens") if isinstance(section, Table) else None
     if isinstance(node, Items):

@@ -13,16 +13,16 @@ from connector.config.kinds import Kind, Size, as_found, duration, integer, leaf
 from connector.config.section import Section
 
 SHORT: Final = 16
-"""Characters below which a token can be guessed."""
+"""A token with fewer characters can be guessed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a server listens.
+    """The address that a server listens on.
 
     Args:
         host: an address, or a name.
-        port: 0 = any that is free.
+        port: 0 = any free port.
     """
 
     host: str
@@ -30,7 +30,7 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it; of a name other than localhost that is not assumed."""
+        """Whether only this machine can reach the address. False for a name other than localhost."""
         return is_loopback(self.host)
 
     def __str__(self) -> str:
@@ -38,7 +38,7 @@ class Address:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host, without port and brackets, is this machine itself."""
+    """Tells whether a host, without port and brackets, is this machine itself."""
     if host.casefold() in ("localhost", "localhost."):
         return True
     try:
@@ -74,7 +74,7 @@ def _read_token(value: object) -> str:
     expected = "a token: letters, digits and - . _ ~ + /, then any = (RFC 6750)"
     written = leaf(value, expected)
     if not written:
-        # The list would be empty, and whoever reaches the port could do everything.
+        # The list would be empty, and every caller that reaches the port would be let in.
         raise refuse("an empty token", expected)
     if not _TOKEN.match(written):
         raise refuse("a text that cannot be sent as a bearer token", expected)

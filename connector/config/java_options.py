@@ -1,4 +1,4 @@
-"""Options for a Java virtual machine, as one text of a Spark setting."""
+"""Options for a Java virtual machine, in the text of a Spark setting."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 DRIVER_MEMORY: Final = "512m"
-"""The heap of the driver where ``spark.driver.memory`` says nothing."""
+"""The heap of the driver when ``spark.driver.memory`` is not set."""
 
 _COLLECTOR: Final = re.compile(r"-XX:([+-])Use(Serial|Parallel|G1|Z|Shenandoah|Epsilon)GC")
 _WITH_VALUE: Final = re.compile(r"-cp|-classpath|--[a-z-]+")
-"""Options whose value may be the next word."""
+"""Options that may have the next word as a value."""
 _SIZE: Final = re.compile(r"-X?(ms|mx|ss)([^:]*)")
 _BYTES: Final = re.compile(r"([0-9]{1,15})([kmgt]?)", re.IGNORECASE)
 _LEAST: Final = {"ms": ("1m", 1 << 20), "mx": ("2m", 2 << 20), "ss": ("136k", 136 << 10)}
-"""Below these Java does not start. Zero stands for its default, except as the greatest heap."""
+"""The least sizes with which Java starts. Zero stands for the default, except as the greatest heap."""
 _MOST_STACK: Final = 1 << 30
 _MORE_ELSEWHERE: Final = ("@", "-XX:Flags=", "-XX:VMOptionsFile=", "-XX:InitialHeapSize=", "-XX:MaxHeapSize=")
-"""Words with which the sizes of the heap may come from somewhere else."""
+"""Words that can take the sizes of the heap from another place."""
 
 
 def split_options(text: str) -> list[str]:
-    """The options as separate words, quoted as in a shell.
+    """Splits options into words, quoted as in a shell.
 
     Raises:
-        ValueError: a quotation is not closed. The text is not repeated: it may hold a password.
+        ValueError: a quotation is not closed. The error does not show the text, which may hold a password.
     """
     try:
         return shlex.split(text)
@@ -35,7 +35,7 @@ def split_options(text: str) -> list[str]:
 
 
 def collectors(words: Sequence[str]) -> list[str]:
-    """The garbage collectors that options select, the last word on each. Java refuses more than one."""
+    """Returns the selected garbage collectors, by the last word on each. Java refuses several."""
     selected: dict[str, bool] = {}
     for word in words:
         if match := _COLLECTOR.fullmatch(word):
@@ -44,10 +44,10 @@ def collectors(words: Sequence[str]) -> list[str]:
 
 
 def wrong_sizes(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Sizes of the heap and of stacks (``-Xms``, ``-Xmx``, ``-Xss``) that Java refuses.
+    """Yields sizes of the heap and of stacks (``-Xms``, ``-Xmx``, ``-Xss``) that Java refuses.
 
     Returns:
-        what was found, and what is expected.
+        the found and the expected text.
     """
     for word in words:
         match = _SIZE.fullmatch(word)
@@ -64,10 +64,10 @@ def wrong_sizes(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def heap(words: Sequence[str]) -> tuple[int, int]:
-    """The initial and the greatest size of the heap in bytes, the last word on each.
+    """Returns the initial and the greatest size of the heap in bytes. The last word on each size counts.
 
     Returns:
-        zero for what the words do not say, or say in a way that is not followed here.
+        zero for a size that the words do not contain, or contain in a form that is not read here.
     """
     sizes = {"ms": 0, "mx": 0}
     for word in words:
@@ -84,7 +84,7 @@ def _size(text: str) -> int | None:
 
 
 def no_options(words: Sequence[str]) -> Iterator[int]:
-    """The positions, from 1, of words that are no options: Java would take such a word for a class to run."""
+    """Yields the positions, from 1, of words that are no options. Java would run such a word as a class."""
     before = ""
     for position, word in enumerate(words, 1):
         if not word.startswith(("-", "@")) and not _WITH_VALUE.fullmatch(before):

@@ -1,7 +1,7 @@
 """The kinds of single values: how each is read, checked, written and described.
 
-Every kind is an ``Annotated`` type for the fields of :mod:`connector.config.model`; its reader
-gets the text as it stands in the file, so nothing depends on what YAML would make of it.
+Every kind is an ``Annotated`` type for the fields of :mod:`connector.config.model`. A reader gets the text as
+written in the file, so the result does not depend on the types of YAML.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from connector.config.problems import nearest, shown
 from connector.config.tree import Leaf, kind_of
 
 _REFERENCE: Final[dict[str, Any]] = {"type": "string", "pattern": r"\$\{"}
-"""A value that comes from the environment, as an editor sees it."""
+"""A reference to the environment, for the schema of an editor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,10 +28,10 @@ class Kind:
     """A kind of single value: the metadata of an ``Annotated`` field.
 
     Args:
-        read: the value of a :class:`Leaf`; raises what :func:`refuse` makes.
-        write: the value as it would be written in the file.
-        schema: its JSON Schema.
-        label: what the generated reference calls it.
+        read: returns the value of a :class:`Leaf`. Raises an error of :func:`refuse`.
+        write: returns the value in the form of the file.
+        schema: the JSON Schema.
+        label: the name in the generated reference.
     """
 
     read: Callable[[object], Any]
@@ -50,24 +50,28 @@ class Kind:
 
 
 def refuse(found: str, expected: str, near: str | None = None, *, offset: int = 0) -> PydanticCustomError:
-    """The error that becomes a :class:`connector.errors.Problem`; ``offset`` is its place within the text."""
+    """Returns an error that becomes a :class:`connector.errors.Problem`.
+
+    Args:
+        offset: the position of the mistake within the text.
+    """
     return PydanticCustomError(
         "refused", "{found}", {"found": found, "expected": expected, "nearest": near, "offset": offset}
     )
 
 
 def as_found(value: object) -> str:
-    """A value for an error text. What the environment gave is never shown, only its reference."""
+    """Returns a value for an error text. For a value from the environment, only the reference is shown."""
     if isinstance(value, Leaf):
         return f"{shown(value.raw)} from the environment" if value.from_environment else shown(value)
     return kind_of(value)
 
 
 def leaf(value: object, expected: str) -> Leaf:
-    """The value as a single text.
+    """Returns the value as a single text.
 
     Raises:
-        PydanticCustomError: it is a mapping or a list.
+        PydanticCustomError: the value is a mapping or a list.
     """
     if isinstance(value, Leaf):
         return value
@@ -85,7 +89,7 @@ def _read_text(value: object) -> str:
 
 
 def text_kind(label: str = "text") -> Kind:
-    """A text as it stands."""
+    """Returns the kind for an unchanged text that is not empty."""
     return Kind(_read_text, str, {"type": ["string", "number", "boolean"]}, label)
 
 
@@ -106,7 +110,7 @@ DirectoryName = Annotated[str, Kind(_read_directory_name, str, {"type": ["string
 
 
 def choice(*values: str) -> Kind:
-    """One of some words; upper and lower case as written here."""
+    """Returns the kind for a choice of words. Upper and lower case count."""
     words = " | ".join(values)
 
     def read(value: object) -> str:
@@ -139,7 +143,7 @@ _JMS_OR_NONE: Final = choice("none", "JMS")
 CONTAINER_MANAGED: Final = Kind(
     _read_managed, lambda value: "JMS" if value else "none", _JMS_OR_NONE.schema, _JMS_OR_NONE.label
 )
-"""``JMS`` or ``none``, as the source writes a switch."""
+"""``JMS`` or ``none``, a switch of WBI Adapter for JMS."""
 
 
 # --- numbers ---------------------------------------------------------------------------------
@@ -148,7 +152,7 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}\Z")
 
 
 def integer(minimum: int, unit: str = "", *, none: str | None = None, maximum: int | None = None) -> Kind:
-    """A whole number; ``none`` is the word that stands for None."""
+    """Returns the kind for a whole number. ``none`` is the word for None."""
     limits = f"from {minimum} up" if maximum is None else f"from {minimum} to {maximum}"
     expected = f"a whole number {limits}" + (f" ({unit})" if unit else "") + (f", or {none}" if none else "")
 
@@ -196,7 +200,7 @@ _DURATION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m|h|d)\Z")
 
 
 def write_duration(seconds: float) -> str:
-    """The shortest text that means so many seconds."""
+    """Returns the shortest text for a number of seconds."""
     for unit in ("d", "h", "m", "s"):
         if seconds and seconds % _UNITS[unit] == 0:
             return f"{int(seconds / _UNITS[unit])}{unit}"
@@ -205,7 +209,12 @@ def write_duration(seconds: float) -> str:
 
 
 def duration(*, none: str | None = None, zero: bool = False) -> Kind:
-    """Seconds, written ``500ms 30s 5m 2h 7d``. ``none`` is the word for None; ``zero`` allows ``0``."""
+    """Returns the kind for seconds, written ``500ms 30s 5m 2h 7d``.
+
+    Args:
+        none: the word for None.
+        zero: whether ``0`` is allowed.
+    """
     words = [f"{none}"] if none else []
     words += ["0"] if zero else []
     expected = "a duration such as 500ms, 30s, 5m, 2h or 7d" + "".join(f", or {word}" for word in words)
@@ -298,13 +307,13 @@ TimeOfDay = Annotated[
 
 
 def resolve(text: str, directory: Path) -> Path:
-    """The path that ``text`` means in a file of ``directory``."""
+    """Returns the path that ``text`` means in a file of ``directory``."""
     return directory / Path(text).expanduser()
 
 
 @dataclass(frozen=True, eq=False)
 class PathKind(Kind):
-    """A path, counted from the directory of the file."""
+    """A path that counts from the directory of the file."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         def read(value: object, info: ValidationInfo) -> Path:
@@ -327,7 +336,7 @@ AS_WRITTEN: Final = Kind(
 
 
 def split_list(value: object) -> Any:
-    """A list, or one text with ``;`` between its entries, as the source writes it."""
+    """Splits a text with ``;`` between its entries, as in WBI Adapter for JMS. Returns a list unchanged."""
     if not isinstance(value, Leaf):
         return value
     pieces, offset = [], 0
@@ -342,12 +351,12 @@ def split_list(value: object) -> Any:
 
 
 def one_or_list(value: object) -> Any:
-    """A list, or a single value that stands for a list of one."""
+    """Makes a list of a single value. Returns a list unchanged."""
     return [value] if isinstance(value, Leaf) else value
 
 
 def words(values: Sequence[str]) -> str:
-    """``a, b or c``."""
+    """Joins words for a text: ``a, b or c``."""
     if len(values) < 2:
         return "".join(values)
     return f"{', '.join(values[:-1])} or {values[-1]}"

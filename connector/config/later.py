@@ -1,4 +1,4 @@
-"""Keys that are refused by their own names: those of later versions, and those that will never be."""
+"""Keys that get a special error text: keys of later versions, and keys that will never exist."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 
 def not_yet(what: str) -> str:
-    """The text that says so."""
+    """Returns the text of the error for a later version."""
     return f"this version does not have {what} yet"
 
 
@@ -18,10 +18,10 @@ _KEYS: Final = {
 REFUSED: Final = {
     "InputDestination.client_id": ("the client id of an input is the ApplicationName", "it left out"),
 }
-"""Keys that one might look for and that will never be: what is found, and what is expected."""
+"""Keys that users may expect but that will never exist, with the found and the expected text."""
 
 LATER: Final = {key: (not_yet(what), "it left out") for key, what in _KEYS.items()}
-"""Key, named with its section -> what is found and what is expected, as a problem says it."""
+"""Keys of later versions, named with their section, with the found and the expected text of the problem."""
 
 PROVIDERS: Final = ("sql", "amqp", "jms")
 """Provider types of later versions."""

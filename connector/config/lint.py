@@ -1,4 +1,4 @@
-"""Checking the sections of ``adapter.yaml`` against one another and against ``metaobjects/``."""
+"""Checks the sections of ``adapter.yaml`` against each other and against ``metaobjects/``."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from connector.config.subscription_reading import ReadEntry
 
 @dataclass(slots=True)
 class Lint:
-    """One pass over a configuration.
+    """A check of a whole configuration.
 
     Args:
-        places: ``adapter.yaml`` as it stands; gets what is wrong.
-        reading, file: what could be read of it.
+        places: the tree of ``adapter.yaml``, and the list that gets the mistakes.
+        reading, file: the sections that could be read.
         entries: the subscriptions that could be read.
         directory: of ``adapter.yaml``.
     """
@@ -143,7 +143,7 @@ class Lint:
                 )
 
     def _unread_options(self, static: StaticMetaObject, connector: Connector) -> None:
-        """Options of a handler that is named by its class: such a handler has none."""
+        """Reports options of a handler that is named by class. Such a handler has no options."""
         default = connector.data_handler_class_name or connector.data_handler_mime_type
         defaults, entries = self.collected.rules[static.name]
         handlers = {rule.name: choose_handler((rule.properties,), default)[0] for rule in static.rules}
@@ -216,12 +216,12 @@ class Lint:
             )
 
     def _runs_here(self) -> bool:
-        """Whether the workers are on this machine, with the Python of this process."""
+        """Tells whether the workers are on this machine, with the Python of this process."""
         spark = self.file.spark
         return spark.python is None and (spark.master or "local").startswith("local")
 
     def _answered_twice(self) -> None:
-        """Several sinks that reply to one request."""
+        """Reports requests that several sinks would reply to."""
         first: dict[tuple[str, str], int] = {}
         for one in self.entries:
             index, subscription = one.index, one.entry

@@ -1,4 +1,4 @@
-"""Loading and checking a deployment: ``adapter.yaml`` and all that it names."""
+"""Loads and checks a deployment: ``adapter.yaml`` and all files that it names."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ class Configuration:
     """A deployment, complete and checked. Picklable.
 
     Attributes:
-        file: ``adapter.yaml``, absolute.
-        directory: where it stands; relative paths count from here, and processes are found here.
-        provider, connector, spark, logging: its sections (:mod:`connector.config.model`).
+        file: the absolute path of ``adapter.yaml``.
+        directory: the directory of the file. Relative paths count from here, and processes are found here.
+        provider, connector, spark, logging: the sections of the file (:mod:`connector.config.model`).
         subscriptions: in the order of the file, each with a name.
         metaobjects: business objects, rules and options of data handlers.
-        metaobject_paths: the files and directories that they were read from.
-        datahandlers: plug-ins of the deployment; None = none.
-        state: where journals, published ids and locks are; None = the provider decides.
-        http: the HTTP server; None = none.
+        metaobject_paths: the files and directories that the meta-objects were read from.
+        datahandlers: plug-ins of the deployment. None = no plug-ins.
+        state: the place of journals, published ids and locks. None = the provider decides.
+        http: the HTTP server. None = no server.
     """
 
     file: Path
@@ -62,7 +62,7 @@ class Configuration:
 
     @property
     def paths(self) -> DeploymentPaths:
-        """The directories that concern the provider."""
+        """The directories that the provider needs."""
         return _paths(self.directory, self.state)
 
 
@@ -76,8 +76,9 @@ def load(
 
     Args:
         path: of ``adapter.yaml``.
-        environment: for ``${NAME}``; default: that of the process.
-        in_process: whether it will run in this process, without Spark. A provider of one process needs that.
+        environment: for ``${NAME}``. None = the environment of the process.
+        in_process: whether the deployment will run in this process, without Spark. A provider that lives in
+            one process needs that.
 
     Raises:
         ConfigurationError: with every mistake. Warnings alone do not raise.
@@ -94,13 +95,13 @@ def _paths(directory: Path, state: State | None) -> DeploymentPaths:
 
 
 def _without_owned(spark: Spark) -> Spark:
-    """Leaves out what the event job sets anyway, and was written down with the same value."""
+    """Leaves out settings of the event job that the user has written with the same value."""
     conf = {key: value for key, value in spark.conf.items() if owner_reason(key) is None}
     return spark.model_copy(update={"conf": conf})
 
 
 def check(path: str | Path = "adapter.yaml", environment: Mapping[str, str] | None = None) -> list[Problem]:
-    """Every mistake in a deployment, and every warning, by file and place; as :func:`load` otherwise."""
+    """Returns every mistake and every warning in a deployment, by file and place. Reads like :func:`load`."""
     problems = Problems()
     _read(path, environment, problems)
     return problems.sorted()
@@ -146,7 +147,7 @@ def _read(
     if read is None:
         return None
     collected = collect(_metaobject_sources(complete, directory, display), problems)
-    # Under a misspelt key may stand what all the rest refers to.
+    # A misspelt key may hold the definitions that other sections refer to.
     misspelt = any(nearest(key, ["metaobjects"]) for key in filled.entries if key not in _SECTIONS)
     collected.incomplete |= misspelt
     catalogue = _catalogue(complete, read, directory, problems)
@@ -184,11 +185,11 @@ _NEEDED: Final[Mapping[str, Mapping[str, str]]] = {
     "provider": {},
     "connector": {"ApplicationName": "unnamed"},
 }
-"""The sections that a file needs, and what stands in for the keys that they need."""
+"""The sections that a file needs, and the substitutes for the keys that these sections need."""
 
 
 def _complete(root: Table, problems: Problems) -> Table:
-    """The tree with what is missing made up, so that all the rest is checked in the same go."""
+    """Returns the tree with substitutes for missing parts, so that one run checks all other parts, too."""
     complete = Table(root.mark, dict(root.entries), dict(root.keys))
     for section, keys in _NEEDED.items():
         node = complete.entries.get(section)
@@ -196,11 +197,11 @@ def _complete(root: Table, problems: Problems) -> Table:
             node = Table(node.mark, dict(node.entries), dict(node.keys))
             missing = note_missing(section, node, keys, complete.keys[section].mark, problems)
         elif node is None or (isinstance(node, Leaf) and node.is_absent):
-            # Where a misspelt section stands, its unknown key says enough.
+            # A misspelt section is reported as an unknown key already.
             if not any(nearest(key, [section]) for key in complete.entries if key not in _SECTIONS):
                 mark = complete.keys[section].mark if section in complete.keys else root.mark
                 problems.add(mark, section, f"{section} is missing", f"the section {section}")
-            node, missing = Table(Mark(root.mark.file)), [*keys]  # no line: made up
+            node, missing = Table(Mark(root.mark.file)), [*keys]  # no line, because the file does not have it
         else:
             problems.add(node.mark, section, kind_of(node), "a mapping")
             node, missing = Table(node.mark), [*keys]
@@ -230,10 +231,10 @@ def _metaobject_sources(tree: Table, directory: Path, display: str) -> list[tupl
 
 
 def _catalogue(tree: Table, read: AdapterFile, directory: Path, problems: Problems) -> Catalogue | None:
-    """The data handlers; None where those of the deployment cannot be told."""
+    """Returns the data handlers. None = those of the deployment cannot be found."""
     plugins = read.datahandlers
     if plugins is not None and not plugins.exists():
-        return None  # noted by the lint
+        return None  # reported by Lint
     _, mark, path = find(tree, ("datahandlers",))
     try:
         catalogue = discover(directory, plugins)

@@ -1,4 +1,4 @@
-"""What is secret, and how it is hidden."""
+"""Recognises secrets and hides them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _SECRET: Final = re.compile(
     re.IGNORECASE,
 )
 _SECRET_OPTION: Final = re.compile(r"([\w.-]*(?:passw|secret|token|credential)[\w.-]*=)(\S+)", re.IGNORECASE)
-"""Within a text of options: ``-Djavax.net.ssl.keyStorePassword=...``."""
+"""A secret within a text of options: ``-Djavax.net.ssl.keyStorePassword=...``."""
 _USER_PART: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s]*@")
 
 
 def is_secret(key: str) -> bool:
-    """Whether a key of this name holds a secret."""
+    """Tells whether a key of this name holds a secret."""
     return _SECRET.search(key) is not None
 
 
 def mask(value: Any, key: str = "") -> Any:
-    """The value, also a mapping or list of values, with every secret replaced by :data:`MASK`."""
+    """Returns the value, also a mapping or list of values, with every secret replaced by :data:`MASK`."""
     if isinstance(value, dict):
         return {name: mask(inner, name) for name, inner in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Checking rules and handler options against one another and against the business objects."""
+"""Checks rules and handler options against each other and against the business objects."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def check_metaobjects(
     problems: Problems,
     quoting: Quoting = "quoted",
 ) -> MetaObjects:
-    """Checks what was read, and makes of it what the adapter works with.
+    """Checks the documents that were read, and returns the meta-objects for the adapter.
 
     Args:
-        catalogue: the data handlers; None where they are not known, then nothing about them is said.
+        catalogue: the data handlers. None = not known, so handlers are not checked.
         directory: of ``adapter.yaml``.
         quoting: of values in response selectors.
     """
@@ -125,7 +125,7 @@ def _check_handlers(
 def check_mime_type(
     mime_type: str, mark: Mark, path: str, catalogue: Catalogue | None, problems: Problems
 ) -> None:
-    """Notes a MIME type that no data handler serves."""
+    """Reports a MIME type that no data handler serves."""
     if catalogue is None or catalogue.find(mime_type) is not None:
         return
     problems.add(
@@ -138,7 +138,7 @@ def check_mime_type(
 
 
 def check_config_mo(name: str, mark: Mark, path: str, collected: Collected, problems: Problems) -> None:
-    """Notes a data-handler meta-object that is not defined."""
+    """Reports a data-handler meta-object that is not defined."""
     if name in collected.handler_options or collected.incomplete:
         return
     near = nearest(name, collected.handler_options)
@@ -148,7 +148,7 @@ def check_config_mo(name: str, mark: Mark, path: str, collected: Collected, prob
 
 
 def check_handler_class(reference: str, mark: Mark, path: str, directory: Path, problems: Problems) -> None:
-    """Notes a class that is not there, or that cannot have the methods of a data handler."""
+    """Reports a class that does not exist or lacks a method of a data handler."""
     try:
         missing = missing_methods(check_class(reference, directory), HANDLER_METHODS)
     except LookupProblem as error:

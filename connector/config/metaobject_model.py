@@ -1,7 +1,7 @@
 """The documents of ``metaobjects/*.yaml``.
 
-The names of the source and the short ones are the same keys: :data:`ALIASES`. The names of rule
-properties are the source's (WBI Adapter for JMS).
+The names of WBI Adapter for JMS and the short names are the same keys: :data:`ALIASES`. Rule properties have
+the names of WBI Adapter for JMS.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ ALIASES: Final = {
     "ContainedObjectVersion": "contained_object_version",
     "Relationship": "relationship",
 }
-"""Name in the source -> short name."""
+"""From the name in WBI Adapter for JMS to the short name."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_]{1,80}\Z")
 
 
 def is_name(name: str) -> bool:
-    """Whether business objects, attributes and verbs can have this name."""
+    """Tells whether business objects, attributes and verbs can have this name."""
     return _NAME.match(name) is not None
 
 
@@ -68,7 +68,7 @@ def _read_info(value: object) -> str:
 
 
 def _read_as(read: Callable[[str], int], expected: str, label: str, schema: dict[str, Any]) -> Kind:
-    """What a reader of :mod:`connector.businessobjects.metadata` accepts: what is checked is what runs."""
+    """Returns a kind that checks with a reader of :mod:`connector.businessobjects.metadata`, like a run."""
 
     def check(value: object) -> int:
         text = leaf(value, expected)
@@ -236,4 +236,4 @@ REFUSED: Final = {
     )
     for key in MATCH_KEYS
 }
-"""For :func:`connector.config.reading.read_section`."""
+"""The argument ``refused`` of :func:`connector.config.reading.read_section`."""

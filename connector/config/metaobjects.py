@@ -1,4 +1,4 @@
-"""Reading ``metaobjects/*.yaml`` into definitions, rules and options."""
+"""Reads ``metaobjects/*.yaml`` into definitions, rules and options."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from connector.config.tree import Items, Leaf, Node, Table, kind_of, read_file
 from connector.messaging.destination import parse_destination
 
 _IGNORE: Final = "CxIgnore"
-"""What the source writes for a default that is none."""
+"""The text for no default in WBI Adapter for JMS."""
 
 KINDS: Final = ("business_object", "static_metaobject", "datahandler_metaobject")
-"""The key that says what a document is."""
+"""The keys that name the kind of a document."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetaObjects:
-    """What ``metaobjects:`` says.
+    """The meta-objects of a deployment.
 
     Attributes:
         definitions: the business objects.
@@ -49,24 +49,24 @@ class MetaObjects:
 
 @dataclass(slots=True)
 class Document:
-    """One document and where things stand in it."""
+    """A document, with the places of its entries."""
 
     kind: str
     name: str
     table: Table
 
     def place(self, *location: int | str) -> tuple[Mark, str]:
-        """Where ``location`` stands, and its path."""
+        """Returns the place of the value at ``location``, and the path for errors."""
         _, mark, path = find(self.table, location)
         return mark, join(self.name, path)
 
     def has(self, *location: str) -> bool:
-        """Whether that key is there."""
+        """Tells whether the document has that key."""
         holder, _, _ = find(self.table, location[:-1])
         return isinstance(holder, Table) and location[-1] in holder.entries
 
     def key_place(self, *location: str) -> tuple[Mark, str]:
-        """As :meth:`place`, for the key rather than its value."""
+        """Works like :meth:`place`, for the key instead of the value."""
         holder, mark, path = find(self.table, location[:-1])
         key = location[-1]
         if isinstance(holder, Table) and key in holder.keys:
@@ -79,7 +79,7 @@ class Collected:
     """All documents of a deployment.
 
     Attributes:
-        incomplete: something could not be read at all, so that a name that is missing may stand there.
+        incomplete: a part could not be read, so a missing name may be defined there.
         defaults: texts of attribute defaults, by business object and attribute.
         rules: texts of the rules by static meta-object, with the properties of ``Default`` apart.
     """
@@ -97,7 +97,7 @@ def collect(sources: Sequence[tuple[Path, str, Mark, str]], problems: Problems) 
 
     Args:
         sources: path, path as the user would type it, place in ``adapter.yaml``, path of the field.
-        problems: gets what is wrong within each document.
+        problems: gets the mistakes within each document.
     """
     collected = Collected()
     seen: set[Path] = set()
@@ -191,7 +191,7 @@ def _kinds() -> str:
 
 
 def _rename(table: Table, problems: Problems, path: str) -> Table:
-    """The table with the source's names of keys replaced by the short ones."""
+    """Returns the table with the key names of WBI Adapter for JMS replaced by the short names."""
     renamed = Table(table.mark)
     for key, value in table.entries.items():
         written = table.keys[key]
@@ -270,7 +270,7 @@ def _read_business_object(document: Document, collected: Collected, problems: Pr
         )
         if isinstance(entry.default, Leaf) and entry.default != _IGNORE:
             collected.defaults[document.name, name] = entry.default
-    # A verb that has a mistake of its own is one all the same.
+    # A verb counts as defined also if its entry has a mistake.
     verbs = {name: Verb(name) for name, _ in _each(table, "verbs")}
     verbs.update({name: Verb(name, verb.app_specific_info) for name, verb in read.verbs.items()})
     collected.definitions[document.name] = Definition(
@@ -289,7 +289,7 @@ def _read_static(document: Document, collected: Collected, problems: Problems) -
             _set(table, "rules", name, _pairs(node, f"{document.name}.rules.{name}", problems))
     rules = table.entries.get("rules")
     if isinstance(rules, Table) and "Default" in rules.entries:
-        # Where the source keeps it: an attribute beside the rules.
+        # In WBI Adapter for JMS, Default is an attribute beside the rules.
         key, node = rules.keys.pop("Default"), rules.entries.pop("Default")
         if "Default" in table.entries:
             problems.add(key.mark, f"{document.name}.rules.Default", "a second Default", "one")
@@ -323,18 +323,18 @@ def _read_static(document: Document, collected: Collected, problems: Problems) -
 
 
 def _given(entry: object) -> set[str]:
-    """The keys of a rule that were read, by their names in the file."""
+    """Returns the keys of a rule that were read, by their names in the file."""
     fields = type(entry).model_fields  # type: ignore[attr-defined]
     return {fields[name].alias for name in entry.model_fields_set}  # type: ignore[attr-defined]
 
 
 def _pairs(leaf: Leaf, path: str, problems: Problems) -> Table:
-    """``name=value;name=value`` as a mapping."""
+    """Returns ``name=value;name=value`` as a mapping."""
     table = Table(leaf.mark)
     offset = 0
     for part in leaf.split(";"):
         column = leaf.mark.column + offset + len(part) - len(part.lstrip()) + (not leaf.plain)
-        # Only within the first line are the columns of the file those of the text.
+        # The columns of the file match those of the text only in the first line.
         mark = leaf.mark if "\n" in leaf else leaf.mark._replace(column=column)
         offset += len(part) + 1
         if not part.strip():
@@ -369,7 +369,7 @@ def _read_handlers(document: Document, collected: Collected, problems: Problems)
 
 
 def make_rule(name: str, pair: tuple[str, str], texts: dict[str, Leaf], defaults: dict[str, Leaf]) -> Rule:
-    """The rule that the texts of an entry mean."""
+    """Returns the rule that the texts of an entry mean."""
     destination = texts.get("InputDestination")
     own = {key: str(text) for key, text in texts.items() if key not in MATCH_KEYS}
     return Rule(

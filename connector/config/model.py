@@ -1,9 +1,9 @@
-"""The sections of ``adapter.yaml``: one field, one place.
+"""The sections of ``adapter.yaml``. Each field is declared once, here.
 
-From these classes come the reading of the file, its errors, the resolved configuration, the JSON
-Schema and the generated reference. The alias of a field is its name in the file:
-CamelCase is the source's (WBI Adapter for JMS), lower_snake_case is ours. Every default that
-the source does not record is named as ours in the description.
+From these classes come the reading of the file, the errors, the resolved configuration, the JSON
+Schema and the generated reference. The alias of a field is the name in the file. CamelCase names come from
+WBI Adapter for JMS, lower_snake_case names are ours. The description says "ours" for every default that WBI
+Adapter for JMS does not record.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class InputEntry(Section):
         return {"destination": value} if isinstance(value, Leaf) else value
 
     def __str__(self) -> str:
-        """The destination, and what tells it from another input of that destination."""
+        """Returns the destination, with the text that distinguishes two inputs of one destination."""
         text = str(self.destination)
         if self.subscription is not None:
             text += f" (subscription {self.subscription!r})"
@@ -79,7 +79,7 @@ class InputEntry(Section):
         return text
 
     def written(self) -> str | dict[str, Any]:
-        """As it would be written in the file, as short as that goes."""
+        """Returns the input in the shortest form for the file."""
         options = self.model_dump(exclude={"destination"}, exclude_defaults=True)
         return {"destination": str(self.destination), **options} if options else str(self.destination)
 
@@ -290,7 +290,7 @@ class Connector(Section):
 
     @property
     def own_destinations(self) -> dict[str, Destination]:
-        """The destinations that the connector uses beside its inputs, by their keys."""
+        """The destinations beside the inputs, by their keys."""
         found = {
             "InProgressDestination": self.in_progress_destination,
             "ArchiveDestination": self.archive_destination,
@@ -354,11 +354,11 @@ class State(Section):
 class AdapterFile(Section):
     """``adapter.yaml`` as a whole, before its parts are checked against one another."""
 
-    # read before the others, by the provider's own model (provider_section.py); None = it is wrong
+    # read earlier, by the provider's own model (provider_section.py), None = not valid
     provider: ProviderSection | None = Field(description="Where messages live.")
     connector: Connector = Field(description="What is polled, and what becomes of it.")
     subscriptions: tuple[dict[str, Any], ...] = Field(default=(), description="The integration broker.")
-    """Read by :mod:`connector.config.subscription_reading`, each entry as its sink wants it."""
+    """Each entry is read by :mod:`connector.config.subscription_reading`, with the model of its sink."""
 
     metaobjects: Annotated[tuple[PathName, ...], BeforeValidator(one_or_list)] = Field(
         default=(),

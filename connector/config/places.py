@@ -1,4 +1,4 @@
-"""Noting mistakes by where they stand in ``adapter.yaml``."""
+"""Reports mistakes by their places in ``adapter.yaml``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from connector.config.tree import Leaf, Table
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """A tree, and the list that gets what is wrong in it."""
+    """A tree, and the list that gets the mistakes in the tree."""
 
     tree: Table
     problems: Problems
@@ -26,24 +26,24 @@ class Places:
         mark: Mark | None = None,
         warning: bool = False,
     ) -> None:
-        """Notes a mistake at ``location``, or at ``mark`` where that is better."""
+        """Reports a mistake at ``location``, or at ``mark`` if given."""
         path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
         self.problems.add(
             mark or self.mark(*location), path.lstrip("."), found, expected, near, warning=warning
         )
 
     def mark(self, *location: int | str) -> Mark:
-        """Where the value stands; of what is missing, where it should."""
+        """Returns the place of the value. For a missing value, returns the nearest enclosing place."""
         return find(self.tree, location)[1]
 
     def key_mark(self, *location: int | str) -> Mark:
-        """Where the key of the value stands; the value itself where it has none."""
+        """Returns the place of the key of the value, or of the value if there is no key."""
         node, mark, _ = find(self.tree, location[:-1])
         key = str(location[-1])
         return node.keys[key].mark if isinstance(node, Table) and key in node.keys else mark
 
     def leaf(self, *location: int | str) -> Leaf | None:
-        """The single value that stands exactly there."""
+        """Returns the single value at ``location``, or None."""
         node, _, _ = find(self.tree, location[:-1])
         value = node.entries.get(str(location[-1])) if isinstance(node, Table) else None
         return value if isinstance(value, Leaf) and not value.is_absent else None

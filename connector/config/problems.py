@@ -1,4 +1,4 @@
-"""Collecting mistakes: all of them, each with its place."""
+"""Collects all mistakes, each with its place."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from connector.errors import Problem
 
 
 class Mark(NamedTuple):
-    """A place in a file; ``line`` and ``column`` are 1-based, 0 = the file as a whole."""
+    """A place in a file. ``line`` and ``column`` count from 1. 0 = the file as a whole."""
 
     file: str
     line: int = 0
@@ -38,8 +38,8 @@ class Problems:
         """Shows ``reference`` in place of ``value`` in the texts of problems at ``mark``.
 
         Args:
-            value: what a reference such as ``${NAME}`` has become.
-            secret: hide it in the texts of all problems.
+            value: the value of a reference such as ``${NAME}``.
+            secret: hide the value in the texts of all problems.
         """
         if value:
             self._hidden.setdefault(mark, []).append((value, reference))
@@ -56,7 +56,7 @@ class Problems:
         *,
         warning: bool = False,
     ) -> None:
-        """Notes a mistake; the arguments are those of :class:`connector.errors.Problem`."""
+        """Reports a mistake. The arguments are those of :class:`connector.errors.Problem`."""
         for value, reference in (*self._hidden.get(mark, ()), *self._secret):
             found, expected = found.replace(value, reference), expected.replace(value, reference)
         problem = Problem(
@@ -76,7 +76,7 @@ class Problems:
         self._collected.append(_Collected(len(self._collected), problem))
 
     def sorted(self) -> list[Problem]:
-        """By file in the order in which they were read, then by place."""
+        """Returns the mistakes by file in the order of reading, then by place."""
 
         def key(item: _Collected) -> tuple[int, int, int, int]:
             problem = item.problem
@@ -90,23 +90,23 @@ class Problems:
 
 
 def one_line(text: str) -> str:
-    """The text without line ends and control characters, so that one problem stays one line."""
+    """Returns the text without line ends and control characters, so that a problem stays on one line."""
     return "".join(c if c.isprintable() else " " for c in text)
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The name that ``name`` is most likely a misspelling of; upper and lower case do not matter."""
+    """Returns the name that ``name`` most likely misspells. Upper and lower case do not matter."""
     candidates = list(dict.fromkeys(names))
     folded = name.casefold()
     for candidate in candidates:
         if candidate.casefold() == folded and candidate != name:
             return candidate
     by_folded = {candidate.casefold(): candidate for candidate in candidates if candidate != name}
-    # difflib is quadratic in the length of a text; nobody misspells a name by thousands of letters.
+    # difflib is quadratic in the length of a text, and long texts are not misspelt names.
     close = difflib.get_close_matches(folded[:120], by_folded, n=1, cutoff=0.6)
     return by_folded[close[0]] if close else None
 
 
 def shown(text: str, limit: int = 80) -> str:
-    """The text in quotes for an error message, cut off where it is long."""
+    """Returns the text in quotes for an error message, shortened to ``limit`` characters."""
     return repr(text if len(text) <= limit else text[: limit - 3] + "...")

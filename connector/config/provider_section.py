@@ -1,4 +1,4 @@
-"""Reading and checking the section ``provider``, by what the package of the provider registers."""
+"""Reads and checks the section ``provider``, with the model that the provider's package registers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _log = logging.getLogger("connector.config")
 
 @dataclass(frozen=True, slots=True)
 class ReadProvider:
-    """The section as it was read, and the provider that it belongs to."""
+    """The section as read, and the provider that the section belongs to."""
 
     installed: InstalledProvider
     section: ProviderSection
@@ -33,10 +33,10 @@ def read_provider(root: Table, directory: Path, problems: Problems) -> ReadProvi
     Args:
         root: the tree of ``adapter.yaml``, with a mapping as ``provider``.
         directory: of ``adapter.yaml``.
-        problems: gets what is wrong.
+        problems: gets the mistakes.
 
     Returns:
-        None where it cannot be read; every mistake is noted then.
+        None when the section cannot be read. Then every mistake is reported.
     """
     node = root.entries["provider"]
     assert isinstance(node, Table)
@@ -63,10 +63,10 @@ def read_provider(root: Table, directory: Path, problems: Problems) -> ReadProvi
 
 
 def _model(installed: InstalledProvider) -> type[ProviderSection]:
-    """The model of the section of a provider.
+    """Returns the model of the section of a provider.
 
     Raises:
-        ConnectorError: the package cannot be imported, or registers something else.
+        ConnectorError: the package cannot be imported, or registers another kind of object.
     """
     model = installed.section()
     if not issubclass(model, ProviderSection):
@@ -77,7 +77,7 @@ def _model(installed: InstalledProvider) -> type[ProviderSection]:
 
 
 def provider_sections() -> dict[str, type[ProviderSection]]:
-    """The models of the sections of all installed providers, the default one first.
+    """Returns the models of the sections of all installed providers, the default provider first.
 
     A provider whose package cannot be imported is left out, with a warning in the log.
     """
@@ -91,12 +91,12 @@ def provider_sections() -> dict[str, type[ProviderSection]]:
 
 
 def _installed(node: Table, problems: Problems) -> InstalledProvider | None:
-    """The provider that ``type`` names; None, and a problem, where it names none."""
+    """Returns the provider that ``type`` names. None, and a problem, when there is no such provider."""
     found = installed_providers()
     given = node.entries.get("type")
     if isinstance(given, Leaf) and given.is_absent:
         if given.from_environment:
-            return None  # a variable that is not set is noted already
+            return None  # reported already that the variable is not set
         given = None
     name = DEFAULT_PROVIDER if given is None else str(given)
     if name in found:
@@ -114,12 +114,12 @@ def _installed(node: Table, problems: Problems) -> InstalledProvider | None:
 def check_provider(
     provider: ReadProvider, paths: DeploymentPaths, places: Places, *, in_process: bool
 ) -> None:
-    """Notes the mistakes that the model of the section cannot see.
+    """Reports the mistakes that the model of the section cannot see.
 
     Args:
-        provider: the section as it was read.
+        provider: the section as read.
         paths: of the deployment.
-        places: gets what is wrong.
+        places: gets the mistakes.
         in_process: whether the deployment runs in one process, without Spark.
     """
     name = provider.installed.name

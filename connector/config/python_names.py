@@ -1,8 +1,7 @@
-"""Finding ``module:function`` without running a line of user code: by path and syntax tree.
+"""Finds ``module:function`` by path and syntax tree, without running user code.
 
-A module beside ``adapter.yaml`` comes first, then what is installed. Of installed packages only
-the outermost is asked of the import system, which runs nothing; what lies below is looked up in
-its directories.
+A module beside ``adapter.yaml`` comes first, then installed modules. The import system finds only the
+outermost package, which runs no code. Inner modules are looked up in the directories of that package.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _NAMES: Final[dict[tuple[Path, int, int], Names | str]] = {}
 
 
 class LookupProblem(Exception):
-    """What was looked for is not there.
+    """A module, function or class does not exist.
 
     Attributes:
         found, expected, near: as in :class:`connector.errors.Problem`.
@@ -37,12 +36,12 @@ class LookupProblem(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What a module defines at its top level.
+    """The names that a module defines at its top level.
 
     Attributes:
-        functions, classes, others: names by what they are; ``others`` are assigned or imported.
-        imports: outermost packages that it imports in any case, and the lines where it does.
-        is_open: there may be more: ``from x import *``, ``__getattr__``, or a compiled module.
+        functions, classes, others: names by kind. ``others`` are assigned or imported.
+        imports: outermost packages that are imported unconditionally, with the lines.
+        is_open: there may be more names: ``from x import *``, ``__getattr__``, or a compiled module.
     """
 
     functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = field(default_factory=dict)
@@ -66,7 +65,7 @@ def check_process(reference: str, directory: Path) -> None:
         directory: of ``adapter.yaml``.
 
     Raises:
-        LookupProblem: it does not.
+        LookupProblem: there is no such function, or the arguments do not fit.
     """
     module, name = _split(reference, "module:function")
     names = _names_of(module, directory)
@@ -94,10 +93,10 @@ def check_class(reference: str, directory: Path) -> ast.ClassDef | None:
     """Checks that ``module:Class`` names a class.
 
     Returns:
-        its definition; None where another may take its place.
+        the definition of the class. None when another object may replace the class.
 
     Raises:
-        LookupProblem: it does not.
+        LookupProblem: there is no such class.
     """
     module, name = _split(reference, "module:Class")
     names = _names_of(module, directory)
@@ -107,7 +106,7 @@ def check_class(reference: str, directory: Path) -> ast.ClassDef | None:
 
 
 def missing_methods(definition: ast.ClassDef | None, methods: Iterable[str]) -> list[str]:
-    """The methods that a class certainly lacks: nothing but its own body could bring them."""
+    """Returns the methods that a class certainly lacks. Classes with bases or decorators are not judged."""
     if definition is None or definition.decorator_list or definition.keywords:
         return []
     if any(not (isinstance(base, ast.Name) and base.id == "object") for base in definition.bases):
@@ -118,12 +117,13 @@ def missing_methods(definition: ast.ClassDef | None, methods: Iterable[str]) -> 
 
 
 def missing_imports(reference: str, directory: Path) -> Iterator[tuple[str, int, str]]:
-    """What the module of a reference that :func:`check_process` has passed imports, and is not there.
+    """Yields modules that do not exist but that the module of a reference imports.
 
-    Only a module beside ``adapter.yaml`` is looked at, and only imports that are in no condition.
+    :func:`check_process` must have accepted the reference. Only a module beside ``adapter.yaml`` is read, and
+    only unconditional imports count.
 
     Returns:
-        the name of the file, the line, and the module that is missing.
+        the name of the file, the line, and the missing module.
     """
     path = _below(directory, reference.partition(":")[0].split("."))
     if path is None:
@@ -135,7 +135,7 @@ def missing_imports(reference: str, directory: Path) -> Iterator[tuple[str, int,
 
 
 def _find(module: str) -> ModuleSpec | None:
-    """The outermost package or module of that name, without running it."""
+    """Finds the outermost package or module of that name, without running the module."""
     try:
         return importlib.util.find_spec(module)
     except (ImportError, ValueError, AttributeError):
@@ -143,7 +143,7 @@ def _find(module: str) -> ModuleSpec | None:
 
 
 def locate(module: str, directory: Path) -> Path | None:
-    """The file of a module, beside ``adapter.yaml`` or installed; None for one without a source file.
+    """Returns the file of a module, beside ``adapter.yaml`` or installed. None = there is no source file.
 
     Raises:
         LookupProblem: there is no such module.
@@ -173,10 +173,10 @@ def locate(module: str, directory: Path) -> Path | None:
 
 
 def read_names(path: Path) -> Names:
-    """What the source file defines, by its syntax tree.
+    """Returns the names that the source file defines, by its syntax tree.
 
     Raises:
-        LookupProblem: it cannot be read or is no Python.
+        LookupProblem: the file cannot be read or is no Python.
     """
     try:
         status = path.stat()
@@ -232,7 +232,7 @@ def _collect(statements: Iterable[ast.stmt], names: Names) -> bool:
             for node in ast.walk(statement):
                 if not isinstance(getattr(node, "ctx", None), ast.Store):
                     continue
-                if isinstance(node, ast.Attribute):  # of a class: it is no longer as it was defined
+                if isinstance(node, ast.Attribute):  # an assignment changes the class after its definition
                     node = node.value
                 if isinstance(node, ast.Name):
                     names.others.add(node.id)

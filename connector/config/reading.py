@@ -1,7 +1,7 @@
-"""From a tree to a section: every mistake becomes a problem, and what is right is kept.
+"""Reads a tree as a section. Every mistake becomes a problem, and all valid parts are kept.
 
-A value that is wrong is taken out and its section is read again without it, so that one mistake
-hides no other, neither here nor in the checks that compare sections.
+A value that is wrong is taken out, and the section is read again without that value. So one mistake hides no
+other mistake, neither here nor in the checks that compare sections.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ Location = tuple[int | str, ...]
 
 @dataclass(slots=True)
 class Reading(Generic[Model]):
-    """What could be read of a section.
+    """The parts of a section that could be read.
 
     Attributes:
-        section: without what was wrong; None where it lacks what it cannot do without.
-        left_out: the places of what was wrong.
+        section: the section without the wrong values. None = a required value is missing.
+        left_out: the places of the wrong values.
     """
 
     section: Model | None = None
     left_out: set[Location] = field(default_factory=set)
 
     def kept(self, *prefix: int | str) -> Iterator[int]:
-        """The positions in the file of the entries of a list, in the order of those that were kept."""
+        """Yields the positions in the file of the entries of a list that were kept, in order."""
         index = 0
         while True:
             if (*prefix, index) not in self.left_out:
@@ -58,12 +58,12 @@ def read_section(
 
     Args:
         directory: relative paths count from here.
-        path: the field that ``node`` stands under.
-        refused: what is found and expected where a key, named with its section (``connector.Key``),
-            is unknown for a reason of its own.
-        instead: texts that stand in for values that are wrong and cannot be left out.
+        path: the path of the field that contains ``node``.
+        refused: found and expected text for unknown keys that have an error text of their own. A key is
+            named with its section (``connector.Key``).
+        instead: texts that replace wrong values that cannot be left out.
         given: values that were read before, in place of those in ``node``.
-        noted: the places of mistakes that are noted already.
+        noted: the places of mistakes that are reported already.
     """
     data = plain(node, model)
     data.update(given or {})
@@ -81,7 +81,7 @@ def read_section(
             wrong.add(_to_leave_out(detail, data, model, instead or {}))
         if () in wrong:
             return reading
-        # From the end, so that the positions of what is still to be taken out stay right.
+        # From the end, so that the remaining positions stay right.
         for location in sorted(wrong, key=_position, reverse=True):
             _take_out(data, location, (instead or {}).get(location))
         reading.left_out |= wrong
@@ -91,14 +91,14 @@ def read_section(
 def note_missing(
     section: str, node: Table, needed: Iterable[str], mark: Mark, problems: Problems
 ) -> list[str]:
-    """Notes the keys that a section lacks, and returns them.
+    """Reports the keys that a section lacks, and returns them.
 
     Args:
-        section: its name.
-        node: what stands there.
+        section: the name of the section.
+        node: the section.
         needed: the keys.
-        mark: where the section begins.
-        problems: gets what is missing. An unset variable has been noted before, and a misspelt key is noted
+        mark: the beginning of the section.
+        problems: gets the missing keys. An unset variable is reported already, and a misspelt key is reported
             as unknown.
     """
     missing = []
@@ -115,13 +115,13 @@ def note_missing(
 def _to_leave_out(
     detail: ErrorDetails, data: Any, model: type[BaseModel], instead: Mapping[Location, str]
 ) -> Location:
-    """The place of the least that can be left out because of a mistake."""
+    """Returns the place of the smallest part that has to be left out because of a mistake."""
     location = _existing(data, detail["loc"])
     if location in instead or detail["type"] == "extra_forbidden":
         return location
     if detail["type"] == "missing" or not location or not isinstance(location[-1], str):
         return location
-    # An entry without what it needs is left out as a whole.
+    # An entry without a required value is left out as a whole.
     section = model_at(model, location[:-1])
     for name, info in section.model_fields.items() if section else ():
         if location[-1] in (info.alias, name) and info.is_required():
@@ -130,10 +130,10 @@ def _to_leave_out(
 
 
 def plain(node: Node, annotation: Any) -> Any:
-    """The tree as dictionaries and lists of leaves; keys with nothing behind them are left out.
+    """Returns the tree as dictionaries and lists of leaves, without keys that have no value.
 
     Args:
-        annotation: what the node is read as. A key that it does not know is kept, whatever is behind it.
+        annotation: the type that the node is read as. A key that this type does not know is always kept.
     """
     if isinstance(node, Leaf):
         return node
@@ -151,20 +151,20 @@ def plain(node: Node, annotation: Any) -> Any:
 
 
 def _inside(annotation: Any) -> tuple[type[BaseModel] | None, Any]:
-    """What a mapping that is read as ``annotation`` is: a section, or else what its values are."""
+    """Returns the section that ``annotation`` means for a mapping, or the type of the mapping's values."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation, None
     arguments = get_args(annotation)
     if get_origin(annotation) is dict:
         return None, arguments[1]
-    # a section that may be left out is in a union with None; a list has the sections of its entries
+    # An optional section is in a union with None. A list has the sections of its entries.
     return next((found for found in map(_inside, arguments) if found != (None, None)), (None, None))
 
 
 def find(node: Node, location: Sequence[int | str]) -> tuple[Node, Mark, str]:
-    """The node at ``location``, or the deepest one on the way; where it stands; its path.
+    """Returns the node at ``location`` or the deepest node on the way, with the place and the path.
 
-    The place of a value in a mapping is the value's own.
+    The place of a value in a mapping is the place of the value, not of the key.
     """
     path = ""
     for step in location:
@@ -181,7 +181,7 @@ def find(node: Node, location: Sequence[int | str]) -> tuple[Node, Mark, str]:
 
 
 def join(first: str, second: str) -> str:
-    """Two parts of a path as one."""
+    """Joins two parts of a path."""
     if not first or not second or second.startswith("["):
         return first + second
     return f"{first}.{second}"
@@ -192,7 +192,7 @@ def _position(location: Location) -> list[tuple[int, int, str]]:
 
 
 def _existing(data: Any, location: Location) -> Location:
-    """The part of ``location`` that ``data`` has."""
+    """Returns the part of ``location`` that exists in ``data``."""
     kept: list[int | str] = []
     for step in location:
         try:
@@ -240,7 +240,7 @@ def _report(
     if isinstance(given, Leaf):
         mark = given.mark
         if given.is_absent and given.from_environment:
-            return  # a variable that is not set, which is noted already, or that says nothing
+            return  # an unset variable, which is reported already, or an empty variable
     if kind == "refused":
         context = detail["ctx"]
         if isinstance(given, Leaf) and context["offset"]:
@@ -280,13 +280,13 @@ def _report_unknown(
 
 
 def field_names(model: type[BaseModel], location: Location) -> list[str]:
-    """The keys that the section at ``location`` of ``model`` takes."""
+    """Returns the keys that the section at ``location`` of ``model`` takes."""
     section = model_at(model, location) or model
     return [info.alias or name for name, info in section.model_fields.items()]
 
 
 def model_at(model: type[BaseModel], location: Location) -> type[BaseModel] | None:
-    """The model of the section at ``location``; None where there is no section."""
+    """Returns the model of the section at ``location``. None = there is no section."""
     inside: Any = model
     for step in location:
         if isinstance(inside, type) and issubclass(inside, BaseModel):
@@ -294,7 +294,7 @@ def model_at(model: type[BaseModel], location: Location) -> type[BaseModel] | No
             inside = next((f.annotation for n, f in fields.items() if step in (f.alias, n)), None)
             if inside is None:
                 return None
-    # The keys of dictionaries and the positions in lists lead to the model of their entries.
+    # The keys of dictionaries and the positions in lists lead to the model of the entries.
     return _model_in(inside)
 
 

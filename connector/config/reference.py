@@ -1,8 +1,8 @@
-"""The reference pages that are generated: the configuration, and the dynamic meta-object.
+"""Generates two reference pages: the configuration, and the dynamic meta-object.
 
 ``python -m connector.config.reference`` writes ``docs/reference/configuration.md`` to stdout, from the field
-specifications. With the argument ``dynamic-meta-object`` it writes the page of that name, from the tables of
-:mod:`connector.businessobjects.dynamic` and :mod:`connector.businessobjects.metadata`.
+specifications. With the argument ``dynamic-meta-object`` the command writes the page of that name, from the
+tables of :mod:`connector.businessobjects.dynamic` and :mod:`connector.businessobjects.metadata`.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ adapter sets it. It is no part of the dynamic meta-object.
 
 
 def dynamic_reference() -> str:
-    """The text of ``docs/reference/dynamic-meta-object.md``."""
+    """Returns the text of ``docs/reference/dynamic-meta-object.md``."""
     headers = [
         f"| `{name}` | {_types([header.field] if header.field else [])} | yes "
         f"| {'yes' if name in READERS else 'no'} | {_types(header.types)} | {header.remark} |"
@@ -192,7 +192,7 @@ def _types(names: Iterable[str]) -> str:
 
 
 def reference() -> str:
-    """The text of ``docs/reference/configuration.md``."""
+    """Returns the text of ``docs/reference/configuration.md``."""
     return "\n".join(_lines()) + "\n"
 
 
@@ -268,7 +268,7 @@ def _table(model: type[BaseModel], skip: set[str] | None = None, provider: str =
         if key in source_names and model.__module__ == AttributeEntry.__module__:
             shown += f", `{source_names[key]}`"
         cells = (shown, _label(field), _default(field), field.description or "")
-        if provider and name == "type":  # the name of the provider, which its model does not know
+        if provider and name == "type":  # the model does not know the name of its provider
             default = f"`{provider}`" if provider == DEFAULT_PROVIDER else "needed"
             cells = (shown, provider, default, field.description or "")
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
@@ -289,7 +289,7 @@ def _kind(field: FieldInfo) -> Kind | None:
     for entry in field.metadata:
         if isinstance(entry, Kind):
             return entry
-    # `X | None` keeps the kind with X; a kind inside a list or mapping is not the field's.
+    # `X | None` keeps the kind with X. A kind inside a list or mapping is not the kind of the field.
     for argument in get_args(field.annotation):
         for entry in getattr(argument, "__metadata__", ()):
             if isinstance(entry, Kind) and type(None) in get_args(field.annotation):

@@ -1,4 +1,4 @@
-"""Names of headers and properties: what says the format, and what tells a request and its reply apart."""
+"""Names of headers and properties that hold the format, and that match a request with its reply."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CORRELATION_ID: Final = "JMSCorrelationID"
 
 
 def _property_or(*headers: str) -> Kind:
-    """One of some headers, or a property that a program may set."""
+    """Returns the kind for one of some headers, or for a property that a program may set."""
     expected = ", ".join([*headers, "or the name of a property" if headers else "the name of a property"])
 
     def read(value: object) -> str:
@@ -47,7 +47,7 @@ PROPERTY: Final = _property_or()
 """The name of a property of messages."""
 REQUESTED_BY: Final = _property_or(_MESSAGE_ID, _CORRELATION_ID)
 FORMAT: Final = _property_or("JMSType", _CORRELATION_ID)
-"""What can say the format of a message that is sent."""
+"""A header or property that can hold the format of a message that is sent."""
 ANSWERED_BY: Final = _property_or(_CORRELATION_ID)
 
 

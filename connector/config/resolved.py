@@ -1,7 +1,6 @@
-"""The resolved configuration: every key with its value, as it would be written in the file.
+"""The resolved configuration: every key with its value, in the form of the file.
 
-Secrets are masked: values of keys whose name says that they are secret, wherever they came from,
-and the user part of URLs.
+Values of keys with a secret name are masked, from the file or the environment. So is the user part of URLs.
 """
 
 from __future__ import annotations
@@ -16,11 +15,10 @@ from connector.config.masking import mask
 
 
 def resolved(configuration: Configuration) -> dict[str, Any]:
-    """The sections by their names in the file, defaults filled in, paths absolute, secrets masked.
+    """Returns the sections by name, with defaults, absolute paths and masked secrets.
 
-    Keys without a value are left out, as the file has no word for that, and so are defaults that mean
-    nothing here, such as ``InDoubtEvents`` without an ``InProgressDestination``: apart from secrets, the
-    answer is itself a configuration, and the same one.
+    Keys without a value are left out. So are defaults without effect, such as ``InDoubtEvents`` without an
+    ``InProgressDestination``. Apart from secrets, the result is the same configuration again.
     """
     connector = _section(configuration.connector)
     if configuration.connector.in_progress_destination is None:
@@ -49,13 +47,13 @@ def resolved(configuration: Configuration) -> dict[str, Any]:
 
 
 def as_yaml(document: dict[str, Any]) -> str:
-    """The resolved configuration as the text of an ``adapter.yaml``."""
+    """Returns the resolved configuration as the text of an ``adapter.yaml``."""
     text: str = yaml.safe_dump(_escaped(document), sort_keys=False, allow_unicode=True, width=110)
     return text.rstrip("\n")
 
 
 def _escaped(value: Any) -> Any:
-    """What was ``$${`` in the file is so again."""
+    """Escapes ``${`` as ``$${``, as the file has to."""
     if isinstance(value, dict):
         return {key: _escaped(inner) for key, inner in value.items()}
     if isinstance(value, list):

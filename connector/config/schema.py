@@ -15,7 +15,7 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema. It knows the keys and the form of values; ``connector check`` knows all the rest."""
+    """Returns the schema. The schema covers the keys and the form of values, but not all checks."""
     entries = [entry for _, entry in Sinks().all()]
     sinks, definitions = models_json_schema([(entry, "validation") for entry in entries], by_alias=True)
     schema = AdapterFile.model_json_schema(by_alias=True)
@@ -24,7 +24,7 @@ def json_schema() -> dict[str, Any]:
     schema["properties"]["subscriptions"]["items"] = {"anyOf": [*sinks.values()]}
     _tidy(schema)
     connector = schema["$defs"]["Connector"]["properties"]
-    # Short forms that the model takes apart before it looks at the type.
+    # Short forms that the model splits before the check of the type.
     listed = connector["InputDestination"].pop("items")
     connector["InputDestination"].pop("type")
     entry = {"anyOf": [{"type": "string"}, listed]}
@@ -54,7 +54,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _providers(definitions: dict[str, Any]) -> list[dict[str, Any]]:
-    """The section of each provider, put among the definitions in place of their base."""
+    """Replaces the base section among the definitions by the section of each provider."""
     del definitions[ProviderSection.__name__]
     references = []
     for name, model in provider_sections().items():
@@ -70,7 +70,7 @@ def _providers(definitions: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _or_nothing(field: dict[str, Any]) -> None:
-    """A key with nothing behind it is as if it were not there."""
+    """Allows a key without a value, which counts as not given."""
     about: dict[str, Any] = {key: field.pop(key) for key in ("description", "default") if key in field}
     forms = field.pop("anyOf", None) or [dict(field)]
     field.clear()

@@ -1,4 +1,4 @@
-"""The base of all sections of a configuration, and that of the section ``provider``."""
+"""The base class of all sections of a configuration, and of the section ``provider``."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from pydantic import BaseModel, ConfigDict, Field
 from connector.config.kinds import Text
 
 DEFAULT_PROVIDER: Final = "dropbox"
-"""The provider of a section without ``type``: the one that needs no server."""
+"""The provider of a section without ``type``, because it needs no server."""
 
 
 class Section(BaseModel):
-    """Base of all sections: unknown keys are mistakes, values do not change."""
+    """Base of all sections. Unknown keys are mistakes, and values do not change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 class ProviderSection(Section):
-    """Base of the sections ``provider``: a provider adds its own keys (see ``ProviderKind.section``).
+    """Base of the sections ``provider``. A provider adds its own keys (see ``ProviderKind.section``).
 
     A field is annotated with a kind of :mod:`connector.config.kinds`, and has a description. The docstring
-    of a section introduces it in the reference page.
+    of a section is its introduction in the reference page.
     """
 
     type: Text = Field(default=DEFAULT_PROVIDER, description="The provider: one that is installed.")

@@ -1,4 +1,4 @@
-"""The sinks that there are: those that installed distributions announce, the connector's own among them."""
+"""Finds the sinks of installed distributions, the connector's own among them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SinkProblem(Exception):
 
 
 class Sinks:
-    """The installed sinks by their keys. A sink is imported when it is asked for."""
+    """The installed sinks by their keys. A sink is imported at the first use."""
 
     def __init__(self) -> None:
         self._announced: dict[str, list[EntryPoint]] = {}
@@ -38,21 +38,20 @@ class Sinks:
 
     @property
     def keys(self) -> Collection[str]:
-        """Of all sinks."""
         return self._announced.keys()
 
     def entry(self, key: str) -> type[SinkEntry]:
-        """The class of the entries with a sink.
+        """Returns the class of the entries with a sink.
 
         Raises:
-            SinkProblem: two distributions bring this sink, it cannot be imported, or its class is none.
+            SinkProblem: two distributions bring this sink, or the import fails, or the class is not valid.
         """
         if key not in self._loaded:
             self._loaded[key] = self._load(key)
         return self._loaded[key]
 
     def usable(self) -> Iterator[tuple[str, type[SinkEntry]]]:
-        """The sinks that can be imported, with their keys."""
+        """Yields the sinks that can be imported, with their keys."""
         for key in self.keys:
             try:
                 yield key, self.entry(key)
@@ -60,10 +59,10 @@ class Sinks:
                 continue
 
     def all(self) -> list[tuple[str, type[SinkEntry]]]:
-        """All sinks, with their keys.
+        """Returns all sinks, with their keys.
 
         Raises:
-            ConfigurationError: one of them cannot be used.
+            ConfigurationError: a sink cannot be used.
         """
         try:
             return [(key, self.entry(key)) for key in self.keys]
@@ -81,7 +80,7 @@ class Sinks:
             )
         try:
             entry = entry_point.load()
-        except (Exception, SystemExit) as error:  # whatever a foreign module raises
+        except (Exception, SystemExit) as error:  # a user's module may raise any exception
             raise SinkProblem(
                 f"the sink {_shown(entry_point)} cannot be imported: {error_text(error)}",
                 "a package that is installed with all that it needs",

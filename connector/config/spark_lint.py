@@ -1,4 +1,4 @@
-"""Checking the section ``spark``: what Spark refuses without asking anybody is found before it starts."""
+"""Checks the section ``spark``: finds the settings that Spark would refuse, before Spark starts."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ from connector.config.spark_settings import (
 )
 
 _FIXED: Final = {"spark.speculation": "false"}
-"""Owned settings that may be written down with the value that they have anyway."""
+"""Owned settings that the user may write with the value that the event job sets."""
 
 _LEAST_MEMORY: Final = 450 << 20
-"""Bytes below which Spark does not start: one and a half times what it keeps for itself."""
+"""Bytes below which Spark does not start: one and a half times the memory that Spark reserves."""
 _MEMORY: Final = {"driver": DRIVER_MEMORY, "executor": "1g"}
-"""The heap of each side where its setting says nothing."""
+"""The heap of each side when the setting is missing."""
 _FILES: Final = ("spark.files", "spark.archives", "spark.submit.pyFiles")
 _ENCRYPTED: Final = ("spark.network.crypto.enabled", "spark.authenticate.enableSaslEncryption")
-"""Both need spark.authenticate."""
+"""Both settings need spark.authenticate."""
 
 
 def check_spark(spark: Spark, directory: Path, places: Places) -> None:
-    """Notes what is wrong with the master, the settings, and the files for workers.
+    """Reports mistakes in the master, the settings, and the files for workers.
 
     Args:
         directory: of ``adapter.yaml``.
@@ -77,7 +77,7 @@ def _add(places: Places, key: str, found: str, expected: str) -> None:
 
 
 def _check_setting(key: str, value: str, places: Places) -> bool:
-    """Notes a setting that is owned, unknown or has a value that Spark cannot read. True: it is wrong."""
+    """Reports a setting that is owned, unknown or has a wrong value. Returns whether there is a mistake."""
     location = ("spark", "conf", key)
     mark = places.key_mark(*location)
     reason = owner_reason(key)
@@ -101,7 +101,7 @@ def _check_setting(key: str, value: str, places: Places) -> bool:
 
 
 def _check_java_options(side: str, conf: Mapping[str, str], places: Places) -> None:
-    """The options of the driver or of the executors; both settings end up in one command line."""
+    """Checks the options of the driver or the executors. Both settings end up in one command line."""
     keys = (f"spark.{side}.defaultJavaOptions", f"spark.{side}.extraJavaOptions")
     words: list[str] = []
     last = ""
@@ -130,7 +130,7 @@ def _check_java_options(side: str, conf: Mapping[str, str], places: Places) -> N
 
 
 def _check_heap(key: str, words: list[str], memory: int, setting: str, places: Places) -> None:
-    """The heap that the options of Java ask for, after that of the setting."""
+    """Checks the heap in the options of Java, which come after the setting."""
     least, most = heap(words)
     if least > (most or memory):
         name = "-Xmx" if most else setting
@@ -158,7 +158,7 @@ def _check_memory(conf: Mapping[str, str], places: Places) -> None:
 
 
 def _check_together(conf: Mapping[str, str], master: Master | None, places: Places) -> None:
-    """Settings that Spark compares with one another at its start."""
+    """Checks settings that Spark compares with each other at its start."""
     own = {key: value for key, value in conf.items() if "${" not in value}
     host = own.get("spark.driver.host")
     if host is not None and not is_host(host):
@@ -193,7 +193,7 @@ def _check_together(conf: Mapping[str, str], master: Master | None, places: Plac
 
 
 def _cores(master: Master | None, conf: Mapping[str, str]) -> int:
-    """The cores of a local master; 0 where nobody can say before Spark runs."""
+    """Returns the cores of a local master. 0 = not known before Spark runs."""
     if master is None or not master.local:
         return 0
     if any("ActiveProcessorCount" in value for value in conf.values()):
@@ -202,7 +202,7 @@ def _cores(master: Master | None, conf: Mapping[str, str]) -> int:
 
 
 def _check_files(conf: Mapping[str, str], directory: Path, places: Places) -> None:
-    """Local files that Spark copies at its start, and the directory of its event log."""
+    """Checks local files that Spark copies at its start, and the directory of its event log."""
     for key in _FILES:
         for name in conf.get(key, "").split(","):
             path = _local_path(name.strip().partition("#")[0], directory)
@@ -216,7 +216,7 @@ def _check_files(conf: Mapping[str, str], directory: Path, places: Places) -> No
 
 
 def _local_path(name: str, directory: Path) -> Path | None:
-    """The path of a file on this machine; None for a pattern, and for what lies elsewhere."""
+    """Returns the path of a file on this machine. None for a pattern, and for a file elsewhere."""
     if not name or any(character in name for character in "*?[{$"):
         return None
     url = urlsplit(name)

@@ -1,4 +1,4 @@
-"""The master: what ``spark.master`` may say."""
+"""Reads ``spark.master``."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _LOCAL: Final = re.compile(r"local(?:\[(\*|[0-9]+)(?:, *([0-9]+))?\])?")
 _MOST_CORES: Final = 9999
 _LABEL: Final = "[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _HOST: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\.?|\[[0-9A-Fa-f:.]+\]")
-"""A name has no ``_``."""
+"""The name of a host has no ``_``."""
 _MOST_FAILURES: Final = 9999
 
 
 class WrongMaster(PipelineError):
-    """``spark.master`` is nothing that the adapter can run on.
+    """The adapter cannot run on this ``spark.master``.
 
     Attributes:
         found, expected, near: as in :class:`connector.errors.Problem`.
@@ -36,8 +36,8 @@ class Master:
 
     Args:
         url: as configured.
-        cores: tasks that ``local`` runs at a time; 0 where Spark counts them itself (``*``, a cluster).
-        addresses: host and port of each master of a standalone cluster; empty for all others.
+        cores: tasks that ``local`` runs at a time. 0 = Spark counts the cores (``*``, a cluster).
+        addresses: host and port of each master of a standalone cluster. Empty for all others.
     """
 
     url: str
@@ -53,7 +53,7 @@ def parse_master(text: str) -> Master:
     """Reads ``local``, ``local[4]``, ``local[*,3]``, ``spark://host:port[,host:port]``, ``yarn`` or ``k8s://...``.
 
     Raises:
-        WrongMaster: it is something else.
+        WrongMaster: the text has another form.
     """
     if match := _LOCAL.fullmatch(text):
         return _local(text, match[1] or "1", match[2] or "1")
@@ -70,7 +70,7 @@ def parse_master(text: str) -> Master:
 
 
 def _is_kubernetes(server: str) -> bool:
-    """Whether a text is the address of an API server, as Spark takes it."""
+    """Tells whether a text is the address of an API server, in a form that Spark takes."""
     scheme, found, rest = server.rpartition("://")
     host = (rest if found else server).partition("/")[0]
     name, colon, port = host.rpartition(":") if not host.endswith("]") else (host, "", "")
@@ -92,7 +92,7 @@ def _local(text: str, count: str, failures: str) -> Master:
 
 
 def is_host(text: str) -> bool:
-    """Whether Java takes the text as the host of an address: a name, or an address in brackets."""
+    """Tells whether Java takes the text as the host of an address: a name, or an address in brackets."""
     return _HOST.fullmatch(text) is not None
 
 

@@ -1,7 +1,7 @@
-"""Spark settings that the event job owns, each with its reason.
+"""Spark settings that the event job owns, each with a reason.
 
-They stand in ``connector/config`` because the check of ``adapter.yaml`` refuses them there; the
-pipeline (``connector/spark``) sets them. Everything else under ``spark.conf`` is the user's.
+The pipeline (``connector/spark``) sets them. They stand in ``connector/config`` because the check of
+``adapter.yaml`` refuses them. All other settings under ``spark.conf`` belong to the user.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ OWNED_SETTINGS: dict[str, str] = {
     "spark.pyspark.driver.python": "the adapter itself is the driver",
     "spark.executor.allowSparkContext": "a worker must not start a Spark of its own",
 }
-"""Setting to the reason why it cannot be set; also matches everything below ``<setting>.``."""
+"""From a setting to the reason why users cannot set it. Also matches all settings below ``<setting>.``."""
 
 
 def owner_reason(setting: str) -> str | None:
-    """Why ``setting`` belongs to the event job; None where it is the user's to set."""
+    """Returns the reason why ``setting`` belongs to the event job. None = the user may set it."""
     for owned, reason in OWNED_SETTINGS.items():
         if setting == owned or setting.startswith(f"{owned}."):
             return reason

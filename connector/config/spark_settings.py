@@ -1,7 +1,7 @@
-"""The settings that Spark knows: their names, and what their values may be.
+"""The settings that Spark knows, with their valid values.
 
-Names and kinds come from ``spark_settings.txt``, which ``script/spark-settings`` writes. The readers take
-what Spark's own converters take (Spark, "Spark Properties").
+Names and kinds come from ``spark_settings.txt``, which ``script/spark-settings`` writes. The readers accept
+the same values as Spark's own converters (Spark, "Spark Properties").
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OF_THE_USER: Final = (
     "spark.metrics.conf.",
     "spark.sql.catalog.",
 )
-"""Behind these stands a name of the user's or of another system's."""
+"""Prefixes before a name that belongs to the user or another system."""
 _MOST_EDITS: Final = 2
 
 _BOUNDS: Final[Mapping[str, tuple[str, str | None]]] = {
@@ -35,22 +35,22 @@ _BOUNDS: Final[Mapping[str, tuple[str, str | None]]] = {
     "spark.kryoserializer.buffer.max": ("0", "2047m"),
     "spark.rpc.message.maxSize": ("1", "2047"),
 }
-"""Least and greatest values that Spark does not register, but refuses to go beyond when it starts."""
+"""Least and greatest values that Spark does not register, but checks when Spark starts."""
 _UNITS: Final = {
     "spark.broadcast.blockSize": "k",
     "spark.kryoserializer.buffer": "k",
     "spark.kryoserializer.buffer.max": "m",
     "spark.executor.pyspark.memory": "m",
 }
-"""Of sizes with bounds, where a number has no unit."""
+"""The units of numbers without a unit, for sizes with bounds."""
 _CLASSES: Final[Mapping[str, tuple[str, ...]]] = {
     "spark.io.compression.codec": ("lz4", "lzf", "snappy", "zstd"),
     "spark.serializer": (),
     "spark.shuffle.manager": ("sort", "tungsten-sort"),
 }
-"""Settings that take the name of a class, and the short names that Spark has for its own."""
+"""Settings that take the name of a class, with the short names of Spark's own classes."""
 _CHOICES: Final = {"spark.log.level": "ALL|DEBUG|ERROR|FATAL|INFO|OFF|TRACE|WARN"}
-"""Kinds that Spark does not register as choices."""
+"""Choices that Spark does not register."""
 
 _SIZE: Final = re.compile(r"(-?[0-9]{1,19})([a-z]*)")
 _SIZE_UNITS: Final[dict[str, int]] = {
@@ -72,20 +72,20 @@ _TIME_UNITS: Final[dict[str, float]] = {
 
 @cache
 def known_settings() -> Mapping[str, str]:
-    """Name to kind of every setting that Spark knows."""
+    """Returns every setting that Spark knows, from name to kind."""
     lines = (line for line in _FILE.read_text("utf-8").splitlines() if line and line[0] != "#")
     return MappingProxyType(dict(line.split(" ", 1) for line in lines))
 
 
 def known_version() -> str:
-    """The version of Spark that the settings are of."""
+    """Returns the version of Spark that the settings belong to."""
     match = re.match(r"# The settings of Apache Spark (\S+) ", _FILE.read_text("utf-8"))
     assert match is not None
     return match[1]
 
 
 def misspelt_setting(name: str) -> str | None:
-    """The setting that Spark knows and that is one or two letters away; None where there is none.
+    """Returns the setting of Spark that is one or two letters away. None = there is no such setting.
 
     Upper and lower case are the same letter. A name that Spark knows is not misspelt.
     """
@@ -101,7 +101,7 @@ def misspelt_setting(name: str) -> str | None:
 
 
 def _is_within(first: str, second: str, edits: int) -> bool:
-    """Whether so many letters added, left out, exchanged or swapped make one text of the other."""
+    """Tells whether ``edits`` letters added, left out, exchanged or swapped make the texts equal."""
     same = 0
     for a, b in zip(first, second, strict=False):
         if a != b:
@@ -122,9 +122,9 @@ def _is_within(first: str, second: str, edits: int) -> bool:
 
 
 def expected_value(name: str, value: str) -> str | None:
-    """What a setting takes, where that is not ``value``; None where ``value`` fits or nobody can say.
+    """Returns the values that a setting takes. None = ``value`` fits, or the values are not known.
 
-    A value with a reference of Spark's own (``${...}``) fits: Spark fills it in.
+    A value with a reference of Spark (``${...}``) fits, because Spark replaces the reference.
     """
     kind = _CHOICES.get(name) or known_settings().get(name, "text")
     if "${" in value:
@@ -162,13 +162,13 @@ def _expected_class(short_names: Sequence[str], value: str) -> str | None:
 
 
 def read_size(value: str, unit: str = "b") -> int:
-    """The bytes that a size means: ``512m``, ``2g``, ``64kb``.
+    """Returns the bytes that a size means: ``512m``, ``2g``, ``64kb``.
 
     Args:
-        unit: of a number without one.
+        unit: the unit of a number without unit.
 
     Raises:
-        ValueError: it is no size.
+        ValueError: the text is no size.
     """
     match = _SIZE.fullmatch(value.strip().lower())
     if match is None or (match[2] or unit) not in _SIZE_UNITS:
@@ -177,13 +177,13 @@ def read_size(value: str, unit: str = "b") -> int:
 
 
 def read_duration(value: str, unit: str = "ms") -> float:
-    """The milliseconds that a duration means: ``500ms``, ``30s``, ``5min``.
+    """Returns the milliseconds that a duration means: ``500ms``, ``30s``, ``5min``.
 
     Args:
-        unit: of a number without one.
+        unit: the unit of a number without unit.
 
     Raises:
-        ValueError: it is no duration.
+        ValueError: the text is no duration.
     """
     match = _TIME.fullmatch(value.strip().lower())
     if match is None or (match[2] or unit) not in _TIME_UNITS:
@@ -210,10 +210,10 @@ def _read_whole(bits: int) -> Callable[[str], int]:
 
 
 def read_number(value: str) -> float:
-    """A number with or without a fraction.
+    """Returns a number with or without a fraction.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is no number.
     """
     if not re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?", value.strip()):
         raise ValueError(value)

@@ -1,9 +1,10 @@
-"""One entry of ``subscriptions``: who wants which business object. Each sink brings an entry of its own.
+"""An entry of ``subscriptions``: which subscriber wants which business object.
 
-The class that an entry point of the group ``connector.sinks`` names inherits from :class:`ExternalEntry` or
-:class:`PreparedEntry`. The name of the entry point is a needed field of it, the key of the sink. Its fields
-are the keys that an entry of this sink has, with the descriptions that the reference shows. Their kinds are
-those of :mod:`connector.config.kinds`, or a nested :class:`~connector.config.section.Section`.
+Each sink brings a class of entries. An entry point of the group ``connector.sinks`` names this class, which
+inherits from :class:`ExternalEntry` or :class:`PreparedEntry`. The name of the entry point is the key of the
+sink, and a required field of the class. The fields are the keys of an entry with this sink, with the
+descriptions in the reference. The kinds of the fields come from :mod:`connector.config.kinds`, or a field is
+a nested :class:`~connector.config.section.Section`.
 """
 
 from __future__ import annotations
@@ -53,14 +54,14 @@ ObjectPattern = Annotated[str, Kind(_read_object, str, {"type": "string"}, "name
 
 @dataclass(frozen=True, slots=True)
 class EntryCheck:
-    """What the check of one entry looks at, and where it notes mistakes.
+    """The context for the check of an entry, and the list that gets the mistakes.
 
     Args:
-        places: ``adapter.yaml`` as it stands; gets what is wrong.
+        places: the tree of ``adapter.yaml``, and the list of mistakes.
         location: of the entry.
-        key: the key of its sink.
+        key: the key of the sink.
         directory: of ``adapter.yaml``.
-        catalogue: the data handlers; None where those of the deployment cannot be told.
+        catalogue: the data handlers. None = those of the deployment are not known.
         runs_here: whether the workers have the Python and the packages of this process.
     """
 
@@ -74,25 +75,25 @@ class EntryCheck:
     def add(
         self, key: str, found: str, expected: str, nearest: str | None = None, *, warning: bool = False
     ) -> None:
-        """Notes a mistake of the value that ``key`` has, with file, line and column.
+        """Reports a mistake in the value of ``key``, with file, line and column.
 
         Args:
-            key: of the entry; ``outer.inner`` for a key of a section in it.
-            found: what stands there, or what is wrong with it.
-            expected: what should stand there.
-            nearest: the right name that a misspelt one is closest to, if any.
+            key: a key of the entry, or ``outer.inner`` for a key of a section in the entry.
+            found: the value, or the mistake in the value.
+            expected: the valid values.
+            nearest: the right name that is closest to a misspelt name, if any.
             warning: whether the configuration works all the same.
         """
         self.places.add((*self.location, *key.split(".")), found, expected, nearest, warning=warning)
 
     def is_written(self, key: str) -> bool:
-        """Whether the entry has a value for a key; a default does not count."""
+        """Tells whether the entry has a value for a key. A default does not count."""
         entry, _, _ = find(self.places.tree, self.location)
         value = entry.entries.get(key) if isinstance(entry, Table) else None
         return value is not None and not (isinstance(value, Leaf) and value.is_absent)
 
     def check_mime_type(self, key: str, mime_type: str | None) -> None:
-        """Notes where no data handler serves the MIME type that stands under ``key``; None is right."""
+        """Reports a MIME type under ``key`` that no data handler serves. None is valid."""
         if mime_type is not None:
             _, mark, path = find(self.places.tree, (*self.location, key))
             check_mime_type(mime_type, mark, path, self.catalogue, self.places.problems)
@@ -109,39 +110,39 @@ class CommonEntry(Section):
 
 
 class SinkEntry(CommonEntry, ABC):
-    """An entry with a sink. A sink's own class inherits from one of the two below."""
+    """An entry with a sink. Its class inherits from :class:`ExternalEntry` or :class:`PreparedEntry`."""
 
     @abstractmethod
     def sink(self) -> SinkSpec:
-        """What travels to the workers, and opens the sink there. Picklable."""
+        """Returns a picklable recipe that travels to the workers and opens the sink there."""
 
     @abstractmethod
     def target(self) -> str:
-        """What the object is delivered to, as the default name of the subscription says it behind the object.
+        """Returns the target of the delivery, the second part of the default name of the subscription.
 
-        The name is kept with messages (``connector_delivered``), so it must not depend on the machine or the
-        directory.
+        The name is kept with messages (``connector_delivered``), so the target must not depend on the machine
+        or the directory.
         """
 
     def check(self, check: EntryCheck) -> None:
-        """Notes what is wrong with the entry, and no kind of value has found.
+        """Reports mistakes that the kinds of single values cannot find.
 
-        Runs no code of the deployment, connects to nothing and makes nothing. A value that was wrong by
-        itself is noted already, and has its default here.
+        Runs no code of the deployment, connects to nothing and makes nothing. A wrong value is reported
+        already, and has the default here.
         """
 
     def subscription(self) -> Subscription:
-        """The subscription as the workers have it."""
+        """Returns the subscription for the workers."""
         return Subscription(self.name, self.object, self.verbs, self.sink())
 
     @property
     def replies(self) -> bool:
-        """Whether what the sink returns answers whoever sent the message."""
+        """Whether the return value of the sink answers the message."""
         return False
 
     @property
     def sends_to(self) -> Destination | None:
-        """The destination of this provider that messages are sent to; None = none is."""
+        """The destination of this provider that messages are sent to. None = the sink sends to none."""
         return None
 
 
@@ -172,14 +173,13 @@ class ExternalEntry(SinkEntry):
     )
 
     def check(self, check: EntryCheck) -> None:
-        """Checks the reply. A class that overrides this calls it."""
+        """Checks the reply. A class that overrides this method calls this method."""
         for key in () if self.reply else ("mime_type", "format"):
             if check.is_written(key):
                 check.add(key, f"{key} of a {check.key}", "it with reply: true")
         check.check_mime_type("mime_type", self.mime_type)
 
     def subscription(self) -> Subscription:
-        """The subscription as the workers have it."""
         return Subscription(
             self.name,
             self.object,
@@ -194,7 +194,6 @@ class ExternalEntry(SinkEntry):
 
     @property
     def replies(self) -> bool:
-        """Whether what the sink returns answers whoever sent the message."""
         return self.reply
 
 
@@ -213,10 +212,10 @@ class PreparedEntry(SinkEntry):
     )
 
     def check(self, check: EntryCheck) -> None:
-        """Checks the format. A class that overrides this calls it."""
+        """Checks the format. A class that overrides this method calls this method."""
         check.check_mime_type("mime_type", self.mime_type)
 
     @property
     @abstractmethod
     def sends_to(self) -> Destination:
-        """The destination that the messages are sent to, as the sink's ``destination``."""
+        """The sink's ``destination``."""

@@ -1,4 +1,4 @@
-"""Reading the entries of ``subscriptions``, each as the sink that it names wants it."""
+"""Reads the entries of ``subscriptions``, each with the model of its sink."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class ReadEntry:
     """An entry that could be read.
 
     Args:
-        index: its position in the file.
-        key: of its sink; empty where it names none.
-        entry: a :class:`SinkEntry` where its sink's keys could be read.
+        index: the position in the file.
+        key: the key of the sink. Empty = the entry names no sink.
+        entry: a :class:`SinkEntry` if the sink's keys could be read.
     """
 
     index: int
@@ -38,7 +38,7 @@ class ReadEntry:
 
     @property
     def name(self) -> str:
-        """The name of the subscription: its own, or the object and what it is delivered to."""
+        """The name of the subscription: its own, or the object and the target of the delivery."""
         target = self.entry.target() if isinstance(self.entry, SinkEntry) else "?"
         return self.entry.name or f"{self.entry.object} {target}"
 
@@ -48,8 +48,8 @@ class SubscriptionReader:
     """Reads the entries of one file.
 
     Args:
-        sinks: those that there are.
-        problems: gets what is wrong.
+        sinks: the installed sinks.
+        problems: gets the mistakes.
         directory: relative paths count from here.
     """
 
@@ -58,10 +58,10 @@ class SubscriptionReader:
     directory: Path
 
     def read(self, subscriptions: Node | None) -> Iterator[ReadEntry]:
-        """The entries that could be read.
+        """Yields the entries that could be read.
 
         Args:
-            subscriptions: the list. What is no list, or no mapping in it, is noted elsewhere.
+            subscriptions: the list. Values that are no list or no mapping are reported elsewhere.
         """
         for index, node in enumerate(subscriptions.items if isinstance(subscriptions, Items) else ()):
             if isinstance(node, Table):
@@ -91,7 +91,7 @@ class SubscriptionReader:
         return key, read.section or self._common(node, path, Problems())
 
     def _without_foreign(self, node: Table, path: str, key: str, named: list[str]) -> Table:
-        """The entry without the keys of other sinks, which are noted."""
+        """Returns the entry without the keys of other sinks, which are reported."""
         own = field_names(self.sinks.entry(key), ())
         kept = Table(node.mark)
         for other, value in node.entries.items():
@@ -112,14 +112,14 @@ class SubscriptionReader:
         return [sink for sink, entry in self.sinks.usable() if key in field_names(entry, ())]
 
     def _without_sink(self, node: Table, path: str) -> CommonEntry | None:
-        """What all entries have in common, of an entry without a sink, which is noted."""
+        """Reports an entry without a sink. Returns the keys that all entries have in common."""
         known = dict.fromkeys([*self.sinks.keys, *field_names(CommonEntry, ())])
         known.update((key, None) for _, entry in self.sinks.usable() for key in field_names(entry, ()))
         is_explained = False
         misspelt: dict[str, str] = {}
         for key, value in node.entries.items():
             mark = node.keys[key].mark
-            if key in self.sinks.keys:  # a variable without a value, which is noted where it is not set
+            if key in self.sinks.keys:  # a variable without a value, reported already if it is not set
                 is_explained |= self._is_noted(value.mark)
             elif key in _LATER:
                 self.problems.add(mark, join(path, key), *_LATER[key])
@@ -136,7 +136,7 @@ class SubscriptionReader:
         return self._common(node, path, self.problems)
 
     def _misspelt(self, node: Table, path: str, key: str, written: str) -> CommonEntry | None:
-        """Notes what else is wrong with an entry whose sink has a misspelt key."""
+        """Reports the other mistakes of an entry whose sink has a misspelt key."""
         try:
             model = self.sinks.entry(key)
         except SinkProblem:
@@ -151,7 +151,7 @@ class SubscriptionReader:
         return self._common(node, path, Problems())
 
     def _common(self, node: Table, path: str, problems: Problems) -> CommonEntry | None:
-        """What all entries have in common, so that it is checked although the rest is wrong."""
+        """Returns the keys that all entries have in common, so that they are checked in spite of mistakes."""
         kept = Table(node.mark)
         for key in field_names(CommonEntry, ()):
             if key in node.entries:

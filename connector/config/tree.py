@@ -1,9 +1,8 @@
 """YAML as a tree of texts with positions.
 
-Nothing is guessed from how a value looks: every
-leaf is a :class:`Leaf`, a ``str`` that knows where it stands; the key it belongs to decides what
-it means. The tree is built from the parser's events, not from its constructors, so that no tag
-can make an object and no alias can grow without bound.
+The look of a value decides nothing. Every leaf is a :class:`Leaf`, a ``str`` with a position. The key decides
+the type of the value. The tree is built from the events of the parser, not by constructors. So no tag can
+make an object, and no alias can grow without bound.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import yaml
 from connector.config.problems import Mark, Problems
 
 MAX_BYTES: Final = 4 << 20
-"""Largest configuration file that is read."""
+"""The largest configuration file that is read, in bytes."""
 MAX_DEPTH: Final = 60
 MAX_NODES: Final = 200_000
 MAX_ALIASES: Final = 200
@@ -34,11 +33,11 @@ class Leaf(str):
     """The text of a single value.
 
     Attributes:
-        mark: where it begins.
-        plain: written without quotes and not as a block.
-        raw: as written; differs from the text after the environment was filled in.
-        quote: the quote it is written in, empty where plain; None where the places of its characters
-            cannot be told: a block, several lines, escapes.
+        mark: the beginning of the value.
+        plain: whether the value is written without quotes and not as a block.
+        raw: as written. Differs from the text after the environment was filled in.
+        quote: the quote around the value, empty if plain. None = a block, several lines or escapes. Then the
+            positions of the characters are not known.
     """
 
     __slots__ = ("mark", "plain", "quote", "raw")
@@ -60,7 +59,7 @@ class Leaf(str):
         return leaf
 
     def place(self, offset: int) -> Mark:
-        """Where the character at ``offset`` stands; the beginning where that cannot be told."""
+        """Returns the place of the character at ``offset``. If that is not known, returns the beginning."""
         if self.quote is None or self.from_environment:
             return self.mark
         doubled = self.count("'", 0, offset) if self.quote == "'" else 0
@@ -72,7 +71,7 @@ class Leaf(str):
 
     @property
     def is_absent(self) -> bool:
-        """``Key:`` with nothing behind it: as if the key were not there."""
+        """Whether the key has no value (``Key:``), and so counts as not given."""
         return self.plain and not self
 
 
@@ -101,7 +100,7 @@ Node = Leaf | Table | Items
 
 
 def kind_of(node: object) -> str:
-    """What a node is, in words for an error text."""
+    """Returns the kind of a node, in words for an error text."""
     if isinstance(node, Table | dict):
         return "a mapping"
     if isinstance(node, Items | list):
@@ -115,10 +114,10 @@ def read_file(path: Path, display: str, problems: Problems) -> list[Node] | None
     Args:
         path: the file.
         display: the file as the user would type it.
-        problems: gets what is wrong; the file is then unusable as a whole or lacks what is named.
+        problems: gets the mistakes. Then the file cannot be used, or lacks the named parts.
 
     Returns:
-        The documents that are not empty; None where the file cannot be read or is no YAML.
+        The documents that are not empty. None = the file cannot be read or is no YAML.
     """
     text = _read_text(path, display, problems)
     if text is None:
@@ -127,7 +126,7 @@ def read_file(path: Path, display: str, problems: Problems) -> list[Node] | None
 
 
 def parse(text: str, display: str, problems: Problems) -> list[Node] | None:
-    """As :func:`read_file`, from text."""
+    """Works like :func:`read_file`, from text."""
     bad = _UNPRINTABLE.search(text)
     if bad:
         line = text.count("\n", 0, bad.start()) + 1
@@ -161,7 +160,7 @@ def _words(error: yaml.MarkedYAMLError) -> str:
 def _read_text(path: Path, display: str, problems: Problems) -> str | None:
     here = Mark(display)
     try:
-        # Non-blocking: a FIFO without a writer must not hold up the answer.
+        # Non-blocking, because a FIFO without a writer must not delay the answer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         problems.add(here, "", "no such file", "a configuration file; name another one with -c FILE")
@@ -212,7 +211,7 @@ class _Frame:
     anchor: str | None
     key: Leaf | None = None
     skip: bool = False
-    """The key that was read counts for nothing: a duplicate, or no single value."""
+    """Whether the last key is ignored: a duplicate, or no single value."""
 
 
 class _Builder:
@@ -282,7 +281,7 @@ class _Builder:
                 mark, "", f"the alias *{anchor} before the end of its anchor", "an anchor that stands above"
             )
             return Leaf.of("", mark)
-        # An alias of a collection with aliases multiplies; what it stands for counts too.
+        # An alias of a collection with aliases multiplies, so the values behind the alias count too.
         self._nodes += _count(node)
         if self._nodes > MAX_NODES:
             raise _TooMuch(mark, f"aliases that stand for more than {MAX_NODES} values", "a smaller file")
@@ -320,7 +319,7 @@ class _Builder:
 
 
 def _quote(event: Any) -> str | None:
-    """The quote of a scalar whose characters stand in the file one after the other; None of any other."""
+    """Returns the quote of a scalar if its characters stand in the file one after the other, else None."""
     style = event.style or ""
     if style not in ("", "'", '"') or event.start_mark.line != event.end_mark.line:
         return None
