@@ -1,4 +1,4 @@
-"""Paths to attributes in meta-data: JMESPath, of which fields and indexes are checked beforehand."""
+"""Paths to attributes in meta-data: JMESPath, with fields and indexes checked beforehand."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from connector.businessobjects.names import shown
 from connector.businessobjects.types import SECRET, SimpleValue
 
 Step = tuple[str | int, int]
-"""The name of an attribute or the index of a child, and the character of the path where it stands."""
+"""The name of an attribute or the index of a child, and its offset in the path."""
 
 _COMMA: Final = re.compile(r"""'[^']*(?:'|\Z)|"(?:\\.|[^"\\])*(?:"|\Z)|`[^`]*(?:`|\Z)|[()\[\]{}]|,""")
 
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """What is wrong in a text.
+    """A mistake in a text.
 
     Args:
-        offset: of the character in the text where it stands.
-        found, expected: as :class:`connector.errors.Problem` has them.
-        warning: True when it may be right all the same.
-        meant: the name that may be misspelt; empty where none is.
+        offset: of the wrong character in the text.
+        found, expected: as in :class:`connector.errors.Problem`.
+        warning: True if the text may be right all the same.
+        meant: the name that may be misspelt, or empty.
         among: the right names.
     """
 
@@ -42,13 +42,13 @@ class Mistake:
 
 @dataclass(frozen=True, slots=True)
 class AttributePath:
-    """A path, and where it stands in the text that it was taken from."""
+    """A path, and its offset in the text that it was taken from."""
 
     text: str
     offset: int
 
     def mistake(self) -> Mistake | None:
-        """What is wrong with its syntax."""
+        """Returns the mistake in the syntax of the path, or None."""
         import jmespath
 
         if not self.text:
@@ -64,10 +64,10 @@ class AttributePath:
         return None
 
     def value(self, data: Mapping[str, Any]) -> Any:
-        """What it leads to; None where that is not set.
+        """Returns the value that the path leads to, or None if that is not set.
 
         Raises:
-            ValueError: a function cannot be applied to what it is applied to; says why.
+            ValueError: a function got an argument of the wrong type. The text names the function.
         """
         import jmespath
 
@@ -77,7 +77,7 @@ class AttributePath:
             raise ValueError(_without_values(error)) from None
 
     def steps(self) -> list[Step] | None:
-        """Its attributes and indexes; None where there is more in it."""
+        """Returns the attributes and indexes of the path, or None if the path holds anything else."""
         from jmespath.lexer import Lexer
 
         found: list[Step] = []
@@ -90,11 +90,11 @@ class AttributePath:
 
 
 def split_paths(text: str, offset: int) -> tuple[AttributePath, ...]:
-    """The paths of a list with commas between them.
+    """Returns the paths of a list that is separated by commas.
 
     Args:
         text: the list.
-        offset: where it stands in the text that it was taken from.
+        offset: of the list in the text that it was taken from.
     """
     depth = 0
     commas = []
@@ -119,11 +119,11 @@ def follow(
 
     Args:
         steps: the path.
-        definition: where it begins.
-        to_value: whether it has to lead to a single value.
+        definition: the start of the path.
+        to_value: whether the path must lead to a single value.
 
     Returns:
-        The attribute at the end, what is wrong, or None where that cannot be told.
+        The attribute at the end, the mistake, or None if the definitions do not tell.
     """
     holder: Definition | None = definition
     attribute: Attribute | None = None
@@ -161,7 +161,7 @@ def follow(
 
 
 def _without_values(error: Exception) -> str:
-    """The error of a function without the value that it was given, which may be confidential."""
+    """Returns the error of a function without the argument, which may be confidential."""
     name = getattr(error, "function_name", None)
     return f"the function {name}() cannot be applied to it" if name else "it cannot be evaluated"
 
@@ -179,12 +179,12 @@ _SAMPLE_DEPTH: Final = 8
 
 
 def sample(attribute: Attribute) -> SimpleValue:
-    """A value that an attribute of a simple type may have."""
+    """Returns a sample value for an attribute of a simple type."""
     return _SAMPLES.get(attribute.type, "x")
 
 
 def samples(definition: Definition, definitions: Definitions) -> dict[str, Any]:
-    """Values of a business object for a trial; a list has its only element at every index."""
+    """Returns sample values of a business object. A list has the same single element at every index."""
     return _samples(definition, definitions, _SAMPLE_DEPTH, {})
 
 

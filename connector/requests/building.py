@@ -1,4 +1,4 @@
-"""Building the message of a request (WBI Adapter for JMS, table 1)."""
+"""Builds the message of a request (WBI Adapter for JMS, table 1)."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _log: Final = logging.getLogger("connector.requests")
 def build(
     bo: BusinessObject, properties: RequestProperties, plan: RequestPlan, handlers: Handlers
 ) -> Message:
-    """The message of a request, ready to be prepared; its expiration and JMSReplyTo are the client's to set.
+    """Returns the message of a request. The client sets its expiration and JMSReplyTo.
 
     Args:
-        bo: the business object with its verb; not changed.
-        properties: what :func:`~connector.requests.properties.resolve` found.
+        bo: the business object with its verb. Not changed.
+        properties: the result of :func:`~connector.requests.properties.resolve`.
         plan: the requests of the adapter.
         handlers: the data handlers.
 
     Raises:
-        RequestRefused: there is no such data handler, it cannot write the object, or the format cannot be
-            said in a message.
+        RequestRefused: there is no such data handler, the handler cannot write the object, or a message
+            cannot carry the format.
     """
     message_class, body = _body(bo, properties, plan, handlers)
     mode = properties.delivery_mode
@@ -45,7 +45,7 @@ def build(
     for name, kind, value in properties.user_properties:
         message.set_property(name, value, kind)
     if properties.output_format is not None:
-        try:  # it counts before a property of that name
+        try:  # OutputFormat overrides a user property of that name
             set_format(message, properties.output_format, plan.format_property)
         except ValueError as error:
             raise RequestRefused(str(error)) from None
@@ -53,10 +53,10 @@ def build(
 
 
 def find_handler(properties: RequestProperties, handlers: Handlers) -> DataHandler:
-    """The data handler of a request and its reply.
+    """Returns the data handler of a request and its reply.
 
     Raises:
-        RequestRefused: there is none, or it cannot be made.
+        RequestRefused: there is no such data handler, or the handler cannot be made.
     """
     try:
         return handlers.get(*properties.handler)
@@ -71,7 +71,7 @@ def handler_failed(
     properties: RequestProperties,
     handlers: Handlers,
 ) -> MalformedData:
-    """What a request says of the exception of its data handler. One that is no MalformedData is logged."""
+    """Returns the error of a request whose data handler failed. Logs every exception but MalformedData."""
     if isinstance(error, MalformedData):
         return error
     log_failure(
@@ -98,12 +98,12 @@ def _body(
             what = type(body).__name__
             raise MalformedData(f"the data handler {type(handler).__name__} returned {what}, no body")
         return message_body(body)
-    except (Exception, SystemExit) as error:  # whatever a foreign handler raises is this request's failure
+    except (Exception, SystemExit) as error:  # any exception of a user's handler fails this request only
         raise RequestRefused(str(handler_failed(handler, error, bo, properties, handlers))) from error
 
 
 def _without_metaobjects(bo: BusinessObject, plan: RequestPlan) -> BusinessObject:
-    """What of an object is its body's: no handler, however careless, can write meta-data into it."""
+    """Returns the object without meta-objects, so that no handler can write meta-data into the body."""
     held = bo.definition.metaobject_attributes
     if not any(name in bo for name in held):
         return bo

@@ -1,17 +1,17 @@
-"""The request client: takes business objects and gives answers.
+"""The request client: takes business objects and returns results.
 
 Source: WBI Adapter for JMS, "Request message processing".
 
-One client lives in every process that makes requests. Through whose hands one goes::
+One client lives in every process that makes requests. The steps of a request::
 
-    caller      properties, message        dynamic over static over Default over connector; data handler
-    slots       at most pool_size          the others wait, each until its own deadline
-    sender      one commit for many        committed before its reply is awaited
-    listener    one thread for all         replies by what they repeat, or by a response selector
+    caller      properties, message        dynamic over static over Default over connector, data handler
+    slots       at most pool_size          further requests wait, each up to pool_timeout
+    sender      one commit for many        committed before the reply is awaited
+    listener    one thread for all         finds replies by correlation id, or by a response selector
     caller      result                     the reply's result property decides
 
-Whatever happens, each request completes exactly once: by its reply, by its time being up, by a failure, or
-by the end of the client.
+Each request completes exactly once: with its reply, at its deadline, by a failure, or at the end of the
+client.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ from connector.trace import CONVERSION, DETAILS, HANDOVER, dump
 _log = logging.getLogger("connector.requests")
 
 _GRACE: Final = 5.0
-"""Seconds beyond its time after which a request ends even though the provider does not answer."""
+"""Seconds after its deadline at which a request ends although the provider does not answer."""
 _NAME: Final = "connector-requests"
 _HELPERS: Final = 8
-"""Threads that send, and as many that read replies, for requests that no thread waits for."""
+"""Number of threads that send requests of ``request_async``, and of threads that read their replies."""
 _SENDING: Final = "send"
 _FINISHING: Final = "finish"
-"""Threads of their own for each: what a program does when a future completes keeps no request waiting."""
+"""Separate thread pools: a slow callback of a future delays no other request."""
 _MOST_STATIC: Final = 1000
 _COMPLAINTS: Final = 10.0
 """Seconds between two warnings that requests have to wait."""
@@ -74,7 +74,7 @@ _SILENT: Final = Failure(
 
 
 class RequestFuture(Future[RequestResult]):
-    """What becomes a result; ``await`` waits for it in a coroutine, ``result()`` in a thread."""
+    """The future result of a request: ``await`` waits in a coroutine, ``result()`` in a thread."""
 
     def __await__(self) -> Generator[Any, None, RequestResult]:
         return asyncio.wrap_future(self).__await__()
@@ -82,12 +82,12 @@ class RequestFuture(Future[RequestResult]):
 
 @dataclass(frozen=True, slots=True)
 class RequestStats:
-    """How it goes.
+    """Counters of a request client.
 
     Args:
-        in_flight: requests that are sent or awaited now.
-        waiting: those that wait for one of these to end.
-        completed: how many have ended, by the names of their return codes.
+        in_flight: requests that are being sent or await a reply now.
+        waiting: requests that wait for a slot.
+        completed: number of completed requests by the name of their return code.
         late_replies, duplicate_replies: replies that no request awaited any more.
     """
 
@@ -99,13 +99,13 @@ class RequestStats:
 
 
 class RequestClient:
-    """See :class:`connector.broker.requesting.Requests`. Connects when the first request is made.
+    """Implements :class:`connector.broker.requesting.Requests`. Connects when the first request is made.
 
     Args:
         plan: of the adapter.
-        connect: makes a provider connection; called for the sender, the listener, and again after failures.
+        connect: makes a provider connection. Called for the sender, the listener, and again after failures.
         capabilities: of the provider.
-        deployment: directory that plug-in paths count from.
+        deployment: directory that plug-in paths are relative to.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class RequestClient:
     ) -> RequestFuture:
         """See :meth:`connector.broker.requesting.Requests.request_async`."""
         future = RequestFuture()
-        future.set_running_or_notify_cancel()  # what is sent is sent: nobody cancels it
+        future.set_running_or_notify_cancel()  # a sent request cannot be cancelled
         made = self._make(name, data, timeout)
         if isinstance(made, RequestResult):
             future.set_result(self._counted(made))
@@ -188,13 +188,13 @@ class RequestClient:
         self._clock.stop()
         with self._lock:
             helpers, self._helpers = self._helpers, {}
-        is_helper = threading.current_thread().name.startswith(_NAME)  # a callback of a future stops us
+        is_helper = threading.current_thread().name.startswith(_NAME)  # a callback may call stop
         for pool in helpers.values():
             pool.shutdown(wait=not is_helper)
 
     @property
     def stats(self) -> RequestStats:
-        """How it goes, at this moment."""
+        """The counters at this moment."""
         with self._lock:
             completed = dict(self._completed)
         late = self._exchange.late
@@ -205,7 +205,7 @@ class RequestClient:
     def _make(
         self, name: str, data: Mapping[str, Any] | BusinessObject, timeout: int | None
     ) -> Call | RequestResult:
-        """The request, ready to be sent, or why there is none."""
+        """Returns the request, ready to be sent, or the result that says why there is none."""
         bo = self._object(name, data)
         if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int)):
             raise MalformedData(f"timeout: found {describe(timeout)}, expected milliseconds")
@@ -225,7 +225,7 @@ class RequestClient:
         return Call(bo, properties, message, selector)
 
     def _object(self, name: str, data: Mapping[str, Any] | BusinessObject) -> BusinessObject:
-        """The client's own object; the caller's stays as it is."""
+        """Returns the client's own copy of the caller's object."""
         definitions = self._plan.definitions
         definition, verb = definitions.find(name)
         if isinstance(data, BusinessObject):
@@ -239,23 +239,24 @@ class RequestClient:
         return bo
 
     def _properties(self, bo: BusinessObject, timeout: int | None) -> RequestProperties:
-        """What the meta-data say; the same for all requests that have no dynamic meta-object."""
+        """Returns the properties of a request. Requests without a dynamic meta-object share them."""
         holder = bo.definition.dynamic_metaobject
         if holder is not None and holder in bo:
             return resolve(bo, self._plan, timeout=timeout)
         key = (bo.type, bo.verb or "", timeout)
         found = self._static.get(key)
         if found is None:
-            if len(self._static) >= _MOST_STATIC:  # time-outs are the callers' to invent
+            if len(self._static) >= _MOST_STATIC:  # callers may pass any number of time-outs
                 self._static.clear()
             found = self._static[key] = resolve(bo, self._plan, timeout=timeout)
         return found
 
     def _selector(self, bo: BusinessObject) -> str:
-        """The response selector of the verb with its values; empty where it has none.
+        """Returns the response selector of the verb with its values, or empty if the verb has none.
 
         Raises:
-            SelectorError: it is not valid. It is compiled here, because a listener has no caller to tell.
+            SelectorError: the selector is not valid. Compiled here, because the listener has no caller to
+                tell.
         """
         key = (bo.type, bo.verb or "")
         if key not in self._selectors:
@@ -266,7 +267,7 @@ class RequestClient:
 
     @contextmanager
     def _borrowed_handlers(self) -> Iterator[Handlers]:
-        """Data handlers that no other thread uses meanwhile, as their contract has it."""
+        """Lends data handlers that no other thread uses meanwhile, as their contract demands."""
         with self._lock:
             handlers = self._handlers.pop() if self._handlers else None
         if handlers is None:
@@ -286,7 +287,7 @@ class RequestClient:
         return not self._slots.withdraw(waiter)
 
     def _queue(self, granted: Callable[[Waiter], object]) -> Waiter:
-        """Waits for a slot; ``granted`` may be called in any thread, before this has returned too."""
+        """Waits for a slot. Any thread may call ``granted``, even before this method returns."""
         now = time.monotonic()
         if now - self._complained > _COMPLAINTS:
             self._complained = now
@@ -297,7 +298,7 @@ class RequestClient:
         return self._slots.queue(granted)
 
     def _begin(self, call: Call, *, attended: bool = False) -> None:
-        """Sends a request that has a slot, which is given back when it completes."""
+        """Sends a request that has a slot, and frees the slot when the request completes."""
         call.answer.add_done_callback(lambda _: self._slots.give_back())
         if self._stopping:
             call.complete(_STOPPING)
@@ -305,7 +306,7 @@ class RequestClient:
             self._exchange.begin(call, attended=attended)
 
     def _tell(self, call: Call) -> None:
-        """Sends a request that awaits nothing, and so needs no slot."""
+        """Sends a request that awaits no reply, and so needs no slot."""
         if self._stopping:
             call.complete(_STOPPING)
         else:
@@ -333,7 +334,7 @@ class RequestClient:
                 helpers.submit(what, *arguments)
                 return
             except RuntimeError:
-                pass  # it was shut down meanwhile
+                pass  # the pool was shut down meanwhile
         what(*arguments)
 
     def _granted(self, waiter: Waiter, call: Call) -> None:

@@ -1,4 +1,4 @@
-"""Calls something back at a time, in one thread for all: for requests that no thread waits for."""
+"""Calls functions at set times, in one thread for all. Serves requests that no thread waits for."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Final
 _log = logging.getLogger("connector.requests")
 
 _FEW: Final = 1000
-"""So many times are kept before anybody asks which of them are over."""
+"""Smallest number of entries at which finished entries are removed."""
 
 
 class Clock:
-    """Times and what to do then. Thread-safe; its thread lives from the first time to :meth:`stop`."""
+    """A thread-safe timer. Its thread lives from the first :meth:`at` to :meth:`stop`."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
@@ -28,9 +28,11 @@ class Clock:
         self._ending = False
 
     def at(self, when: float, then: Callable[[], object], is_over: Callable[[], bool]) -> None:
-        """Calls ``then``, which returns soon, at ``when`` by the monotonic clock, or never where stopped.
+        """Calls ``then``, which must return soon, at ``when`` by the monotonic clock.
 
-        Once ``is_over`` is true it may be forgotten before: most requests end long before their time.
+        A stopped clock never calls.
+
+        The clock may remove the entry once ``is_over`` is true: most requests end long before their time.
         """
         with self._condition:
             if len(self._times) >= self._many:
@@ -45,7 +47,7 @@ class Clock:
                 self._condition.notify()
 
     def stop(self) -> None:
-        """Forgets what is left. Repeatable."""
+        """Removes all entries and ends the thread. Repeatable."""
         with self._condition:
             self._ending = True
             self._times.clear()

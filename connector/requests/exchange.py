@@ -1,4 +1,4 @@
-"""The exchange of one request: sent, and its reply awaited where it is to be."""
+"""The exchange of one request: the request is sent, and its reply awaited if one is wanted."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _DONE: Final = Failure(ReturnCode.SUCCEED)
 class Exchange:
     """Sends the requests of one client and finds their replies. Thread-safe.
 
-    Two senders, because the ids of what is sent tell the replies that the listener takes: those to requests
-    whose reply repeats their message id, and no others. A reply to an asynchronous request, or to one with a
-    response selector, stays where it is, for whomever it is.
+    The listener's selector names the connection that sent a request, so there are two senders. Requests whose
+    reply repeats their message id use the first. Asynchronous requests, and requests with a response
+    selector, use the second. The listener's selector matches no reply to the second group.
 
     Args:
         plan: of the client.
@@ -55,10 +55,10 @@ class Exchange:
         self._numbers = itertools.count(1)
 
     def begin(self, call: Call, *, attended: bool = False) -> None:
-        """Sends a request; it completes by itself, at once where nothing is awaited.
+        """Sends a request. An asynchronous request completes at once, others complete later.
 
         Args:
-            attended: the caller will :meth:`attend` to it.
+            attended: the caller will call :meth:`attend`.
         """
         try:
             if call.properties.synchronous:
@@ -70,17 +70,20 @@ class Exchange:
             self.give_up(call, _failure(error, may_be_sent=may_be_sent))
 
     def attend(self, call: Call) -> None:
-        """Sees to it that its reply is taken, in this thread where no other does; may return before."""
+        """Takes the reply of a call in this thread if no other thread takes replies.
+
+        May return before the reply.
+        """
         if not call.completed:
             self._listener.attend(call)
 
     def give_up(self, call: Call, failure: Failure) -> None:
-        """Ends a request without a reply, unless it has ended before."""
+        """Ends a request without a reply, unless the request has ended before."""
         self._pending.give_up(call)
         call.complete(failure)
 
     def stop(self) -> None:
-        """Completes what still waits, and ends the connections. Repeatable."""
+        """Completes all waiting calls and ends the connections. Repeatable."""
         self._listener.stop()
         for sender in (self._awaited, self._others):
             try:
@@ -100,7 +103,8 @@ class Exchange:
         self, sender: Sender, call: Call, prepared: Callable[[str, str], object] = lambda *_: None
     ) -> None:
         properties = call.properties
-        # nobody is to answer what nobody awaits; and one that looks once awaits nothing
+        # The expiration keeps a request from being served after its ResponseTimeout. With ResponseTimeout 0
+        # the client looks only once, so no expiration is set.
         time_to_live = max(0, properties.response_timeout or 0)
         call.outgoing = Outgoing(properties.output_destination, call.message, prepared, time_to_live)
         sender.send(call.outgoing)
@@ -134,7 +138,7 @@ class Exchange:
         self._listener.await_reply(call, attended=attended)
 
     def _ask_by_selector(self, call: Call, reply_to: Destination, selector: str) -> None:
-        """The reply is what the selector is true for, unless it names another request of this client."""
+        """Awaits the reply that the selector matches, unless the reply names another request."""
 
         def prepared(message_id: str, sent_ids: str) -> None:
             self._pending.add(key_of(message_id), call)
@@ -144,7 +148,7 @@ class Exchange:
         self._listener.watch(call, reply_to, selector)
 
     def _ask_by_message_id(self, call: Call, reply_to: Destination) -> None:
-        """The reply repeats the message id, which carries the id of the connection that sends."""
+        """Awaits the reply that repeats the message id. The id contains the id of the sending connection."""
         if not self._listener.takes_from(reply_to):
             self._listener.expect(self._awaited.sent_ids())
             self._listener.take_from(reply_to)
@@ -158,7 +162,10 @@ class Exchange:
         self._take_again(reply_to)
 
     def _ask_by_token(self, call: Call, reply_to: Destination) -> None:
-        """The reply repeats a correlation id or property that nobody has set: one is made."""
+        """Awaits the reply that repeats a correlation id or property.
+
+        Makes that value, because the request has none.
+        """
         token = f"{self._token}-{next(self._numbers)}"
         if self._plan.matching.request == CORRELATION_ID:
             call.message.correlation_id = token
@@ -172,12 +179,15 @@ class Exchange:
         self._take_again(reply_to)
 
     def _take_again(self, reply_to: Destination) -> None:
-        """Where others have named so many destinations that this one was given up before it was in use."""
+        """Takes replies from ``reply_to`` again: too many other destinations may have ended its poller."""
         if not self._listener.takes_from(reply_to):
             self._listener.take_from(reply_to)
 
     def _own_selector(self, message: Message) -> str:
-        """Selects the reply that repeats what the meta-objects have set; empty where they have not."""
+        """Returns a selector for the reply that repeats the value set by the meta-objects.
+
+        Returns an empty text if none is set.
+        """
         wanted, field = self._plan.matching.request, self._plan.matching.reply
         if wanted == MESSAGE_ID:
             return ""
@@ -186,7 +196,7 @@ class Exchange:
             return ""
         key = key_of(as_text(value)).replace("'", "''")
         text = f"{field} IN ('{key}', 'ID:{key}')"
-        if not isinstance(value, str):  # the reply may repeat it as what it is, or as text
+        if not isinstance(value, str):  # the reply may repeat the value with its type, or as text
             text += f" OR {field} = {as_text(value).upper()}"
         return text
 
@@ -200,7 +210,7 @@ class Exchange:
 
 
 def _failure(error: Exception, *, may_be_sent: bool) -> Failure:
-    """How a request ends that could not be sent, or of which that is not known."""
+    """Returns the failure of a request that was not sent, or that may have been sent."""
     if may_be_sent and not isinstance(error, SettlementError):
         text = f"the provider failed while the request was sent; it may have been sent: {error}"
         return Failure(ReturnCode.APPRESPONSETIMEOUT, text)

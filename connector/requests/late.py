@@ -1,4 +1,4 @@
-"""What becomes of replies that nobody awaits (any more): counted, and copied where ``late_replies`` says."""
+"""Settles replies that no request awaits: counts them, and copies them to ``late_replies``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from connector.status import timestamp
 _log = logging.getLogger("connector.requests")
 
 _AGAIN: Final = 10.0
-"""Seconds until a copy is tried again that could not be made."""
+"""Seconds until a failed copy is tried again."""
 
 _QUIET: Final = 10.0
 """Seconds between two warnings."""
@@ -29,10 +29,10 @@ _WHY: Final = {
 
 
 class LateReplies:
-    """Settles the replies that no request waits for. For the thread that has the connection.
+    """Settles the replies that no request waits for. For the thread that owns the connection.
 
     Args:
-        copy_to: where copies go; None = they are acknowledged without one.
+        copy_to: destination of the copies. None = such replies are acknowledged without a copy.
     """
 
     def __init__(self, copy_to: Destination | None) -> None:
@@ -43,17 +43,17 @@ class LateReplies:
         self.duplicate = 0
 
     def settlement(self, claim: Claim, stray: Stray, why: str = "") -> Settlement:
-        """How one is settled; counts it.
+        """Counts a late reply and returns its settlement.
 
         Args:
-            why: what is wrong with one that cannot be read.
+            why: why the reply cannot be read.
         """
         if stray is Stray.DUPLICATE:
             self.duplicate += 1
         elif stray is Stray.LATE:
             self.late += 1
         why = why or _WHY[stray]
-        # a copy in the queue that replies are taken from would be one more of them, and so on for ever
+        # a copy in the reply queue itself would be taken as one more late reply, without end
         copy_to = self._copy_to if self._copy_to != claim.destination else None
         self._tell(claim, stray, why, copy_to)
         if copy_to is None:
@@ -70,7 +70,7 @@ class LateReplies:
         )
 
     def _tell(self, claim: Claim, stray: Stray, why: str, copy_to: Destination | None) -> None:
-        """The log says of one now and then, and how many there were; of each at level debug."""
+        """Logs a warning with the counts now and then, and each reply at level debug."""
         now = time.monotonic()
         level = logging.WARNING if now >= self._quiet_until else logging.DEBUG
         if level == logging.WARNING:
@@ -90,7 +90,7 @@ class LateReplies:
         )
 
     def put_off(self, settlements: list[Settlement], error: SettlementError) -> None:
-        """They could not be settled: they stay claimed, and are tried again from time to time."""
+        """Keeps replies that could not be settled. They stay claimed and are tried again."""
         _log.error(
             "late replies cannot be settled now, and are tried again",
             extra={"number": len(settlements), "seconds": _AGAIN, "reason": str(error)},
@@ -99,7 +99,7 @@ class LateReplies:
         self._next = time.monotonic() + _AGAIN
 
     def try_again(self, connection: Connection) -> None:
-        """Settles what was put off, where it is time to.
+        """Settles the kept replies if their pause is over.
 
         Raises:
             ProviderError: the provider failed otherwise.
@@ -112,7 +112,7 @@ class LateReplies:
                 self.put_off(waiting, error)
 
     def close(self, connection: Connection) -> None:
-        """Gives back what is still put off, for whoever comes next."""
+        """Gives the kept replies back to their destinations."""
         waiting, self._put_off = self._put_off, []
         if waiting:
             connection.settle(
@@ -120,5 +120,5 @@ class LateReplies:
             )
 
     def forget(self) -> None:
-        """The connection has failed; whoever takes over from it gives them back."""
+        """Drops the kept replies: the connection has failed, and a takeover gives the replies back."""
         self._put_off = []

@@ -1,9 +1,9 @@
-"""Lets replies be taken: by one thread and over one provider connection, for all requests of a client.
+"""Takes replies with one thread and one provider connection, for all requests of a client.
 
-For each reply destination there is one poller, whose selector the provider evaluates and which is true for
-replies to this client's requests only: strangers and neighbours keep theirs. A request with a response
-selector has a poller of its own, for as long as it waits. Here is who does it and when,
-and that every call completes; the taking itself is :class:`~connector.requests.reception.Reception`.
+Each reply destination has one poller. The provider evaluates its selector, which matches replies to this
+client's requests only. A request with a response selector has a poller of its own while it waits. This file
+decides which thread takes replies and when, and completes every call.
+:class:`~connector.requests.reception.Reception` takes the replies.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from connector.status import ReturnCode
 _log = logging.getLogger("connector.requests")
 
 _SLICE: Final = 0.25
-"""Seconds that one wait takes at most; a request, a reply and the next deadline end it."""
+"""Longest wait in seconds. A request, a reply or a deadline ends the wait early."""
 _QUIET: Final = 1.0
 """Seconds between two looks for late replies while no request waits."""
 _FIRST_PAUSE: Final = 0.1
@@ -41,7 +41,7 @@ STOPPED: Final = "the adapter was stopped before a reply came"
 
 @dataclass(slots=True)
 class _Order:
-    """Something that whoever has the turn does for another."""
+    """An operation that another thread wants from the thread that takes replies."""
 
     do: Callable[[Reception], None]
     failed: Callable[[Exception], object]
@@ -52,10 +52,10 @@ class Listener:
 
     Args:
         connect: makes a provider connection.
-        pending: the calls whose replies are told by what they repeat.
-        reply_field: where replies repeat it: JMSCorrelationID, or a property.
-        late: what becomes of replies that nobody awaits.
-        max_body: bytes of a reply; a larger one is unreadable.
+        pending: the calls, found by the value that their replies repeat.
+        reply_field: field of a reply with that value: JMSCorrelationID, or a property.
+        late: settles replies that nobody awaits.
+        max_body: bytes of a reply. A larger reply is unreadable.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Listener:
         self._ending = self._ended = False
         self._woken = threading.Event()
         self._orders: deque[_Order] = deque()
-        # what follows is for whoever has the turn
+        # used only by the thread that holds self._turn
         self._reception: Reception | None = None
         self._pause = _FIRST_PAUSE
 
@@ -95,20 +95,20 @@ class Listener:
         self._own.expect(pattern)
 
     def takes_from(self, destination: Destination) -> bool:
-        """Whether it takes this client's replies from there already."""
+        """Whether the listener already takes this client's replies from ``destination``."""
         return self._own.takes_from(destination)
 
     def take_from(self, destination: Destination) -> None:
-        """Takes this client's replies from there from now on, where something is expected.
+        """Takes this client's replies from ``destination`` from now on, if any are expected.
 
         Raises:
-            RequestRefused, DestinationError, CapabilityError: that is not possible.
+            RequestRefused, DestinationError, CapabilityError: replies cannot be taken from there.
             ProviderError: the provider failed.
         """
         self._ask(lambda reception: reception.take_from(destination))
 
     def watch(self, call: Call, destination: Destination, selector: str) -> None:
-        """Takes the first message that the selector is true for as the reply of ``call``."""
+        """Takes the first message that matches the selector as the reply of ``call``."""
 
         def failed(error: Exception) -> None:
             call.complete(Failure(_status_of(error), f"its reply cannot be looked for: {error}"))
@@ -116,10 +116,10 @@ class Listener:
         self._order(_Order(lambda reception: reception.watch(call, destination, selector), failed))
 
     def await_reply(self, call: Call, *, attended: bool = False) -> None:
-        """A call that has been committed and has its deadline: it completes, one way or another.
+        """Awaits the reply of a committed call with a deadline. The call always completes.
 
         Args:
-            attended: the caller will :meth:`attend` to it.
+            attended: the caller will call :meth:`attend`.
         """
         with self._lock:
             if not self._ended:
@@ -130,10 +130,10 @@ class Listener:
             self._wake()
 
     def attend(self, call: Call) -> None:
-        """Does the thread's work until the call completes, where nobody else does it at the moment.
+        """Takes replies in this thread until the call completes, unless another thread takes them now.
 
-        A caller that waits alone then has its reply without a change of threads; of many that wait, one
-        attends to all, and hands over to the thread when it has its own.
+        A caller that waits alone gets its reply without a change of threads. If several callers wait, one
+        takes the replies for all. When its own reply has come, the listener's thread goes on.
         """
         if not self._turn.acquire(blocking=False):
             self._wake()
@@ -147,7 +147,7 @@ class Listener:
             self._wake()
 
     def stop(self) -> None:
-        """Ends it; the calls that still wait complete without a reply. Repeatable."""
+        """Ends the listener. Waiting calls complete without a reply. Repeatable."""
         with self._lock:
             self._ending = True
             thread = self._thread
@@ -156,7 +156,7 @@ class Listener:
             thread.join()
         with self._lock:
             self._ended = True
-        self._complete_all(STOPPED)  # of those that came when the thread had done that
+        self._complete_all(STOPPED)  # calls that came after the thread had ended
 
     def _ask(self, question: Callable[[Reception], Destination]) -> Destination:
         answer: Future[Destination] = Future()
@@ -172,7 +172,7 @@ class Listener:
         self._wake()
 
     def _wake(self) -> None:
-        """The thread looks again, at once; it is started where it was not."""
+        """Starts the thread if there is none, and makes the thread look again at once."""
         with self._lock:
             if self._thread is None and not self._ending:
                 self._thread = threading.Thread(target=self._run, name="connector-replies", daemon=True)
@@ -189,18 +189,18 @@ class Listener:
             with self._turn:
                 failed = not self._try_round()
             if failed:
-                self._rest(self._pause)  # a new request tries at once
+                self._rest(self._pause)  # a new request ends the pause
             elif self._deadlines.next() == math.inf:
                 self._rest(_QUIET)
         with self._turn:
             self._end()
 
     def _rest(self, seconds: float) -> None:
-        if not self._ending:  # whoever said so may have set what the round has cleared
+        if not self._ending:  # stop() may have set the event just before the round cleared the event
             self._woken.wait(seconds)
 
     def _try_round(self) -> bool:
-        """One round; where it fails every call completes, and the next begins anew, with a new connection."""
+        """Runs one round. A failure completes every call, and the next round makes a new connection."""
         try:
             self._round()
         except Exception as error:
@@ -211,16 +211,16 @@ class Listener:
         return True
 
     def _round(self) -> None:
-        """Does what others want, takes what there is, lets the time of calls be up, and waits."""
+        """Does the operations of other threads, takes replies, ends calls whose time is up, and waits."""
         self._woken.clear()
         if self._reception is None:
             self._reception = self._receive()
         reception = self._reception
-        began = time.monotonic()  # before the orders: a call whose order comes too late has a later deadline
+        began = time.monotonic()  # before the operations: a later call has a later deadline
         while self._orders:
             self._carry_out(self._orders.popleft(), reception)
         taken = reception.take()
-        if taken < MOST:  # all that was there when the time of these calls was up has been seen
+        if taken < MOST:  # every reply that had come before these deadlines has been taken
             self._time_out(reception, began)
         if not taken:
             reception.look_after()
@@ -244,7 +244,7 @@ class Listener:
             order.failed(error)
 
     def _time_out(self, reception: Reception, began: float) -> None:
-        """Completes the calls whose time was up before what there is was looked at."""
+        """Completes the calls whose deadline was before this round began."""
         if self._deadlines.next() > began:
             return
         reception.check()
@@ -261,15 +261,15 @@ class Listener:
             )
 
     def _wait(self, reception: Reception) -> None:
-        """Waits for a reply, an order or a deadline, where a call waits."""
+        """Waits for a reply, an operation or a deadline, if a call waits."""
         deadline = self._deadlines.next()
-        if deadline != math.inf and not self._woken.is_set():  # what comes from now on ends the wait
+        if deadline != math.inf and not self._woken.is_set():  # anything that comes from now on ends the wait
             reception.wait(max(0.0, min(_SLICE, deadline - time.monotonic())))
 
     # -- the end -------------------------------------------------------------------------------------
 
     def _fail(self, error: Exception) -> None:
-        """The connection has failed: who waits is told so, and everything of it is given up."""
+        """Completes all calls with the failure of the connection, and abandons the connection."""
         if isinstance(error, ConnectorError | OSError):
             _log.warning("replies cannot be taken", extra={"reason": str(error)})
         else:

@@ -1,4 +1,4 @@
-"""The replies to this client's requests, told from all others by what they repeat."""
+"""Finds the replies to this client's requests by the value that they repeat."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from connector.requests.plan import CORRELATION_ID
 _log = logging.getLogger("connector.requests")
 
 _MOST: Final = 64
-"""Reply destinations that replies are taken from when none is awaited there: callers may name any."""
+"""Most reply destinations that are kept while no reply is awaited there: callers may name any destination."""
 _PATTERNS: Final = 8
-"""Sending connections of which replies are still taken; more than one only after failures."""
+"""Most sending connections whose replies are still taken. There are several only after failures."""
 
 
 class OwnReplies:
-    """The pollers for this client's replies: one for each reply destination, all with one selector.
+    """The pollers for this client's replies: one for each reply destination, all with the same selector.
 
-    What is expected and where it is taken from outlives the connection, and any thread may ask for it; the
-    pollers are of the connection of the moment, and for whoever has that.
+    The patterns and destinations outlive the connection, and any thread may read them. The pollers belong to
+    the current connection and its thread.
 
     Args:
-        field: where replies repeat what tells a request: JMSCorrelationID, or a property.
+        field: field of a reply that identifies the request: JMSCorrelationID, or a property.
     """
 
     def __init__(self, field: str) -> None:
@@ -43,7 +43,7 @@ class OwnReplies:
         self._private: Poller | None = None
 
     def expect(self, pattern: str) -> None:
-        """Replies that repeat something of this LIKE pattern (escape ``\\``) are this client's."""
+        """Marks replies that repeat a value of this LIKE pattern (escape ``\\``) as this client's."""
         if pattern not in self._patterns:
             with self._lock:
                 if pattern not in self._patterns:
@@ -51,23 +51,23 @@ class OwnReplies:
                     self._stale = True
 
     def takes_from(self, destination: Destination) -> bool:
-        """Whether replies are taken from there."""
+        """Whether replies are taken from ``destination``."""
         return destination in self._destinations
 
     def key(self, message: Message) -> str:
-        """What tells the request that a reply answers."""
+        """Returns the value that identifies the request of a reply."""
         if self._field == CORRELATION_ID:
             return key_of(message.correlation_id or "")
         return key_of(str(message.properties.get(self._field, "")))
 
     @property
     def pollers(self) -> Collection[Poller]:
-        """Those of the connection, of every destination."""
+        """The pollers of the current connection, for all destinations."""
         private = () if self._private is None else (self._private,)
         return (*private, *self._pollers.values())
 
     def take_all_from(self, connection: Connection, queue: Destination) -> None:
-        """Takes all there is from a queue of this client, which ends with the connection.
+        """Takes every message of a temporary queue of this client.
 
         Raises:
             ProviderError: the provider failed.
@@ -78,10 +78,10 @@ class OwnReplies:
     def take_from(
         self, connection: Connection, destination: Destination, in_use: Callable[[], Collection[Destination]]
     ) -> Destination:
-        """Takes from there, too; of very many destinations only from those in use.
+        """Takes replies from ``destination``, too. Closes unused pollers if there are too many.
 
         Raises:
-            DestinationError, CapabilityError: nobody, or not this client, can take from there.
+            DestinationError, CapabilityError: this client cannot take from ``destination``.
             ProviderError: the provider failed.
         """
         self.refresh(connection)
@@ -96,10 +96,10 @@ class OwnReplies:
         return destination
 
     def drop(self, destination: Destination) -> None:
-        """Takes no more from there.
+        """Takes no more replies from ``destination``.
 
         Raises:
-            ProviderError: it is this client's own queue, without which the connection is of no use.
+            ProviderError: ``destination`` is this client's own queue, and the connection needs that queue.
         """
         if self._private is not None and self._private.destination == destination:
             raise ProviderError(f"the temporary queue {destination} is gone")
@@ -109,7 +109,7 @@ class OwnReplies:
             poller.close()
 
     def refresh(self, connection: Connection) -> None:
-        """Makes the pollers anew, where they are not those for what is expected now.
+        """Makes the pollers anew if the expected patterns have changed.
 
         Raises:
             ProviderError: the provider failed.
@@ -128,7 +128,7 @@ class OwnReplies:
         for destination in [found for found in self._destinations if found != private]:
             try:
                 self._pollers[destination] = connection.poller(destination, selector=self._selector)
-            except ConnectorError as error:  # it was possible once: a temporary queue that has ended
+            except ConnectorError as error:  # a temporary queue that has ended since
                 if isinstance(error, ProviderError):
                     connection.check()
                 _log.warning(
@@ -138,14 +138,14 @@ class OwnReplies:
                 del self._destinations[destination]
 
     def close(self) -> None:
-        """Ends the pollers."""
+        """Closes the pollers."""
         for poller in self.pollers:
             poller.close()
         self._pollers = {}
         self._private = None
 
     def forget(self) -> None:
-        """The connection has failed, and with it the queue is gone that was this client's alone."""
+        """Drops the pollers and the private queue of a failed connection."""
         if self._private is not None:
             del self._destinations[self._private.destination]
         self._private = None
@@ -154,5 +154,5 @@ class OwnReplies:
 
 
 def key_of(text: str) -> str:
-    """What two ids are compared by: without a leading ``ID:``, which one side may lack."""
+    """Returns an id without a leading ``ID:``, which one side may lack, for comparing."""
     return text.removeprefix("ID:")

@@ -1,4 +1,4 @@
-"""The requests that are in flight: each completes exactly once, and its reply is told from all others."""
+"""The requests in flight. Each completes exactly once, and each reply finds the request."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from connector.requests.sender import Outgoing
 from connector.status import ReturnCode
 
 _REMEMBERED: Final = 10_000
-"""Requests that have ended and are still known, so that a reply to one is called late or duplicate."""
+"""Number of ended requests that stay known, so that their replies are called late or duplicate."""
 
 _FEW: Final = 1000
-"""So many deadlines are kept before anybody asks which of them are of completed calls."""
+"""Smallest number of deadlines at which the deadlines of completed calls are removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """How a request ends that has no reply.
+    """The end of a request that has no reply.
 
     Args:
-        status: FAIL or APPRESPONSETIMEOUT; SUCCEED for one that wants no reply.
-        text: why; None where it went well.
+        status: FAIL or APPRESPONSETIMEOUT. SUCCEED for a request that wants no reply.
+        text: the reason. None after success.
         not_sent, refused: see :class:`~connector.requests.result.RequestResult`.
     """
 
@@ -46,13 +46,13 @@ Answer = Message | Failure
 
 
 class Call:
-    """One request, from its making to its one answer.
+    """A request in flight, with the answer.
 
     Args:
-        bo: the business object, its own.
-        properties: what the meta-objects say of it.
-        message: what is sent, ready but for what only the client knows.
-        selector: text that tells the reply, where the verb has a response selector; else empty.
+        bo: the client's own business object.
+        properties: the request's properties from the meta-objects.
+        message: the message, complete but for the fields that the client sets.
+        selector: the response selector of the verb, or empty.
     """
 
     __slots__ = (
@@ -85,10 +85,10 @@ class Call:
         self.reply_to: Destination | None = None
         self.deadline = math.inf
         self.answer: Future[Answer] = Future()
-        self.answer.set_running_or_notify_cancel()  # nobody cancels it
+        self.answer.set_running_or_notify_cancel()  # nobody can cancel the future
 
     def complete(self, answer: Answer) -> bool:
-        """Ends the request; False where it had ended before, and nothing has changed."""
+        """Ends the request. Returns False, and changes nothing, if the request had ended before."""
         try:
             self.answer.set_result(answer)
         except InvalidStateError:
@@ -97,12 +97,12 @@ class Call:
 
     @property
     def completed(self) -> bool:
-        """Whether it has its answer."""
+        """Whether the request has an answer."""
         return self.answer.done()
 
 
 class Stray(Enum):
-    """What a reply is that no request waits for."""
+    """The kind of a reply that no request waits for."""
 
     LATE = "late_reply"
     DUPLICATE = "duplicate_reply"
@@ -110,7 +110,7 @@ class Stray(Enum):
 
 
 class Pending:
-    """The calls that wait for a reply, by what the reply will repeat. Thread-safe."""
+    """The calls that wait for a reply, by the value that the reply repeats. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -118,19 +118,19 @@ class Pending:
         self._ended: OrderedDict[str, Stray] = OrderedDict()
 
     def add(self, key: str, call: Call) -> None:
-        """From now on a reply that repeats ``key`` is this call's."""
+        """Awaits a reply that repeats ``key``, for ``call``."""
         with self._lock:
-            self._calls.pop(call.key, None)  # it was prepared before, and could not be sent so
+            self._calls.pop(call.key, None)  # an earlier attempt to send the call had another key
             call.key = key
             self._calls[key] = call
 
     def destinations(self) -> set[Destination]:
-        """Where replies are awaited."""
+        """Returns the destinations at which replies are awaited."""
         with self._lock:
             return {call.reply_to for call in self._calls.values() if call.reply_to is not None}
 
     def take(self, key: str) -> Call | Stray:
-        """The call that a reply is for, which waits no more; or what the reply is instead."""
+        """Removes and returns the call that a reply answers, or returns the kind of the stray reply."""
         with self._lock:
             call = self._calls.pop(key, None)
             if call is None:
@@ -139,25 +139,27 @@ class Pending:
             return call
 
     def named(self, key: str) -> Call | Stray | None:
-        """What a reply is that somebody's selector has found: for the request that it names; None = it
-        names none of this client's."""
+        """Returns the call of a reply that a response selector has found, or the kind of the stray reply.
+
+        Returns None if the reply names no request of this client.
+        """
         with self._lock:
             return self._calls.get(key) or self._ended.get(key)
 
     def answered(self, call: Call) -> None:
-        """A call has its reply; another one that names it is a duplicate."""
+        """Removes an answered call. Another reply with the same key is a duplicate."""
         with self._lock:
             if self._calls.get(call.key) is call:
                 del self._calls[call.key]
                 self._remember(call.key, Stray.DUPLICATE)
 
     def waiting_at(self, destination: Destination) -> list[Call]:
-        """The calls whose replies are awaited there."""
+        """Returns the calls whose replies are awaited at ``destination``."""
         with self._lock:
             return [call for call in self._calls.values() if call.reply_to == destination]
 
     def give_up(self, call: Call) -> None:
-        """No reply is awaited any more; one that comes all the same is late."""
+        """Removes a call without a reply. A reply that still comes is late."""
         with self._lock:
             if self._calls.get(call.key) is call:
                 del self._calls[call.key]
@@ -170,9 +172,9 @@ class Pending:
 
 
 class Deadlines:
-    """The calls whose time will be up, the next first. Thread-safe.
+    """The deadlines of calls, the next first. Thread-safe.
 
-    Those that have completed are forgotten from time to time: most do long before their time is up.
+    Completed calls are removed from time to time: most complete long before their deadline.
     """
 
     def __init__(self) -> None:
@@ -182,7 +184,7 @@ class Deadlines:
         self._many = _FEW
 
     def add(self, call: Call) -> None:
-        """A call whose ``deadline`` is set."""
+        """Adds a call whose ``deadline`` is set."""
         with self._lock:
             if len(self._heap) >= self._many:
                 self._heap = [one for one in self._heap if not one[2].completed]
@@ -191,14 +193,14 @@ class Deadlines:
             heapq.heappush(self._heap, (call.deadline, next(self._numbers), call))
 
     def next(self) -> float:
-        """When the next time is up, by the monotonic clock; infinity where none will be."""
+        """Returns the next deadline by the monotonic clock, or infinity if there is none."""
         with self._lock:
             while self._heap and self._heap[0][2].completed:
                 heapq.heappop(self._heap)
             return self._heap[0][0] if self._heap else math.inf
 
     def due(self, now: float) -> list[Call]:
-        """Those whose time was up at ``now``; they are forgotten here."""
+        """Removes and returns the calls whose deadline is not after ``now``."""
         found = []
         with self._lock:
             while self._heap and (self._heap[0][0] <= now or self._heap[0][2].completed):
@@ -208,5 +210,5 @@ class Deadlines:
         return found
 
     def all(self) -> list[Call]:
-        """All that are not completed; they are forgotten here."""
+        """Removes and returns all calls that are not completed."""
         return self.due(math.inf)

@@ -1,4 +1,4 @@
-"""What a request client needs to know: picklable, resolved, nothing left to look up."""
+"""The resolved, picklable configuration of a request client."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ CORRELATION_ID: Final = "JMSCorrelationID"
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """How a reply says which request it answers.
+    """The fields by which a reply names the request.
 
     Args:
-        request: what identifies a request: JMSMessageID, JMSCorrelationID, or the name of a property.
-        reply: where its reply repeats that: JMSCorrelationID, or the name of a property.
+        request: field that identifies a request: JMSMessageID, JMSCorrelationID, or the name of a property.
+        reply: field of the reply that repeats that value: JMSCorrelationID, or the name of a property.
     """
 
     request: str = MESSAGE_ID
@@ -31,25 +31,25 @@ class Matching:
 
 @dataclass(frozen=True, slots=True)
 class RequestPlan:
-    """The requests of one adapter.
+    """The configuration of the requests of one adapter.
 
     Args:
         definitions: the business objects.
-        rules: the static meta-object; None = the dynamic one and the connector's properties are all there is.
+        rules: the static meta-object. None = only the dynamic one and the connector's properties count.
         handlers: the recipes of all data handlers that a request may ask for.
         default_handler: MIME type (or class) of the connector's default data handler.
         use_defaults: whether an attribute's default satisfies ``required``.
-        format_property: the header or property that OutputFormat means.
-        persistent: whether messages are persistent unless DeliveryMode says otherwise: where the provider
-            keeps such.
+        format_property: the header or property that carries OutputFormat.
+        persistent: whether messages without DeliveryMode are persistent. False if the provider is not
+            reliable.
         reply_to: the connector's ReplyToDestination.
         result_property: MessageResponseResultProperty.
         pool_size: requests in flight at a time (SessionPoolSizeForRequests).
-        pool_timeout: seconds that a request waits until it may be sent; then it fails.
-        matching: how a reply says which request it answers.
+        pool_timeout: seconds that a request waits for a slot at most, and then fails.
+        matching: the fields by which a reply names the request.
         quoting: of values substituted into response selectors.
-        late_replies: where replies that nobody awaits any more are copied to; None = nowhere.
-        max_body: bytes of a reply; a larger one is unreadable.
+        late_replies: destination for replies that nobody awaits any more. None = no copies.
+        max_body: bytes of a reply. A larger reply is unreadable.
         trace: of AgentTraceLevel.
     """
 

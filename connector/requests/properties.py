@@ -1,8 +1,7 @@
-"""What the meta-data say about one request (WBI Adapter for JMS, tables 1, 2, 4 and 5).
+"""The properties of one request (WBI Adapter for JMS, tables 1, 2, 4 and 5).
 
-Every property is looked for by itself, in the dynamic meta-object, in the entry of the static one for the
-object and verb, in its ``Default``, and where the connector has it too, there. The first that is not blank
-counts.
+Each property is looked for in four places: the dynamic meta-object, the entry of the static one for the
+object and verb, its ``Default``, and the connector's properties. The first value that is not blank counts.
 """
 
 from __future__ import annotations
@@ -36,20 +35,19 @@ _DESTINATION: Final = "OutputDestination"
 
 @dataclass(frozen=True, slots=True)
 class RequestProperties:
-    """One request beside its body.
+    """The properties of one request.
 
     Args:
-        output_destination: where it is sent.
-        output_format: what JMSType or ``MessageFormatProperty`` says; None = nothing.
-        correlation_id: JMSCorrelationID; None = none.
-        reply_to: the queue for replies; the connector's counts for synchronous requests only. None = nobody
-            has named one.
-        priority: JMSPriority; None = as the provider has it.
-        delivery_mode: ``PERSISTENT`` or ``NON_PERSISTENT``; None = as the provider has it.
-        response_timeout: milliseconds to wait for the reply at least; None or below 0 = asynchronous.
-        timeout_fatal: a reply that does not come is APPRESPONSETIMEOUT, else FAIL.
+        output_destination: the destination of the request.
+        output_format: value of JMSType or ``MessageFormatProperty``. None = not set.
+        correlation_id: JMSCorrelationID. None = not set.
+        reply_to: the queue for replies. The connector's counts for synchronous requests only. None = not set.
+        priority: JMSPriority. None = the provider's default.
+        delivery_mode: ``PERSISTENT`` or ``NON_PERSISTENT``. None = the provider's default.
+        response_timeout: milliseconds to wait for the reply at least. None or below 0 = asynchronous.
+        timeout_fatal: whether a missing reply is APPRESPONSETIMEOUT. Otherwise a missing reply is FAIL.
         handler: MIME type (or class) and data-handler meta-object, the arguments of ``Handlers.get``.
-        user_properties: name, JMS type and value of each.
+        user_properties: name, JMS type and value of each property.
     """
 
     output_destination: Destination
@@ -70,16 +68,16 @@ class RequestProperties:
 
 
 def resolve(bo: BusinessObject, plan: RequestPlan, *, timeout: int | None = None) -> RequestProperties:
-    """The properties of a request.
+    """Returns the properties of a request.
 
     Args:
-        bo: the business object with its verb; not changed.
+        bo: the business object with its verb. Not changed.
         plan: the requests of the adapter.
-        timeout: ResponseTimeout in ms, before all meta-objects; below 0 = asynchronous.
+        timeout: ResponseTimeout in ms, before all meta-objects. Below 0 = asynchronous.
 
     Raises:
-        RequestRefused: a value cannot be what it stands for, or nobody says where to send the request; the
-            text names the place.
+        RequestRefused: a value is not valid for the property, or no OutputDestination is set. The text names
+            the place.
     """
     levels = tuple(_levels(bo, plan))
     destination = _first(levels, _DESTINATION, read_destination)
@@ -109,11 +107,11 @@ def resolve(bo: BusinessObject, plan: RequestPlan, *, timeout: int | None = None
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """One place where properties stand.
+    """One place that may set properties.
 
     Args:
-        place: for errors, ``Customer.Meta`` or ``MO_Config.Default``.
-        values: what is set there.
+        place: name in errors: ``Customer.Meta`` or ``MO_Config.Default``.
+        values: the properties that are set there.
     """
 
     place: str
@@ -121,7 +119,7 @@ class _Level:
 
 
 def _levels(bo: BusinessObject, plan: RequestPlan) -> Iterator[_Level]:
-    """The places in their order."""
+    """Yields the places in the order in which they count."""
     child = _dynamic(bo)
     if child is not None:
         attributes = child.definition.attributes
@@ -132,7 +130,7 @@ def _levels(bo: BusinessObject, plan: RequestPlan) -> Iterator[_Level]:
     defaults = plan.defaults
     entry = plan.rules.entry(bo.type, bo.verb or "")
     if entry is not None:
-        # Defaults are filled in there; what is equal to one may as well be it.
+        # The entry also holds the values of Default. They are left out, so that errors name Default.
         own = {name: text for name, text in entry.properties.items() if defaults.get(name) != text}
         yield _Level(f"{plan.rules.name}.rules.{entry.name}", own)
     yield _Level(f"{plan.rules.name}.Default", defaults)
@@ -145,7 +143,7 @@ def _dynamic(bo: BusinessObject) -> BusinessObject | None:
 
 
 def _first(levels: tuple[_Level, ...], name: str, read: Callable[[SimpleValue], T]) -> T | None:
-    """The value of a property at the first level that says it."""
+    """Returns the value of a property from the first level that sets the property."""
     for level in levels:
         value = level.values.get(name)
         if value is not None and not is_blank(value):
@@ -161,7 +159,10 @@ def _read(place: str, value: SimpleValue, read: Callable[[SimpleValue], T]) -> T
 
 
 def _handler(bo: BusinessObject, levels: tuple[_Level, ...], plan: RequestPlan) -> tuple[str, str]:
-    """The arguments of ``Handlers.get``; see :func:`~connector.businessobjects.handlers.choose_handler`."""
+    """Returns the arguments of ``Handlers.get``.
+
+    See :func:`~connector.businessobjects.handlers.choose_handler`.
+    """
     said = levels[:1] if _dynamic(bo) is not None else ()
     dynamic = {key: _first(said, key, sendable_text) or "" for key in (*HANDLER_KEYS, OPTIONS_KEY)}
     static = plan.rules.properties(bo.type, bo.verb or "") if plan.rules is not None else {}
@@ -182,7 +183,7 @@ def _user_properties(bo: BusinessObject) -> tuple[tuple[str, str, PropertyValue]
 
 
 def _no_destination(bo: BusinessObject, plan: RequestPlan) -> str:
-    """Where an OutputDestination was looked for, and what is there."""
+    """Returns the text that lists all places without an OutputDestination."""
     places = []
     holder = bo.definition.dynamic_metaobject
     if holder is None:

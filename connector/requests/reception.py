@@ -1,6 +1,6 @@
-"""The replies that come over one provider connection: taken, settled, and given to those who await them.
+"""Takes replies from one provider connection, settles them, and completes their calls.
 
-A reply is settled before its caller is told, so that who has its answer finds no trace of it; one that
+A reply is settled before its caller is told, so that the caller finds no trace of the reply. A reply that
 nobody awaits is settled as ``late_replies`` says.
 """
 
@@ -28,14 +28,14 @@ from connector.status import ReturnCode
 _log = logging.getLogger("connector.requests")
 
 MOST: Final = 500
-"""Replies that are taken at a time."""
+"""Most replies that are taken at a time."""
 _LOOK: Final = 0.1
-"""Seconds between two looks whether the provider is still there."""
+"""Seconds between two checks of the provider."""
 
 
 @dataclass(slots=True)
 class _Watch:
-    """A call that has a poller of its own."""
+    """A call with a separate poller."""
 
     call: Call
     poller: Poller
@@ -43,7 +43,7 @@ class _Watch:
 
 @dataclass(slots=True)
 class _Found:
-    """What one look has found: replies, how they are settled, and whom they answer."""
+    """The replies of one look, with their settlements and calls."""
 
     awaited: list[Settlement] = field(default_factory=list)
     stray: list[Settlement] = field(default_factory=list)
@@ -52,17 +52,17 @@ class _Found:
 
 
 class Reception:
-    """Takes replies. For one thread at a time, but for :meth:`wake`.
+    """Takes replies. For one thread at a time, except :meth:`wake`.
 
     Args:
-        connection: its own.
-        own: what tells replies to requests of this client.
-        pending: the calls that await them.
-        late: what becomes of replies that nobody awaits.
-        max_body: bytes of a reply; a larger one is unreadable.
+        connection: for this object only.
+        own: finds replies to requests of this client.
+        pending: the calls that await replies.
+        late: settles replies that nobody awaits.
+        max_body: bytes of a reply. A larger reply is unreadable.
 
     Raises:
-        ProviderError: the connection is of no use.
+        ProviderError: the connection has failed.
     """
 
     def __init__(
@@ -76,11 +76,11 @@ class Reception:
         self._access = connection.access().open()
         self._waiter = connection.waiter()
         self._is_told = False
-        """Whether the waiter tells of every reply that comes after the last look."""
+        """Whether the waiter reports every reply that comes after the last look."""
         self._watches: list[_Watch] = []
         self._unreachable: dict[Destination, str] = {}
         self.temporaries: dict[bool, Destination] = {}
-        """Those that :meth:`temporary` has made."""
+        """The queues that :meth:`temporary` has made."""
         self._cycle = 0
         self._sequence = 0
         self._schedule = Schedule()
@@ -90,15 +90,15 @@ class Reception:
     # -- what is to be taken -------------------------------------------------------------------------
 
     def temporary(self, shared: bool) -> Destination:
-        """A temporary queue, made when first asked for.
+        """Returns a temporary queue, which the first call makes.
 
         Args:
-            shared: the one for calls with selectors of their own; else the one of which every message is a
-                reply that repeats what it is to, so that none needs to be looked for.
+            shared: True = the queue for calls with a response selector. False = a private queue that needs no
+                selector: each message is a reply with a correlation id.
 
         Raises:
-            CapabilityError: the provider has none.
-            ProviderError: it cannot be made.
+            CapabilityError: the provider has no temporary queues.
+            ProviderError: the queue cannot be made.
         """
         found = self.temporaries.get(shared)
         if found is None:
@@ -109,10 +109,10 @@ class Reception:
         return found
 
     def take_from(self, destination: Destination) -> Destination:
-        """Takes this client's replies from there, too; a first look shows whether that is possible.
+        """Takes this client's replies from ``destination``, too. A first look shows whether that is possible.
 
         Raises:
-            RequestRefused, DestinationError, CapabilityError: it is not.
+            RequestRefused, DestinationError, CapabilityError: replies cannot be taken from there.
             ProviderError: the provider failed.
         """
         with self._blaming(destination):
@@ -124,10 +124,10 @@ class Reception:
         return destination
 
     def watch(self, call: Call, destination: Destination, selector: str) -> None:
-        """Takes the first message that the selector is true for as the reply of ``call``.
+        """Takes the first message that matches the selector as the reply of ``call``.
 
         Raises:
-            RequestRefused, DestinationError, CapabilityError: that is not possible.
+            RequestRefused, DestinationError, CapabilityError: replies cannot be taken from there.
             ProviderError: the provider failed.
         """
         if not call.completed:
@@ -137,7 +137,7 @@ class Reception:
 
     @contextmanager
     def _blaming(self, destination: Destination) -> Iterator[None]:
-        """Where the provider is there all the same, a failure is that of this destination alone."""
+        """Turns a provider failure into RequestRefused if the provider still answers."""
         try:
             yield
         except ProviderError as error:
@@ -147,10 +147,10 @@ class Reception:
     # -- taking --------------------------------------------------------------------------------------
 
     def take(self) -> int:
-        """Takes what there is, up to :data:`MOST`, and completes the calls; returns how many messages.
+        """Takes up to :data:`MOST` messages, completes their calls, and returns the number of messages.
 
         Raises:
-            ProviderError: the provider failed; what was read before is answered all the same.
+            ProviderError: the provider failed. Replies that were read before complete their calls.
         """
         self._cycle += 1
         self._sequence = 0
@@ -172,12 +172,12 @@ class Reception:
         return self._sequence
 
     def _look(self, watch: _Watch, found: _Found) -> bool:
-        """Looks for the reply of a call that has a selector; whether the watch is over."""
+        """Looks for the reply of a call with a response selector. Returns whether the call is done."""
         try:
             while self._sequence < MOST and (claim := self._claim(watch.poller)) is not None:
                 message, failure = self._load(claim)
                 named = self._pending.named(self._own.key(message))
-                if isinstance(named, Stray):  # to an earlier request, which was answered or given up
+                if isinstance(named, Stray):  # an earlier request, which was answered or given up
                     found.stray.append(self._late.settlement(claim, named))
                     continue
                 call = named or watch.call
@@ -191,7 +191,10 @@ class Reception:
         return False
 
     def _take_own(self, poller: Poller, found: _Found) -> None:
-        """Takes the replies from one destination; where that is not possible, only its calls fail."""
+        """Takes the replies from one destination.
+
+        A failure of the destination fails only the calls that await replies there.
+        """
         try:
             while self._sequence < MOST and (claim := self._claim(poller)) is not None:
                 message, failure = self._load(claim)
@@ -229,25 +232,28 @@ class Reception:
         return claim
 
     def _load(self, claim: Claim) -> tuple[Message, Failure | None]:
-        """The message; one that cannot be read as its headers alone, with what the call is told then."""
+        """Returns the message. An unreadable reply gives the headers alone, and the failure for the call."""
         try:
             message = self._access.load(claim.reference, self._max_body)
             message.destination = str(claim.destination)
             return message, None
         except (MalformedData, LookupError) as error:
             if isinstance(error, LookupError):
-                self._connection.check()  # of a provider that is gone, every message is
+                self._connection.check()  # if the provider is gone, every message seems to be missing
             text = f"the reply {claim.message_id} on {claim.destination} cannot be read: {error}"
             return claim.headers(), Failure(ReturnCode.FAIL, text)
 
     def _settle(self, awaited: list[Settlement], stray: list[Settlement]) -> None:
-        """Each awaited reply by itself: they need not stand or fall together, and alone each costs least."""
+        """Settles each awaited reply by itself, which costs least.
+
+        One failure then affects only one reply.
+        """
         for settlement in awaited:
             try:
                 self._connection.settle([settlement])
-            except ClaimLost as error:  # moved away by hand; or this client is taken for dead ...
+            except ClaimLost as error:  # moved away by hand, or another client took this one for dead ...
                 _log.warning("a reply was taken away while it was read", extra={"reason": str(error)})
-                self._connection.check()  # ... and then it is to begin anew
+                self._connection.check()  # ... in which case check() raises, and the listener connects anew
         if stray:
             try:
                 self._connection.settle(stray)
@@ -255,21 +261,23 @@ class Reception:
                 self._late.put_off(stray, error)
 
     def watched(self) -> list[Call]:
-        """The calls that have pollers of their own, and still wait."""
+        """Returns the waiting calls that have pollers of their own."""
         return [watch.call for watch in self._watches if not watch.call.completed]
 
     # -- between -------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Whether the provider is still there; one that is gone looks as if nothing had come.
+        """Checks that the provider still answers.
+
+        Without a provider no reply comes either, so a missing reply does not tell.
 
         Raises:
-            ProviderError: it is not.
+            ProviderError: the provider does not answer.
         """
         self._connection.check()
 
     def look_after(self) -> None:
-        """What is to be done from time to time while no replies come.
+        """Checks the provider, takes over dead clients, and settles late replies, each at its own interval.
 
         Raises:
             ProviderError: the provider is gone.
@@ -284,23 +292,23 @@ class Reception:
         self._late.try_again(self._connection)
 
     def wait(self, seconds: float) -> None:
-        """Waits for a reply, or :meth:`wake`, ``seconds`` at most."""
+        """Waits for a reply or for :meth:`wake`, ``seconds`` at most."""
         if self._waiter is not None and self._is_told:
             self._waiter.wait(seconds)
         else:
             self._connection.wait(seconds)
 
     def wake(self) -> None:
-        """Ends the wait of another thread, or else the next one."""
+        """Ends the wait of another thread, or else the next wait."""
         self._connection.wake()
 
     # -- the end -------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Ends it in order.
+        """Gives back the late replies that are kept, and closes the connection.
 
         Raises:
-            ProviderError: the provider failed; whoever takes over does the rest.
+            ProviderError: the provider failed. A takeover does the rest.
         """
         try:
             self._late.close(self._connection)
@@ -311,7 +319,7 @@ class Reception:
             raise
 
     def abandon(self) -> None:
-        """Ends it as the death of the process would: the connection has failed."""
+        """Abandons a failed connection, as the death of the process would."""
         self._own.forget()
         self._late.forget()
         try:

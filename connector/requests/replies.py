@@ -1,4 +1,4 @@
-"""What the reply to a request means (WBI Adapter for JMS, table 6)."""
+"""The meaning of the reply to a request (WBI Adapter for JMS, table 6)."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ RESULTS: Final = MappingProxyType(
         "APPRESPONSETIMEOUT": ReturnCode.APPRESPONSETIMEOUT,
     }
 )
-"""The values of the result property, and what a request answers then."""
+"""The values of the result property, and their return codes."""
 
 MAX_TEXT: Final = 8 << 10
-"""Bytes of an application's error text that are kept, in UTF-8."""
+"""Bytes in UTF-8 of an application's error text that are kept."""
 
 _REFILLING: Final = frozenset({ReturnCode.VALCHANGE, ReturnCode.MULTIPLE_HITS})
 _CUT: Final = " ..."
@@ -45,7 +45,7 @@ _CUT: Final = " ..."
 def interpret(
     reply: Message, bo: BusinessObject, properties: RequestProperties, plan: RequestPlan, handlers: Handlers
 ) -> RequestResult:
-    """The result that a reply means; never raises for what a reply says.
+    """Returns the result that a reply means. No reply makes this function raise.
 
     ==========================  =====================================================================
     result property             result
@@ -58,13 +58,13 @@ def interpret(
     nothing, anything else      FAIL, the object of the request
     ==========================  =====================================================================
 
-    A body of nothing but white space is empty. A reply that cannot be read, or whose headers do not fit the
-    dynamic meta-object, is FAIL.
+    A body of white space only is empty. A reply is FAIL if its body cannot be read, or if its headers do not
+    fit the dynamic meta-object.
 
     Args:
         reply: the reply.
-        bo: the business object of the request; not changed, and part of the result where the reply does not
-            refill it.
+        bo: the business object of the request. Not changed. The result contains this object unless the reply
+            refills the object.
         properties: of the request.
         plan: the requests of the adapter.
         handlers: the data handlers.
@@ -87,10 +87,10 @@ def interpret(
 def _refilled(
     reply: Message, bo: BusinessObject, properties: RequestProperties, plan: RequestPlan, handlers: Handlers
 ) -> BusinessObject:
-    """A new object of the reply's body and headers.
+    """Returns a new object from the reply's body and headers.
 
     Raises:
-        MalformedData, RequestRefused: they cannot be read.
+        MalformedData, RequestRefused: the reply cannot be read.
     """
     if reply.message_class == "O":
         raise MalformedData("an object message is never deserialised; answer with text or bytes")
@@ -119,7 +119,7 @@ def _read(
 ) -> BusinessObject:
     try:
         made = handler.to_business_object(body, Hint(bo.type, bo.verb))
-    except (Exception, SystemExit) as error:  # whatever a foreign handler raises
+    except (Exception, SystemExit) as error:  # any exception of a user's handler
         raise handler_failed(handler, error, bo, properties, handlers) from error
     if not isinstance(made, BusinessObject) or made.type != bo.type:
         what = f"a {made.type}" if isinstance(made, BusinessObject) else f"{type(made).__name__}"
@@ -132,11 +132,11 @@ def _is_empty(reply: Message) -> bool:
 
 
 def _error_text(reply: Message) -> str:
-    """What an application has to say about its failure; empty = nothing."""
+    """Returns the error text of an application, or empty."""
     if reply.message_class in ("M", "O"):
         return ""
     body = reply.body.strip()
-    text = body[:MAX_TEXT].decode("utf-8", "replace").encode()  # what is no UTF-8 grows
+    text = body[:MAX_TEXT].decode("utf-8", "replace").encode()  # replacement characters may be longer
     if len(body) <= MAX_TEXT and len(text) <= MAX_TEXT:
         return text.decode()
     return text[: MAX_TEXT - len(_CUT)].decode("utf-8", "ignore") + _CUT

@@ -1,12 +1,13 @@
-"""How the reply to a request is found where its application ignores correlation ids.
+"""Response selectors: they find a reply whose application ignores correlation ids.
 
-Seed 004, "Response criteria": the application-specific information of the verb holds ``response_selector=``
-and a message selector, in which ``{1}`` stands for the first of the attributes listed after the last colon::
+Source: WBI Adapter for JMS, "Response criteria". The application-specific information of the verb holds
+``response_selector=`` and a message selector. ``{1}`` stands for the first of the attributes listed after the
+last colon::
 
     response_selector=JMSCorrelationID LIKE '{1}':MyDynamicMO.CorrelationID
 
-or ``response_selector_template=`` and a Jinja2 template of one. The selector is the provider's to read; here
-it is only filled, so that values stay values (:mod:`~connector.requests.selector_values`).
+``response_selector_template=`` holds a Jinja2 template instead. This module fills in the values, quoted by
+:mod:`~connector.requests.selector_values`. The provider evaluates the selector.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ _BRACE: Final = re.compile(r"\{\{|\{([0-9]{1,6})\}|\{")
 class ResponseSelector:
     """The response selector of one verb. Immutable, safe in several threads.
 
-    Made by :meth:`parse`, which raises nothing: what is wrong is said by :meth:`problems`, and by
-    :meth:`fill` to who has not asked before.
+    :meth:`parse` never raises for a wrong selector. :meth:`problems` lists the mistakes, and :meth:`fill`
+    raises for them.
     """
 
     __slots__ = ("_mistakes", "_offset", "_paths", "_places", "_quoting", "_template", "_text")
@@ -60,7 +61,7 @@ class ResponseSelector:
         self._text = ""
         self._paths: tuple[AttributePath, ...] = ()
         self._places: list[tuple[int, int]] = []
-        """Of each placeholder its number, from 1, and where it stands."""
+        """Number, from 1, and offset of each placeholder."""
         self._template: ResponseTemplate | None = None
         self._mistakes: list[Mistake] = []
 
@@ -69,23 +70,23 @@ class ResponseSelector:
         """Finds the response selector in the application-specific information of a verb.
 
         Args:
-            app_specific_info: ``name=value`` pairs with ``;`` between them; one within the quotes of a
-                selector does not separate. Upper and lower case of the two names do not matter.
+            app_specific_info: ``name=value`` pairs with ``;`` between them. A ``;`` in the quotes of a
+                selector does not separate. The case of the two names does not matter.
             quoting: ``quoted``: values stay values. ``raw``: they are put in as they are.
 
         Returns:
-            None where there is none, and the reply is found by its correlation id.
+            The selector, or None if there is none. The reply is then found by its correlation id.
         """
         return _parse(app_specific_info, quoting)
 
     def fill(self, bo: BusinessObject) -> str:
-        """The selector of the reply to this request.
+        """Returns the selector of the reply to this request.
 
         Args:
-            bo: the request, its dynamic meta-object among its attributes.
+            bo: the request, with the dynamic meta-object as an attribute.
 
         Raises:
-            RequestRefused: a value is null (named), a list or an object, a text outside quotes; or the
+            RequestRefused: a value is null (named), a list or an object, or a text outside quotes. Or the
                 response selector itself has a mistake.
         """
         if self._mistakes:
@@ -98,10 +99,10 @@ class ResponseSelector:
         return self._complete(self._text, [self._value(number, data) for number, _ in self._places])
 
     def problems(self, definition: Definition, definitions: Definitions) -> Iterator[Mistake]:
-        """What is wrong with it, for ``check``.
+        """Yields the mistakes in the selector, for ``connector check``.
 
         Args:
-            definition: of the business object whose verb has it.
+            definition: of the business object whose verb has the selector.
             definitions: all business objects.
         """
         found = [*self._mistakes, *self._wrong_attributes(definition, definitions)]
@@ -157,7 +158,7 @@ class ResponseSelector:
         return follow(steps, definition, definitions) if steps is not None else None
 
     def _try(self, definition: Definition, definitions: Definitions) -> Iterator[Mistake]:
-        """Fills it with samples. What is wrong then may be right with other values, or at the provider."""
+        """Fills the selector with samples. A mistake then is a warning if other values could be right."""
         try:
             if self._template is not None:
                 selector = self._complete(*self._template.render(samples(definition, definitions)))
@@ -230,7 +231,7 @@ class ResponseSelector:
             self._mistakes.append(Mistake(offset, what, expected))
 
 
-@lru_cache(maxsize=512)  # asked for at every request
+@lru_cache(maxsize=512)  # called for every request
 def _parse(info: str, quoting: Quoting) -> ResponseSelector | None:
     entries = [entry for entry in _entries(info) if entry[0] in (SELECTOR, TEMPLATE)]
     if not entries:
@@ -254,7 +255,7 @@ def _parse(info: str, quoting: Quoting) -> ResponseSelector | None:
 
 
 def misspelt(app_specific_info: str) -> Iterator[Mistake]:
-    """Names that are almost those of a response selector: the reply would be found by its correlation id."""
+    """Yields misspelt names of a response selector, which would be ignored."""
     for name, offset, _, _ in _entries(app_specific_info):
         if name in (SELECTOR, TEMPLATE):
             continue
@@ -266,7 +267,7 @@ def misspelt(app_specific_info: str) -> Iterator[Mistake]:
 
 
 def _entries(info: str) -> Iterator[tuple[str, int, str, int]]:
-    """The pairs: name in lower case and where it stands, value and where it stands."""
+    """Yields the pairs: name in lower case, offset, value, offset."""
     position = 0
     while position < len(info):
         semicolon = info.find(";", position)
@@ -296,7 +297,7 @@ def _end_of_template(info: str, start: int) -> int:
 
 
 def _last_colon(text: str) -> int | None:
-    """The one that the attributes stand behind; a slice ``[0:2]`` has another."""
+    """Returns the offset of the colon before the attributes. A colon of a slice ``[0:2]`` does not count."""
     found = None
     depth = 0
     for token in _COLON_TOKEN.finditer(text):

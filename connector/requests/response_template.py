@@ -1,11 +1,11 @@
-"""A response selector as a template: Jinja2, with values in it that stay values.
+"""Response selectors that are Jinja2 templates, with values that stay values.
 
-A template chooses and joins; it does not compute. It sees the attributes of the request, has the filters of
-:data:`FILTERS`, ``if``, ``for`` and ``set``, and neither calls nor arithmetic beyond ``+``, ``-`` and ``~``.
-So there is nothing in it that could reach out of it, and what it can take of time is bounded.
+A template chooses and joins, and does not compute. A template sees the attributes of the request, the filters
+of :data:`FILTERS`, ``if``, ``for`` and ``set``. Calls and arithmetic beyond ``+``, ``-`` and ``~`` are
+refused. So a template can reach nothing outside, and its time is bounded.
 
-Every ``{{ ... }}`` leaves only a mark in the text, which is filled as the placeholder of a plain selector is
-(:mod:`~connector.requests.selector_values`): a value, whatever is in it, never becomes text of the template.
+Every ``{{ ... }}`` leaves only a mark in the text. The mark is filled like the placeholder of a plain
+selector (:mod:`~connector.requests.selector_values`), so no value ever becomes text of the template.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from connector.requests.attribute_paths import Mistake, Step, follow
 from connector.requests.selector_values import MAX_SELECTOR, Value, mark
 
 MAX_ROUNDS: Final = 10_000
-"""Rounds of all loops of a template together."""
+"""Most rounds of all loops of a template together."""
 
 FILTERS: Final = (
     *("abs", "default", "first", "float", "int", "join", "last", "length", "lower"),
@@ -43,14 +43,14 @@ _ROUNDS: Final = "rounds"
 
 
 class ResponseTemplate:
-    """A template, read and checked.
+    """A parsed and checked template.
 
     Args:
         source: as written.
-        offset: where it stands in the text that it was taken from.
+        offset: of the template in the text that it was taken from.
 
     Attributes:
-        mistakes: what is wrong with it; it can be rendered only where there is nothing.
+        mistakes: the mistakes of the template. Only a template without mistakes can be rendered.
     """
 
     def __init__(self, source: str, offset: int) -> None:
@@ -71,13 +71,14 @@ class ResponseTemplate:
             self.mistakes.extend(self._not_allowed(self._tree))
 
     def render(self, data: Mapping[str, Any]) -> tuple[str, list[Value]]:
-        """The text with marks, and the values that belong there.
+        """Returns the text with marks, and the values for these marks.
 
         Args:
             data: the attributes of the request.
 
         Raises:
-            RequestRefused: it cannot be rendered with these; or its loops have too many rounds.
+            RequestRefused: the template cannot be rendered with these attributes, or its loops have too many
+                rounds.
         """
         found: list[Value] = []
         variables = {**data, _private(_FOUND): found, _private(_ROUNDS): [MAX_ROUNDS]}
@@ -95,7 +96,7 @@ class ResponseTemplate:
             raise
         except TemplateError as error:
             raise RequestRefused(f"response_selector_template cannot be rendered: {error}") from None
-        except Exception as error:  # whatever an expression does with values of the wrong type
+        except Exception as error:  # an expression may raise anything for values of the wrong type
             what = type(error).__name__
             raise RequestRefused(
                 f"response_selector_template cannot be rendered: {what} in one of its expressions"
@@ -103,7 +104,7 @@ class ResponseTemplate:
         return "".join(pieces).strip(), found
 
     def problems(self, definition: Definition, definitions: Definitions) -> Iterator[Mistake]:
-        """Attributes that there are not."""
+        """Yields a mistake for each attribute that does not exist."""
         if self._tree is None or self.mistakes:
             return
         own = {name.name for name in self._tree.find_all(nodes.Name) if name.ctx == "store"} | {"loop"}
@@ -160,7 +161,10 @@ class ResponseTemplate:
         )
 
     def _placed(self, chain: tuple[str | int, ...]) -> list[Step]:
-        """The steps of a chain and where they stand: the nodes of a template know their line only."""
+        """Returns the steps of a chain with their offsets.
+
+        Searches the source: Jinja's nodes know their line only.
+        """
         position = 0
         steps: list[Step] = []
         for step in chain:
@@ -171,7 +175,7 @@ class ResponseTemplate:
 
 
 class _Unset(ChainableUndefined):
-    """What an attribute is that is not set: false in a condition, and no text."""
+    """An attribute that is not set: false in a condition, and never a text."""
 
     @property
     def _undefined_message(self) -> str:
@@ -182,7 +186,7 @@ class _Unset(ChainableUndefined):
 
 
 class _Environment(ImmutableSandboxedEnvironment):
-    """Attributes are those of business objects: ``Order.items`` is no method of a mapping."""
+    """Reads attributes of business objects only: ``Order.items`` is no method of a mapping."""
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         if isinstance(obj, dict):
@@ -253,7 +257,7 @@ def _all_nodes(tree: nodes.Node) -> Iterator[nodes.Node]:
 
 
 def _chains(tree: nodes.Node) -> Iterator[tuple[nodes.Node, tuple[str | int, ...]]]:
-    """The longest paths of attributes and indexes in a tree."""
+    """Yields the longest paths of attributes and indexes in a tree."""
     for child in tree.iter_child_nodes():
         chain = _chain(child)
         if chain is not None:
@@ -277,7 +281,7 @@ def _chain(node: nodes.Node) -> tuple[str | int, ...] | None:
 
 
 def _label(node: nodes.Node) -> str:
-    """How an error names the value of an expression."""
+    """Returns the name of an expression's value for errors."""
     chain = _chain(node)
     if chain is None:
         return f"an expression in line {node.lineno}"

@@ -1,4 +1,4 @@
-"""What a request answers."""
+"""The result of a request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from connector.businessobjects.instance import BusinessObject
 from connector.status import ReturnCode
 
 GOOD: Final = frozenset({ReturnCode.SUCCEED, ReturnCode.VALCHANGE, ReturnCode.MULTIPLE_HITS})
-"""The return codes of a request that went well."""
+"""The return codes of a successful request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +18,11 @@ class RequestResult:
 
     Args:
         status: the return code.
-        object: the business object of the request; after VALCHANGE and MULTIPLE_HITS refilled from the reply.
-        message: why it did not go well: the application's own text, or the adapter's; None where it did.
-        not_sent: nothing was sent, and the same request may well be sent in a moment: too many are in
-            flight, or the adapter is stopping.
-        refused: nothing was sent, and the same request will never be: it is wrong as it is, or the adapter
+        object: the business object of the request. After VALCHANGE and MULTIPLE_HITS refilled from the reply.
+        message: the error text of the application or the adapter. None after success.
+        not_sent: nothing was sent, but the same request may succeed later: too many are in flight, or the
+            adapter is stopping.
+        refused: nothing was sent, and the same request will always fail: the request is wrong, or the adapter
             is not configured for it.
     """
 
@@ -34,9 +34,9 @@ class RequestResult:
 
     @property
     def good(self) -> bool:
-        """Whether it went well: SUCCEED, VALCHANGE or MULTIPLE_HITS."""
+        """Whether the status is SUCCEED, VALCHANGE or MULTIPLE_HITS."""
         return self.status in GOOD
 
     def as_dict(self) -> dict[str, Any]:
-        """As ``connector request --json`` and the HTTP server write it."""
+        """Returns the result as ``connector request --json`` and the HTTP server write it."""
         return {"status": self.status.name, "object": self.object.as_dict(), "message": self.message}

@@ -1,14 +1,14 @@
-"""Values put into the text of a selector so that they stay values.
+"""Puts values into the text of a selector so that they stay values.
 
-Where a value goes is marked in the text by NUL, a number, NUL. Quoting depends on what stands around it:
+NUL, a number, NUL marks the place of a value in the text. Its surroundings decide the quoting:
 
-* inside quotes: ``'`` is doubled; a boolean is ``true`` or ``false``, as a property of type string has it;
-* inside the quotes of a LIKE: ``%``, ``_`` and the escape character are escaped besides. Where no ESCAPE
-  stands there and a value needs it, one is added, with a character that the pattern does not contain;
-* outside quotes: numbers and booleans only; a text there could be any condition.
+* inside quotes: ``'`` is doubled. A boolean is ``true`` or ``false``, as in a property of type string.
+* inside the quotes of a LIKE: ``%``, ``_`` and the escape character are escaped, too. If a value needs an
+  ESCAPE and there is none, one is added, with a character that the pattern does not contain.
+* outside quotes: numbers and booleans only, because a text there could be any condition.
 
-``raw`` puts every value in as it is, as in WBI Adapter for JMS: a value can then change which messages
-are selected.
+``raw`` puts every value in as it is, as in WBI Adapter for JMS. A value can then change which messages are
+selected.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from connector.errors import RequestRefused
 Quoting = Literal["quoted", "raw"]
 
 MAX_SELECTOR: Final = 64 << 10
-"""Characters of a selector with its values."""
+"""Most characters of a selector with its values."""
 
 _MARK: Final = re.compile(r"\0([0-9]+)\0")
 _STRING: Final = re.compile(r"'(?:[^']|'')*+(?:'|\Z)")
@@ -36,11 +36,11 @@ _LONG: Final = 1 << 63
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What is to be put in.
+    """A value for a selector.
 
     Args:
-        label: how an error names it: ``{1} (Meta.CorrelationID)``.
-        value: a text, a number, a boolean; anything else is refused.
+        label: name in errors: ``{1} (Meta.CorrelationID)``.
+        value: a text, a number, or a boolean. Any other value is refused.
     """
 
     label: str
@@ -48,12 +48,12 @@ class Value:
 
 
 def mark(number: int) -> str:
-    """What stands in a text where the value of this number goes."""
+    """Returns the mark for the value of this number."""
     return f"\0{number}\0"
 
 
 def unquoted_marks(text: str) -> set[int]:
-    """The numbers of the marks that stand outside quotes."""
+    """Returns the numbers of the marks that stand outside quotes."""
     return {int(found[1]) for found in _MARK.finditer(_STRING.sub("", text))}
 
 
@@ -63,11 +63,11 @@ def is_quote_open(text: str) -> bool:
 
 
 def put_values(text: str, values: Sequence[Value], quoting: Quoting) -> str:
-    """The text with the values in the places of their marks.
+    """Returns the text with the values in the places of their marks.
 
     Raises:
-        RequestRefused: a value is null, a list or an object, cannot stand where its mark does, or the whole
-            is too long. The text names the value's label, never the value.
+        RequestRefused: a value is null, a list or an object, or does not fit the place of its mark. Or the
+            selector is too long. The text names the value's label, never the value.
     """
     if quoting == "raw":
         return _bounded(_MARK.sub(lambda found: _plain_text(values[int(found[1])]), text))
@@ -162,7 +162,7 @@ def _plain_text(value: Value) -> str:
 
 
 def _pattern(body: str, values: Sequence[Value], escape: re.Match[str] | None) -> str:
-    """The pattern of a LIKE in its quotes, with an ESCAPE behind it where that is new."""
+    """Returns the quoted pattern of a LIKE, and an ESCAPE if the pattern needs a new one."""
     parts = _MARK.split(body)  # text, number, text, number, text
     written = [part.replace("''", "'") for part in parts[::2]]
     inserted = [values[int(number)] for number in parts[1::2]]
@@ -182,7 +182,7 @@ def _pattern(body: str, values: Sequence[Value], escape: re.Match[str] | None) -
         whole = "".join((*written, *texts))
         unused = [candidate for candidate in _ESCAPE_CHARACTERS if candidate not in whole]
         character = unused[0] if unused else _ESCAPE_CHARACTERS[0]
-        # Every provider can do without this line as long as the character is unused.
+        # Has an effect only if all escape characters are in use.
         written = [part.replace(character, character * 2) for part in written]
         added = f" ESCAPE '{character}'"
     else:
@@ -200,7 +200,7 @@ def _escaped(text: str, escape: str) -> str:
 
 
 def _ends_escaping(written: str, escape: str) -> bool:
-    """Whether an escape character is the last of a text, and itself not escaped."""
+    """Whether a text ends with an escape character that is not escaped itself."""
     position = 0
     while position < len(written):
         if written[position] == escape:

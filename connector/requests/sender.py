@@ -1,7 +1,7 @@
-"""Sends requests: each is committed before its reply is awaited.
+"""Sends requests. Each is committed before the reply is awaited.
 
-One provider connection for all callers. Whoever finds it free commits for all that have come meanwhile, so
-that a hundred callers cost one sync of the disk and not a hundred.
+All callers share one provider connection. The thread that finds the connection free commits for all callers
+that wait, so that a hundred callers cost one sync of the disk.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from connector.messaging.settlement import Prepared
 _log = logging.getLogger("connector.requests")
 
 _MOST: Final = 256
-"""Requests in one commit."""
+"""Most requests in one commit."""
 
 
 class Outgoing:
-    """A request on its way out.
+    """A request that is being sent.
 
     Args:
-        destination: where it goes.
-        message: ready but for its id.
-        time_to_live: milliseconds from the moment of sending to its expiration; 0 = it has none.
-        prepared: called with the id that it will have and the ``sent_ids`` of the connection that sends it,
-            before anybody can see it.
+        destination: of the request.
+        message: complete but for the id.
+        time_to_live: milliseconds from sending to the expiration. 0 = no expiration.
+        prepared: called before anybody can see the message, with its id and the ``sent_ids`` of the
+            connection.
     """
 
     __slots__ = (
@@ -60,14 +60,14 @@ class Outgoing:
         self.prepared = prepared
         self.time_to_live = time_to_live
         self.attempted = False
-        """Whether its commit was begun, so that it may have been sent whatever came of it."""
+        """Whether the commit was begun, so that the request may have been sent in spite of an error."""
         self.done = False
         self.error: Exception | None = None
         self.handle: Prepared | None = None
 
 
 class Sender:
-    """Commits requests, many at a time where many come. Thread-safe.
+    """Commits requests, many in one commit if many wait. Thread-safe.
 
     Args:
         connect: makes a provider connection.
@@ -83,12 +83,13 @@ class Sender:
         self._closed = False
 
     def send(self, outgoing: Outgoing) -> None:
-        """Sends one request; when this returns it is committed.
+        """Sends one request and returns after the commit.
 
         Raises:
-            DestinationError, UnknownDestination, CapabilityError, ValueError: it cannot be sent as it is.
-            ProviderError: the provider failed. Where ``outgoing.attempted``, and unless it is a
-                SettlementError, it may have been sent.
+            DestinationError, UnknownDestination, CapabilityError, ValueError: the request cannot be sent as
+                it is.
+            ProviderError: the provider failed. If ``outgoing.attempted``, and the error is no
+                SettlementError, the request may have been sent.
         """
         self._waiting.append(outgoing)
         with self._lock:
@@ -99,16 +100,16 @@ class Sender:
             raise outgoing.error
 
     def sent_ids(self) -> str:
-        """See :attr:`connector.messaging.provider.Connection.sent_ids`; connects where it is not.
+        """See :attr:`connector.messaging.provider.Connection.sent_ids`. Connects if there is no connection.
 
         Raises:
-            ProviderError: it cannot.
+            ProviderError: the sender cannot connect.
         """
         with self._lock:
             return self._open()[0].sent_ids
 
     def close(self) -> None:
-        """Ends the connection; nothing is sent any more. Repeatable."""
+        """Ends the connection. Nothing is sent any more. Repeatable."""
         with self._lock:
             self._closed = True
             connection, self._connection = self._connection, None
@@ -128,7 +129,7 @@ class Sender:
         return self._connection, self._access
 
     def _send(self, batch: list[Outgoing]) -> None:
-        """Sends what it can, and notes in each what became of it."""
+        """Sends a batch, and notes the error of each request in that request."""
         try:
             self._commit(self._prepare_all(batch))
         except Exception as error:
@@ -140,7 +141,7 @@ class Sender:
                 outgoing.done = True
 
     def _prepare_all(self, batch: list[Outgoing]) -> list[Outgoing]:
-        """Those that can be committed. A connection that has ended meanwhile costs nobody a request."""
+        """Returns the requests that can be committed. Connects anew if the connection has ended meanwhile."""
         was_open = self._connection is not None
         try:
             return [outgoing for outgoing in batch if self._prepare(outgoing, *self._open())]
@@ -165,11 +166,14 @@ class Sender:
                 access.discard(outgoing.handle)
             outgoing.error = error
             if isinstance(error, ProviderError):
-                connection.check()  # one destination cannot be written, or nothing can be any more
+                connection.check()  # raises if the whole provider failed, not only this destination
         return outgoing.error is None
 
     def _commit(self, batch: list[Outgoing]) -> None:
-        """All in one commit; where that is not possible, each in its own, so that none spoils the others'."""
+        """Commits all requests at once, or each alone if that fails.
+
+        So no request fails because of another.
+        """
         connection, access = self._open()
         handles = [outgoing.handle for outgoing in batch if outgoing.handle is not None]
         if not handles:
@@ -180,7 +184,7 @@ class Sender:
         try:
             connection.settle((), handles)
         except SettlementError as error:
-            if self._has_ended(connection):  # then nothing was sent, and another connection does it
+            if self._has_ended(connection):  # nothing was sent, and a new connection sends the batch
                 for outgoing in batch:
                     outgoing.handle = None
                     outgoing.attempted = False
@@ -196,7 +200,7 @@ class Sender:
 
     @staticmethod
     def _has_ended(connection: Connection) -> bool:
-        """Whether a connection is of no use any more."""
+        """Whether a connection can no longer be used."""
         try:
             connection.check()
         except ProviderError:
@@ -204,7 +208,7 @@ class Sender:
         return False
 
     def _abandon(self) -> None:
-        """The connection has failed: the next request makes another one."""
+        """Abandons a failed connection. The next request connects anew."""
         connection, self._connection, self._access = self._connection, None, None
         if connection is not None:
             try:

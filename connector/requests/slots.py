@@ -1,4 +1,4 @@
-"""How many requests are in flight at a time; the others wait their turn."""
+"""Limits the number of requests in flight. Further requests wait in a queue."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from collections.abc import Callable
 
 
 class Waiter:
-    """One that waits for a slot.
+    """A request that waits for a slot.
 
     Args:
-        granted: called with it, in any thread, when it has a slot, or when nobody gets one any more.
+        granted: called with this waiter, in any thread, when the waiter gets a slot or when the slots are
+            closed.
     """
 
     __slots__ = ("granted", "has_slot")
@@ -22,7 +23,7 @@ class Waiter:
 
 
 class Slots:
-    """``size`` slots, first come first served. Thread-safe.
+    """A number of slots, granted in the order of asking. Thread-safe.
 
     Args:
         size: at least 1.
@@ -42,18 +43,18 @@ class Slots:
 
     @property
     def waiting(self) -> int:
-        """How many wait for one."""
+        """Number of waiters."""
         return len(self._waiting)
 
     def try_take(self) -> bool:
-        """A slot at once, or not at all."""
+        """Takes a slot if one is free. Returns whether a slot was taken."""
         with self._lock:
             free = self._used < self._size and not self._waiting
             self._used += free
             return free
 
     def queue(self, granted: Callable[[Waiter], object]) -> Waiter:
-        """A slot when it is this waiter's turn, maybe at once: then, and only then, ``granted`` is called."""
+        """Queues for a slot. Calls ``granted``, maybe at once, when this waiter gets a slot."""
         waiter = Waiter(granted)
         with self._lock:
             if self._used < self._size and not self._waiting:
@@ -66,14 +67,14 @@ class Slots:
         return waiter
 
     def withdraw(self, waiter: Waiter) -> bool:
-        """Waits no more; False where it has a slot already, which has to be given back."""
+        """Ends the wait. Returns False if the waiter has a slot already, which the caller must give back."""
         with self._lock:
             if waiter in self._waiting:
                 self._waiting.remove(waiter)
             return not waiter.has_slot
 
     def withdraw_all(self) -> None:
-        """Nobody waits any more; each is told so."""
+        """Ends the wait of all waiters, and calls their ``granted`` without a slot."""
         with self._lock:
             waiting = list(self._waiting)
             self._waiting.clear()
@@ -81,7 +82,7 @@ class Slots:
             waiter.granted(waiter)
 
     def give_back(self) -> None:
-        """One slot is free: the next that waits has it."""
+        """Frees one slot, and grants that slot to the next waiter."""
         with self._lock:
             if not self._waiting:
                 self._used -= 1
@@ -93,6 +94,6 @@ class Slots:
         waiter.granted(waiter)
 
     def wait_until_unused(self, timeout: float) -> bool:
-        """Waits until no slot is in use, ``timeout`` seconds at most; whether that is so."""
+        """Waits until no slot is in use, ``timeout`` seconds at most. Returns whether none is in use."""
         with self._lock:
             return self._free.wait_for(lambda: not self._used, timeout)

@@ -1,4 +1,4 @@
-"""The picklable recipe of a request client, for whichever process needs one."""
+"""The picklable recipe of a request client, for any process that needs one."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RequestClientSpec:
-    """See :class:`connector.broker.requesting.RequestsSpec`.
+    """Implements :class:`connector.broker.requesting.RequestsSpec`.
 
     Args:
         plan: of the adapter.
-        connect: picklable: makes a provider connection in the process that calls it.
+        connect: makes a provider connection in the process that calls. Picklable.
         capabilities: of the provider.
     """
 
@@ -29,7 +29,7 @@ class RequestClientSpec:
 
     def open(self, deployment: str) -> RequestClient:
         """See :meth:`connector.broker.requesting.RequestsSpec.open`."""
-        # here, because every worker loads the recipe, and few need what it is for
+        # imported here, because every worker loads the recipe, and few make requests
         from connector.requests.client import RequestClient
 
         return RequestClient(self.plan, self.connect, self.capabilities, deployment)
