@@ -1,1 +1,1 @@
-"""Inbound processing, in the order of the data: claim, convert, publish, settle; and recovery."""
+"""Inbound processing, in the order of the data: claim, convert, publish, settle. Also recovery."""

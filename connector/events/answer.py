@@ -1,8 +1,7 @@
-"""The answer of a task: what a worker tells the driver.
+"""The answer of a task: the outcomes that a worker sends to the driver.
 
 JSON: ``{"seconds": 0.12, "ended": null, "outcomes": [[OUTCOME, [SEQUENCE, ...]], ...]}``. Events with equal
-outcomes are told together. Where ``ended`` is a text, the answer is not whole, and the journal says how far
-the task came.
+outcomes share an entry. If ``ended`` is a text, the answer is incomplete, and the journal holds the outcomes.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from connector.events.outcome import Outcome
 
 
 class Answer(NamedTuple):
-    """What a task has come to.
+    """The answer of a task.
 
     Args:
-        outcomes: those of its events by sequence, without those left untouched. Equal ones are one object.
-        seconds: that its events took.
-        ended: why it has no outcomes, as in "its worker ..."; None where it came to its end.
+        outcomes: by sequence, without untouched events. Equal outcomes are the same object.
+        seconds: duration of the events.
+        ended: why there are no outcomes, as in "its worker ...". None if the task has finished.
     """
 
     outcomes: dict[int, Outcome]
@@ -32,10 +31,10 @@ class Answer(NamedTuple):
 def pack_answer(
     outcomes: Mapping[bytes, Sequence[int]], seconds: float = 0.0, ended: str | None = None
 ) -> bytes:
-    """The answer of a task.
+    """Returns the encoded answer of a task.
 
     Args:
-        outcomes: the sequences of the events by outcome, as :meth:`Outcome.to_json` gives it.
+        outcomes: the sequences of the events by outcome, encoded with :meth:`Outcome.to_json`.
         seconds, ended: as in :class:`Answer`.
     """
     head = orjson.dumps({"seconds": seconds, "ended": ended})
@@ -47,7 +46,7 @@ def unpack_answer(data: bytes) -> Answer:
     """Undoes :func:`pack_answer`.
 
     Raises:
-        ValueError: that is no answer.
+        ValueError: the data is no answer.
     """
     values = orjson.loads(data)
     outcomes: dict[int, Outcome] = {}

@@ -1,6 +1,7 @@
-"""Answer: replies to whoever sent the message, prepared while the event is at work.
+"""Prepares replies to the senders of messages while an event is at work.
 
-A reply is sent in the commit that settles the event, so that neither is ever seen without the other.
+The commit that settles the event also sends the reply, so nobody ever sees only the reply or only the
+settlement.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ _log: Final = logging.getLogger("connector.events")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One process and whoever awaits its answer, as they were before it was called.
+    """Everything that is needed to reply to a request, noted before the process is called.
 
     Args:
-        envelope: with what the request decides.
+        envelope: header values of the reply, from the request.
         to_body: writes the object of the reply.
         format_of: the format of the reply, by object and verb.
         request_id: the JMSMessageID of the request.
-        key: of the reply, as :meth:`connector.messaging.provider.MessageAccess.prepare` has it.
+        key: of the reply, for :meth:`connector.messaging.provider.MessageAccess.prepare`.
     """
 
     envelope: Envelope
@@ -47,11 +48,11 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of an answer.
+    """A prepared reply.
 
     Args:
-        prepared: the reply; None where it can never reach anybody.
-        failure: why the process has failed, in which case the reply says so; None where it has not.
+        prepared: the reply. None if no message can reach the sender of the request.
+        failure: why the process has failed, as in the reply. None after success.
     """
 
     prepared: Prepared | None
@@ -62,8 +63,8 @@ class Refusals:
     """Prepares replies to messages that no process will see.
 
     Args:
-        plan: of the adapter; where no process of it answers requests, nobody is refused.
-        access: where replies are made.
+        plan: of the adapter. Nothing is replied if no process of the adapter answers requests.
+        access: prepares the replies.
     """
 
     def __init__(self, plan: EventPlan, access: MessageAccess) -> None:
@@ -78,15 +79,18 @@ class Refusals:
         )
 
     def refuse(self, request: Message, reason: str, key: str) -> Prepared | None:
-        """The reply that says why a message has failed, or is unsubscribed; None where nobody awaits one.
+        """Returns the reply that says why a message has failed or is unsubscribed.
 
         Args:
-            request: its headers.
+            request: headers of the message.
             reason: the text of the reply.
             key: of the claim.
 
+        Returns:
+            the reply, or None if nobody awaits a reply.
+
         Raises:
-            ProviderError: it cannot be made now.
+            ProviderError: the reply cannot be made now.
         """
         envelope = self._replies.envelope(request) if self._serves else None
         if envelope is None:
@@ -95,7 +99,7 @@ class Refusals:
         return self._prepare(envelope, message, f"{key}\nreply", request.message_id or "")
 
     def refuse_durably(self, request: Message, reason: str, key: str) -> Prepared | None:
-        """As :meth:`refuse`, ready for a commit at once."""
+        """Does the same as :meth:`refuse`, and makes the reply durable for a commit."""
         prepared = self.refuse(request, reason, key)
         self._access.sync()
         return prepared
@@ -104,7 +108,7 @@ class Refusals:
         try:
             return self._access.prepare(envelope.destination, message, key)
         except (UnknownDestination, ValueError) as error:
-            # a temporary queue that has ended, a view of a queue, a header that no message can carry
+            # a temporary queue that has ended, a view of a queue, or a header that no message can carry
             _log.warning("a request gets no reply", extra={"message_id": request_id, "reason": str(error)})
             return None
 
@@ -126,12 +130,12 @@ class Answering(Refusals):
         self._converter = converter
         for subscription in plan.subscriptions:
             if subscription.reply and subscription.mime_type is not None:
-                converter.handler(subscription.mime_type)  # one that is missing shows at the start
+                converter.handler(subscription.mime_type)  # a missing handler shows at the start
 
     def asked(self, subscription: Subscription, event: Event, key: str) -> Asked | None:
-        """Who awaits the answer of a process that replies, if anybody.
+        """Returns the reply data of a request, or None if nobody awaits a reply.
 
-        Asked before it is called, for it may change the event.
+        Called before the process, which may change the event.
         """
         envelope = self._replies.envelope(event.message)
         if envelope is None:
@@ -146,15 +150,15 @@ class Answering(Refusals):
     def answer(
         self, asked: Asked, bo: BusinessObject, answered: object, failure: BaseException | None
     ) -> Answer:
-        """Prepares the reply to what a process has returned, or raised.
+        """Prepares the reply to the value that a process has returned, or to its exception.
 
         Raises:
-            ProviderError: it cannot be made now.
+            ProviderError: the reply cannot be made now.
         """
         if failure is None:
             try:
                 message = self._replies.answer(asked.envelope, bo, answered, asked.to_body, asked.format_of)
-            except Exception as error:  # what the process returned is nothing that can be sent
+            except Exception as error:  # the returned value cannot be sent
                 failure = error
         if failure is not None:
             message_format = asked.format_of(bo.type, bo.verb or "")

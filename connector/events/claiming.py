@@ -1,11 +1,11 @@
-"""Claim: round robin over the input destinations (WBI Adapter for JMS, "Polling").
+"""Claims messages round robin over the input destinations (WBI Adapter for JMS, "Polling").
 
-First what waits in the in-progress destination because its process was not active. Then at most
-``PollQuantity`` messages of each destination, never waiting. A destination found empty is not asked again in
-that poll.
+First come the messages that wait in the in-progress destination because their process was not active. Then
+come at most ``PollQuantity`` messages of each destination, without waiting. A poll asks an empty destination
+only once.
 
-The claims are numbered as if one message of each destination had been taken in turn: the number of a claim is
-round x number of inputs + position of its input. They are processed in the order of their numbers.
+The claims are numbered as if the poll had taken one message of each destination in turn. The number of a
+claim is round x number of inputs + position of its input. Claims are processed in the order of their numbers.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from connector.messaging.provider import Connection, Poller
 
 @dataclass(slots=True)
 class Taken:
-    """What one poll has taken.
+    """The claims of one poll.
 
     Args:
         claims: in the order of their numbers.
-        full: destinations that gave all that a poll may take of them, so that more may wait there.
-        failure: the provider failed; what was claimed before is finished, then the poll ends.
+        full: destinations that gave as many messages as a poll may take, so that more may wait there.
+        failure: error of the provider. The claims are finished all the same, then the poll ends.
     """
 
     claims: list[Claim] = field(default_factory=list)
@@ -38,15 +38,14 @@ class Taken:
 
 
 class WaitingMessages:
-    """Messages whose process was not active; they wait in the in-progress destination until they run again.
+    """Messages in the in-progress destination that wait because their process was not active.
 
-    They belong to nobody, so that any instance may run them, also after a crash. One rename decides which
-    instance does.
+    No client owns them. Any instance may run them, also after a crash. A rename decides which instance does.
 
     Args:
         connection: of this adapter.
         in_progress: InProgressDestination.
-        inputs: the input destinations; what was taken from elsewhere is another application's.
+        inputs: the input destinations. Messages from other destinations belong to other applications.
     """
 
     def __init__(
@@ -59,17 +58,17 @@ class WaitingMessages:
         self._is_due = True
 
     def look(self) -> None:
-        """There may be some: the next :meth:`take` looks for them."""
+        """Makes the next :meth:`take` look for waiting messages."""
         self._is_due = True
 
     def has(self, claim: Claim) -> bool:
-        """Whether a message of the in-progress destination is one of them."""
+        """Whether a message of the in-progress destination is a waiting message of this adapter."""
         return claim.waits and claim.destination in self._inputs
 
     def take(self, cycle: int, sequence: int) -> Claim | None:
-        """Claims the next one, highest priority first, then oldest; None where there is none.
+        """Claims the next message, highest priority first, then oldest. Returns None if no message waits.
 
-        One that has expired meanwhile goes back to its input, whose poller finds it expired.
+        An expired message goes back to the input, whose poller handles the expiration.
 
         Raises:
             ProviderError: the in-progress destination cannot be read, or a message cannot be given back.
@@ -95,16 +94,16 @@ def claim_round_robin(
     first: int = 0,
     waiting: WaitingMessages | None = None,
 ) -> Taken:
-    """Claims what waits, then at most ``quantity`` messages of each poller.
+    """Claims the waiting messages, then at most ``quantity`` messages of each poller.
 
-    A provider error ends it; what was claimed before is there all the same, and so is the error.
+    After a provider error the result contains the earlier claims and the error.
 
     Args:
         pollers: in the order of the configuration.
         quantity: PollQuantity.
         cycle: the cycle of all claims.
         first: the lowest number of a claim.
-        waiting: messages whose process was not active; None without InProgressDestination.
+        waiting: messages whose process was not active. None without InProgressDestination.
     """
     taken = Taken()
     claims = taken.claims
@@ -117,7 +116,7 @@ def claim_round_robin(
             numbers = range(first + position, first + count * quantity, count)
             while numbers and (found := poller.claim(cycle, numbers)):
                 claims += found
-                numbers = numbers[len(found) :]  # what has ended a short list is seen by asking for the rest
+                numbers = numbers[len(found) :]  # a short list does not mean an empty destination
             if not numbers:
                 taken.full.add(poller.destination)
     except ProviderError as error:

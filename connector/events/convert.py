@@ -1,7 +1,7 @@
-"""Convert: a message into a business object (WBI Adapter for JMS, "Business object mapping").
+"""Converts a message into a business object (WBI Adapter for JMS, "Business object mapping").
 
-One rule that matches dictates object, verb and data handler. None or several leave the choice to
-the connector's default data handler, which sees the body alone.
+A single matching rule decides object, verb and data handler. If no rule or several rules match, the
+connector's default data handler decides by the body alone.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _MAX_CHOSEN: Final = 1000
 
 
 class Converter:
-    """Makes business objects as one plan says.
+    """Makes business objects from messages.
 
     Args:
         plan: rules, handlers, definitions.
-        deployment: directory that relative plug-in paths count from.
+        deployment: directory that plug-in paths are relative to.
 
     Raises:
         ConfigurationError: a data handler cannot be made.
@@ -44,11 +44,11 @@ class Converter:
         self._chosen: dict[tuple[str | None, str], tuple[DataHandler, Hint | None]] = {}
 
     def convert(self, message: Message, input_destination: str) -> BusinessObject:
-        """The business object that a message means, complete, with its dynamic meta-object.
+        """Returns the complete business object of a message, with its dynamic meta-object.
 
         Raises:
-            UnknownBusinessObject: neither rule nor body name one that is defined.
-            MalformedData: anything else that is wrong with the message.
+            UnknownBusinessObject: neither a rule nor the body names a defined object.
+            MalformedData: the message has another mistake.
         """
         if message.message_class == _UNREADABLE:
             raise MalformedData("an object message is never deserialised; send text or bytes")
@@ -56,7 +56,7 @@ class Converter:
         found_format = message_format(message, plan.format_property)
         try:
             handler, hint = self._chosen_for(found_format, input_destination)
-        except ConfigurationError as error:  # it is this event's failure: the others have handlers
+        except ConfigurationError as error:  # fails this event only, because other events have other handlers
             raise MalformedData(error.problems[0].mistake) from None
         body = b"" if message.message_class == "M" else message.body
         try:
@@ -68,7 +68,7 @@ class Converter:
             bo.object_event_id = message.message_id
         except MalformedData:
             raise
-        except (Exception, SystemExit) as error:  # a handler's bug is this message's failure only
+        except (Exception, SystemExit) as error:  # a handler's bug fails this message only
             raise HandlerFailed(handler, error) from error
         if self.trace.level >= CONVERSION:
             self.trace(
@@ -85,7 +85,7 @@ class Converter:
         return bo
 
     def reader(self, message: Message, input_destination: str) -> DataHandler:
-        """The handler that reads a message."""
+        """Returns the handler that reads a message."""
         found_format = message_format(message, self._plan.format_property)
         return self._chosen_for(found_format, input_destination)[0]
 
@@ -95,13 +95,13 @@ class Converter:
         key = (found_format, input_destination)
         chosen = self._chosen.get(key)
         if chosen is None:
-            if len(self._chosen) >= _MAX_CHOSEN:  # formats are the senders' to invent
+            if len(self._chosen) >= _MAX_CHOSEN:  # senders may use any number of formats
                 self._chosen.clear()
             chosen = self._chosen[key] = self._choose(found_format, input_destination)
         return chosen
 
     def _choose(self, found_format: str | None, input_destination: str) -> tuple[DataHandler, Hint | None]:
-        """The handler for messages of a format and destination, and what a rule dictates."""
+        """Returns the handler for messages of a format and destination, and the object and verb of a rule."""
         rule = self._rule(found_format, input_destination)
         if rule is None:
             return self._handlers.get(self._plan.default_handler), None
@@ -109,7 +109,7 @@ class Converter:
         return self._handlers.get(*named), Hint(rule.object, rule.verb)
 
     def handler(self, mime_type: str | None) -> DataHandler:
-        """The handler for a MIME type; None = the default one."""
+        """Returns the handler for a MIME type. None = the default handler."""
         return self._handlers.get(mime_type or self._plan.default_handler)
 
     def _rule(self, found_format: str | None, input_destination: str) -> Rule | None:

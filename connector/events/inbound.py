@@ -1,6 +1,7 @@
-"""Everything inbound over one connection, made anew when the connection is: poll, run, settle, recover.
+"""All inbound work over one connection: poll, run, settle, recover.
 
-One thread does all of this, the driver's. Each job runs in a thread of its own, and tells when it has ended.
+The driver's thread does all of this. Each job runs in a thread of its own, and reports its end. A new
+connection gets a new :class:`Inbound`.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Inbound:
     """Polls, batches and recovery over one connection.
 
     Args:
-        connection: of the provider, owned from now on.
+        connection: of the provider. This object closes the connection.
         state: of the application.
         plan: with the access of that connection.
         pipeline: runs the tasks.
@@ -77,7 +78,7 @@ class Inbound:
         self.connection = connection
         self.trace = settings.trace
         self.stopping = False
-        """Set from any thread: no more is claimed; what runs is finished."""
+        """Set from any thread. Nothing more is claimed, and running batches finish."""
         self._settings = settings
         self._summary = summary
         self._numbers = numbers
@@ -113,31 +114,31 @@ class Inbound:
         self._ended: queue.SimpleQueue[tuple[Batch, Result | BaseException]] = queue.SimpleQueue()
         self._signal = threading.Event()
         self._cycle = 0
-        self._full: set[Destination] = set()  # those that gave all that the last poll could take of them
+        self._full: set[Destination] = set()  # destinations of which the last poll took all that it may take
         self._skipped: set[Destination] = set()
         self._expired: dict[int, int] = {}
         self._has_reserved = False
 
     @property
     def waiter(self) -> Waiter | None:
-        """What tells that a message has come; None with ``wake: false``, or where nothing can tell."""
+        """The waiter that reports new messages. None with ``wake: false``, or if the provider has none."""
         return self.connection.waiter() if self._settings.wake else None
 
     @property
     def running_since(self) -> float | None:
-        """When the oldest batch that runs began, in monotonic seconds; None = none runs. For any thread."""
+        """Start of the oldest running batch in monotonic seconds. None = no batch runs. For any thread."""
         return min((batch.began for batch in list(self._schedule.running)), default=None)
 
     # -- poll --------------------------------------------------------------------------------------
 
     def poll(self, *, ahead: bool = True) -> CycleReport:
-        """Claims from the destinations that may be polled, and starts what can run. Waits for no batch.
+        """Claims from the destinations that may be polled, and starts batches. Waits for no batch.
 
         Args:
-            ahead: whether that may be a destination of which events are not settled yet.
+            ahead: whether a destination with unsettled events may be polled, too.
 
         Raises:
-            ProviderError: something could not be settled; recovery finishes it.
+            ProviderError: an event could not be settled. Recovery tries again.
         """
         report = CycleReport()
         if self.stopping:
@@ -193,10 +194,10 @@ class Inbound:
         return self._schedule.may_poll(destination, has_more=destination in self._full)
 
     def _take_in(self, claims: Sequence[Claim]) -> CycleReport:
-        """Hands claims to the schedule. Those that need no task are settled at once.
+        """Hands claims to the schedule. Claims that need no task are settled at once.
 
-        These are duplicates, copies of what a neighbour has in flight, and events whose delivery was begun
-        too often.
+        No task is needed for duplicates, for copies of events that another instance has in flight, and for
+        events whose delivery was begun too often.
         """
         if not claims:
             return CycleReport()
@@ -241,7 +242,7 @@ class Inbound:
             self._threads.submit(self._run, batch)
 
     def _run(self, batch: Batch) -> None:
-        """Runs a batch, in a thread of its own."""
+        """Runs a batch in a thread of its own."""
         try:
             self._ended.put((batch, self.jobs.run(batch)))
         except BaseException as error:
@@ -249,14 +250,14 @@ class Inbound:
         self.wake()
 
     def settle_ended(self, timeout: float | None = 0.0, after_batch: AfterBatch | None = None) -> CycleReport:
-        """Settles each batch whose job has ended, and starts what can run then.
+        """Settles each batch whose job has ended, and starts the next batches.
 
         Args:
-            timeout: seconds to wait for the first one; None = as long as it takes.
-            after_batch: called with what each batch came to.
+            timeout: seconds to wait for the first batch. None = without limit.
+            after_batch: called with the report of each batch.
 
         Raises:
-            ProviderError: one cannot be settled; recovery finishes it.
+            ProviderError: an event cannot be settled. Recovery tries again.
         """
         total = CycleReport()
         closings: list[tuple[Closing, Result]] = []
@@ -279,7 +280,7 @@ class Inbound:
         return total
 
     def _end(self, batch: Batch, result: Result) -> Closing:
-        """What the end of a job means for its claims and for those that wait behind them.
+        """Returns the claims that leave the schedule because a job has ended.
 
         Raises:
             ProviderError: a task has not ended.
@@ -307,10 +308,11 @@ class Inbound:
         return self._settler.settle(closing.decided, closing.returned, self._schedule.id_of)
 
     def _close(self, closing: Closing, error: PipelineError | None = None) -> CycleReport:
-        """Settles what leaves the schedule.
+        """Settles the claims that leave the schedule.
 
         Raises:
-            ProviderError: it could not be; the claims are still ours, recovery finishes them.
+            ProviderError: the claims could not be settled. This client still owns them, and recovery settles
+                them.
         """
         report = CycleReport()
         if closing.decided or closing.returned:
@@ -318,7 +320,7 @@ class Inbound:
         for cycle in self._schedule.closed(closing):
             self._journals.forget(cycle)
         if self._has_reserved and self._window is not None and not self._schedule.unsettled:
-            self._window.release()  # a neighbour may publish other copies
+            self._window.release()  # another instance may publish other copies
             self._has_reserved = False
         if error is not None:
             report.fail(str(error), provider_failed=True)
@@ -327,7 +329,7 @@ class Inbound:
         return report
 
     def finish(self, after_batch: AfterBatch | None = None) -> CycleReport:
-        """Runs all that is claimed to its end; once told to stop, what has not begun goes back.
+        """Runs all claims to their end. After a stop, claims that have not begun go back.
 
         Raises:
             ProviderError: as :meth:`settle_ended`.
@@ -343,11 +345,11 @@ class Inbound:
     # -- waiting -----------------------------------------------------------------------------------
 
     def wait(self, seconds: float, *, listens: bool) -> bool:
-        """Waits until a batch has ended, :meth:`wake` is called, or a message has come; ``seconds`` at most.
+        """Waits until a batch has ended, :meth:`wake` is called, or a message has come.
 
         Args:
-            seconds: to wait.
-            listens: whether a message that comes ends it.
+            seconds: longest wait.
+            listens: whether a new message ends the wait.
 
         Returns:
             whether a message has come.
@@ -362,17 +364,17 @@ class Inbound:
         return False
 
     def wake(self) -> None:
-        """Ends a wait, or the next one. For any thread."""
+        """Ends the current wait, or the next wait. For any thread."""
         self._signal.set()
         self.connection.wake()
 
     # -- drain -------------------------------------------------------------------------------------
 
     def drain(self, after_batch: AfterBatch | None = None) -> CycleReport:
-        """Polls until the inputs are empty and all is settled.
+        """Polls until the inputs are empty and all claims are settled.
 
-        Ends early when a poll does not SUCCEED, or claims something of which nothing is settled; copies of
-        what a neighbour is publishing are waited for, half a minute long.
+        Ends early when a poll does not SUCCEED, or when a poll claims messages and settles none. Waits at
+        most half a minute for copies that another instance is publishing.
 
         Raises:
             ProviderError: as :meth:`settle_ended`.
@@ -393,7 +395,7 @@ class Inbound:
                 progress_at = time.monotonic()
             if self._schedule.running:
                 continue
-            if not claimed:  # nothing waits, and nothing was on its way meanwhile
+            if not claimed:  # nothing waits, and no batch ran meanwhile
                 return total
             if not progress and total.code is ReturnCode.SUCCEED:
                 if not report.busy or time.monotonic() - progress_at > _NEIGHBOUR_SECONDS:
@@ -408,11 +410,11 @@ class Inbound:
 
     @step("recover", lambda self, *, at_start: {"at_start": at_start})
     def recover(self, *, at_start: bool) -> CycleReport:
-        """Takes over from dead clients; at start also runs what is to be reprocessed before any new input.
+        """Takes over from dead clients. At start, also runs the events to reprocess before any new input.
 
         Raises:
-            InDoubtAtStartup: InDoubtEvents is FailOnStartup and something is in doubt.
-            ProviderError: something cannot be settled now.
+            InDoubtAtStartup: InDoubtEvents is FailOnStartup and a message is in doubt.
+            ProviderError: an event cannot be settled now.
         """
         patience = self._settings.stop_timeout + 5.0
         try:
@@ -420,7 +422,7 @@ class Inbound:
         except OSError as error:
             raise ProviderError(f"recovery failed: {error.strerror}: {error.filename!r}") from error
         report = CycleReport(claimed=recovered.settled, settled=recovered.settled)
-        # All of them get an owner at once: nobody else looks for those of a client that is forgotten.
+        # All are adopted at once: no other client looks for the messages of a forgotten client.
         if recovered.reprocess:
             self._cycle = next(self._numbers)
             claims = adopt(self.connection, recovered.reprocess, self._cycle)
@@ -432,7 +434,10 @@ class Inbound:
         return report
 
     def prune(self) -> bool:
-        """Removes what is kept no longer, for half a second at most; False where more is to be removed."""
+        """Removes copies whose retention time is over, for half a second at most.
+
+        Returns whether all are removed.
+        """
         pruned = self.connection.prune(self._settings.retentions)
         for destination, number in pruned.copies.items():
             _log.info("copies removed", extra={"destination": str(destination), "number": number})
@@ -441,12 +446,12 @@ class Inbound:
     # -- end ---------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Ends it, when the batches that run have ended.
+        """Closes the connection after the running batches have ended.
 
-        What cannot be settled or given back is left to the recovery of whoever comes next.
+        Events that cannot be settled or given back are left to the recovery of another client.
 
         Raises:
-            ProviderError: something cannot be settled.
+            ProviderError: an event cannot be settled.
         """
         self.stopping = True
         self.finish()
@@ -462,6 +467,6 @@ class Inbound:
         self.connection.close()
 
     def abandon(self) -> None:
-        """Ends it as it is, once no batch runs; the next connection recovers what is left."""
+        """Abandons the connection once no batch runs. The next connection recovers the claims."""
         self._threads.shutdown(wait=True)
         self.connection.abandon()

@@ -1,11 +1,11 @@
-"""The job of a batch: assignments to tasks, answers back, and who is to blame where a worker has ended.
+"""The job of a batch: sends assignments to tasks, collects answers, and blames events for dead workers.
 
-A worker repeats nothing. Where it has no whole answer, the journal of its task decides:
+A worker repeats nothing. Without a complete answer, the journal of the task decides:
 
-* *done*: the event has the outcome that stands there;
-* *begun*, or *at work* while it was converted: the event is to blame. It has failed where that was its last
-  attempt, stays in doubt where it was begun and nothing may run twice, and else runs again, alone;
-* *untouched*: it runs again with the others.
+* *done*: the event has the outcome in the journal.
+* *begun*, or *at work* during conversion: the event is to blame. After its last attempt the event has
+  failed. A begun event that may not run twice stays in doubt. Otherwise the event runs again, alone.
+* *untouched*: the event runs again with the others.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ _NAMES_SHOWN: Final = 3
 
 
 class Pipeline(Protocol):
-    """What runs the tasks: Spark (:class:`connector.spark.pipeline.SparkPipeline`)."""
+    """Runs the tasks: Spark (:class:`connector.spark.pipeline.SparkPipeline`)."""
 
     @property
     def parallelism(self) -> int:
-        """Tasks that can run at the same time; at least 1."""
+        """Number of tasks that can run at the same time, at least 1."""
 
     @property
     def alive(self) -> bool:
-        """False where no job can run any more."""
+        """False if no job can run any more."""
 
     def run(self, function: str, plan: bytes, payloads: Sequence[bytes], description: str) -> list[bytes]:
-        """One job, one task for each payload. Several threads may run jobs at the same time.
+        """Runs a job with one task for each payload. Several threads may run jobs at the same time.
 
         Raises:
-            PipelineError: a task or all of it failed.
+            PipelineError: a task or the whole job failed.
         """
 
     def cancel(self) -> None:
-        """Lets the jobs that run fail. From any thread."""
+        """Makes the running jobs fail. For any thread."""
 
 
 class ProbeAnswer(Protocol):
-    """What one executor answered to a probe."""
+    """The answer of one executor to a probe."""
 
     @property
     def executor(self) -> str: ...
@@ -66,35 +66,40 @@ class ProbeAnswer(Protocol):
 
     @property
     def error(self) -> str:
-        """Why it cannot work; empty when it can."""
+        """Why the executor cannot work. Empty if the executor works."""
 
 
 class Workers(Pipeline, Protocol):
-    """A pipeline with its life: what an adapter starts, asks and stops."""
+    """A pipeline that an adapter starts, probes and stops."""
 
     def start(self) -> None:
-        """Raises PipelineError when it cannot."""
+        """Starts the pipeline.
+
+        Raises:
+            PipelineError: the pipeline cannot start.
+        """
 
     def probe(self, function: str, plan: bytes) -> Sequence[ProbeAnswer]:
         """Runs ``function`` with an empty payload once on every executor."""
 
     def stop(self) -> None:
-        """Ends it with all its processes. Repeatable."""
+        """Ends the pipeline with all its processes. Repeatable."""
 
 
 @dataclass(slots=True)
 class Result:
-    """What a job has brought.
+    """The result of a job.
 
     Args:
         outcomes: by sequence.
-        attempts: deliveries begun, or conversions, that ended a worker; of events without an outcome.
-        again: sequences that run again, in a job of their own; those in ``attempts`` alone. All others
-            without an outcome were left untouched on purpose, and go back.
-        paces: for each task that came to its end, its claims and the seconds that they took.
-        is_barren: whether no event was touched, because workers had ended before.
-        error: why the events cannot go on; None where they can.
-        running: a task has not ended, so that nobody can say yet what became of its events.
+        attempts: number of deliveries or conversions that ended a worker, by sequence, for events without an
+            outcome.
+        again: sequences that run again in another job. Events in ``attempts`` run alone. All other events
+            without an outcome go back untouched.
+        paces: for each task that has finished, its claims and their duration in seconds.
+        is_barren: whether no event was touched because workers had ended before.
+        error: why no event can go on. None if events can go on.
+        running: a task has not ended, so that the outcomes are not yet known.
     """
 
     outcomes: dict[int, Outcome] = field(default_factory=dict)
@@ -113,7 +118,7 @@ class EventJobs:
         pipeline: runs the tasks.
         plan: of the adapter.
         journals: of this client.
-        patience: seconds to wait for a task that is still writing its journal after its job has failed.
+        patience: seconds to wait for a task that still writes its journal after its job has failed.
     """
 
     def __init__(
@@ -130,20 +135,20 @@ class EventJobs:
 
     @property
     def parallelism(self) -> int:
-        """Tasks that can run at the same time."""
+        """Number of tasks that can run at the same time."""
         return self._pipeline.parallelism
 
     def cancel(self) -> None:
-        """Ends the tasks that run; what they have journalled counts, and nothing runs again."""
+        """Ends the running tasks. Their journals count, and no event runs again."""
         self._cancelled = True
-        with contextlib.suppress(OSError):  # then a task may run once more before it is ended
+        with contextlib.suppress(OSError):  # in that case a task may run once more before it is ended
             for handles in list(self._running.values()):
                 self._journals.seal(handles)
         self._pipeline.cancel()
         self._journals.end_writers()
 
     def run(self, batch: Batch) -> Result:
-        """Runs the events of a batch; blocks until it is known what became of them. Never raises."""
+        """Runs the events of a batch and waits for their outcomes. Never raises."""
         number = next(self._numbers)
         parts = spread([work_items(lane, batch.attempts) for lane in batch.lanes], batch.tasks)
         handles = [self._journals.file(batch.cycle, task, number) for task in range(len(parts))]
@@ -204,7 +209,7 @@ class EventJobs:
             return result
         if not (result.outcomes or result.attempts):
             if error is None and not batch.is_barren:
-                result.is_barren = True  # its workers were idle when they ended; that may have been chance
+                result.is_barren = True  # the workers may have ended by chance while idle
             else:
                 result.error = error or PipelineError(f"the worker {answers[0].ended} before its first event")
         elif self._cancelled or (error is not None and not self._pipeline.alive):
@@ -212,10 +217,10 @@ class EventJobs:
         return result
 
     def _have_ended(self, handles: list[JournalHandle]) -> bool:
-        """Whether nothing more comes into journals: no task opens them, and none has them open.
+        """Whether the journals are complete: no task can open them, and no task has them open.
 
         Raises:
-            OSError: they cannot be sealed.
+            OSError: the journals cannot be sealed.
         """
         self._journals.seal(handles)
         return self._journals.wait(self._patience, handles)
@@ -223,7 +228,7 @@ class EventJobs:
     def _blame(
         self, batch: Batch, claims: list[Claim], handle: JournalHandle, ended: str, result: Result
     ) -> None:
-        """What the journal of a task says whose worker has ended, and who is to blame for that."""
+        """Adds the outcomes from the journal of an ended worker, and finds the events to blame."""
         journal = CycleJournal()
         handle.read(journal)
         for number, values in journal.done.items():
@@ -253,7 +258,7 @@ class EventJobs:
 
 
 def _description(batch: Batch) -> str:
-    """What Spark's UI says of a job: ``poll 17, 240 events of queue://orders, queue://notes``."""
+    """Returns the text for Spark's UI: ``poll 17, 240 events of queue://orders, queue://notes``."""
     names = list(dict.fromkeys(str(lane[0].destination) for lane in batch.lanes))
     if len(names) > _NAMES_SHOWN:
         names[_NAMES_SHOWN:] = [f"{len(names) - _NAMES_SHOWN} more"]

@@ -1,4 +1,4 @@
-"""Order: which events are published one after the other, and how they are spread over tasks."""
+"""Order: decides which events are published one after the other, and spreads lanes over tasks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ NONE = "none"
 
 
 def lane_key(order: str, claim: Claim) -> object:
-    """Events with equal keys are published one after the other; None = in any order.
+    """Returns the lane key of an event, or None for events without an order.
+
+    Events with equal keys are published one after the other.
 
     Args:
         order: ``destination``, ``group`` (JMSXGroupID within a destination) or ``none``.
@@ -28,11 +30,11 @@ def lane_key(order: str, claim: Claim) -> object:
 
 
 def work_items(claims: Sequence[Claim], attempts: Mapping[int, int]) -> list[WorkItem]:
-    """A lane as a task sees it.
+    """Returns the work items of a lane.
 
     Args:
         claims: of one destination.
-        attempts: by sequence, deliveries begun that their claims do not know of.
+        attempts: by sequence, begun deliveries that the claims do not count.
     """
     name = str(claims[0].destination)
     if not attempts:
@@ -49,7 +51,7 @@ def work_items(claims: Sequence[Claim], attempts: Mapping[int, int]) -> list[Wor
 
 
 def spread(lanes: list[list[WorkItem]], partitions: int) -> list[list[list[WorkItem]]]:
-    """Lanes over at most ``partitions`` tasks, about equally many events each."""
+    """Spreads lanes over at most ``partitions`` tasks, about equally many events each."""
     partitions = max(1, min(partitions, len(lanes)))
     if partitions == 1:
         return [lanes]

@@ -1,4 +1,4 @@
-"""Outcomes, as they travel from a task to the driver and as the journal keeps them."""
+"""Outcomes, in the form that travels from a task to the driver and that journals keep."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from connector.status import OutcomeKind
 
 
 class Outcome(NamedTuple):
-    """What became of one event, or of several alike.
+    """The outcome of one event, or of several events with equal outcomes.
 
     Args:
         kind: a value of :class:`connector.status.OutcomeKind`.
-        object, verb: of the business object, None where it never came to be.
-        reason: why, for anything but published.
-        attempts: deliveries begun for this message altogether, earlier stays in the queue included.
+        object, verb: of the business object. None if there was no object.
+        reason: the reason for anything but published.
+        attempts: all begun deliveries of this message, earlier stays in the queue included.
         delivered: names of the subscriptions that have confirmed.
         sends: messages to send in the commit, replies among them, as ``[handle, destination]``.
-        discards: messages that were prepared and must not be sent.
+        discards: prepared messages that must not be sent.
         provider_failed: given back because the provider failed, not because a process was not active.
-        unread: decided without reading the message, so that ``attempts`` are those of this stay in the
-            queue, and ``delivered`` says nothing of earlier ones; settling adds them.
-        in_vain: given back after a delivery that has to be repeated, and that therefore counts.
+        unread: decided without reading the message. ``attempts`` and ``delivered`` then exclude earlier stays
+            in the queue, and settling adds them.
+        in_vain: given back after a delivery that has to be repeated and that counts.
     """
 
     kind: str
@@ -45,16 +45,16 @@ class Outcome(NamedTuple):
 
     @property
     def comes_again(self) -> bool:
-        """Whether it is none yet: the message goes back to its queue."""
+        """Whether the message goes back to its queue, so that this outcome is not final."""
         return self.kind in _COMES_AGAIN
 
     @property
     def is_plain(self) -> bool:
-        """Whether the message was published, and no other one is sent or discarded with it."""
+        """Whether the message was published without any message to send or discard."""
         return self.kind == _PUBLISHED and not (self.sends or self.discards or self.unread)
 
     def to_json(self) -> bytes:
-        """One line of JSON; trailing defaults are left out."""
+        """Returns one line of JSON without trailing defaults."""
         end = len(self)
         while end > 1 and not self[end - 1]:
             end -= 1
@@ -65,10 +65,10 @@ class Outcome(NamedTuple):
         """Undoes :meth:`to_json`.
 
         Raises:
-            ValueError: not an outcome.
+            ValueError: the values are no outcome.
         """
         if values and isinstance(values[0], int):
-            del values[0]  # a journal of an earlier version names the event here, too
+            del values[0]  # journals of an earlier version name the event here
         try:
             for position in range(_DELIVERED, min(len(values), _DELIVERED + 3)):
                 values[position] = tuple(values[position])  # JSON has no tuples
@@ -83,15 +83,16 @@ class Outcome(NamedTuple):
 _KINDS: Final = frozenset(kind.value for kind in OutcomeKind)
 _DELIVERED: Final = Outcome._fields.index("delivered")
 _MAX_ATTEMPTS: Final = 1 << 30
-"""What a property may claim, so that JMSXDeliveryCount stays an int of 32 bits when it is counted on."""
+"""Most attempts that a property may claim, so that JMSXDeliveryCount stays an int of 32 bits."""
 
 
 def history(message: Message) -> tuple[int, tuple[str, ...]]:
-    """What the properties of a message say of its earlier stays in a queue.
+    """Returns the history of a message from its properties.
 
     Returns:
-        deliveries begun then, and the names of the subscriptions that have confirmed: those of an
-        event that failed or was given back. One that came to its end starts anew for all of them.
+        begun deliveries of earlier stays in a queue, and names of the subscriptions that have confirmed.
+            There are names only if the event failed or was given back. After any other outcome the event
+            starts anew for all subscriptions.
     """
     properties = message.properties
     if not properties or not any(name.startswith("connector_") for name in properties):
@@ -111,7 +112,7 @@ _COMES_AGAIN: Final = (_GIVEN_BACK, OutcomeKind.ROLLED_BACK.value)
 
 
 def join_names(names: Iterable[str]) -> str:
-    """Names of subscriptions in one property; a ``;`` within a name is escaped."""
+    """Joins names of subscriptions for one property. A ``;`` within a name is escaped."""
     return ";".join(name.replace("%", "%25").replace(";", "%3B") for name in names)
 
 
@@ -121,7 +122,7 @@ def split_names(text: str) -> tuple[str, ...]:
 
 
 def event_fields(cycle: int, claim: Claim, message_id: str, outcome: Outcome) -> dict[str, object]:
-    """The fields of a log line about the outcome of an event."""
+    """Returns the fields of a log line about the outcome of an event."""
     return {
         "message_id": message_id,
         "destination": str(claim.destination),

@@ -1,4 +1,4 @@
-"""What a task needs to know, once for a whole run: picklable, resolved, nothing left to look up."""
+"""The resolved, picklable configuration of a task."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ _LOGGING: Final = LogSettings()
 
 @dataclass(frozen=True, slots=True)
 class EventPlan:
-    """The event pipeline of one adapter, as its tasks run it.
+    """The configuration of an adapter's tasks.
 
     Args:
         application: ApplicationName.
         definitions: the business objects.
-        rules: the static meta-object; None = the default data handler decides alone.
+        rules: the static meta-object. None = the default data handler decides alone.
         handlers: the recipes of all data handlers that may be asked for.
         default_handler: MIME type (or class) of the connector's default data handler.
         subscriptions: in the order of the configuration.
-        default_verb: for events whose rule and body name none; None = then it has none and fails.
+        default_verb: for events whose rule and body name no verb. None = such events fail.
         use_defaults: whether an attribute's default satisfies ``required``.
-        max_body: bytes.
-        max_attempts: deliveries begun for one event; then it has failed.
-        format_property: the header or property that InputFormat and OutputFormat mean.
-        access: how to read claimed messages.
-        rerun: whether an event whose worker was ended runs again; else it stays in doubt.
-        stop_timeout: seconds a task may go on when its driver or its Spark worker is gone.
-        persistent: whether the messages of sinks are persistent: where the provider keeps such.
-        managed: ContainerManagedEvents: an event that fails is rolled back, and comes again.
-        result_property: MessageResponseResultProperty: what says in a reply what became of the request.
-        matching: what identifies a request (JMSMessageID, JMSCorrelationID or the name of a property), and
-            where its reply repeats that (JMSCorrelationID or the name of a property).
-        requests: how a business process makes requests while it handles an event; None = it cannot.
-        logging: how workers log.
+        max_body: most bytes of a body.
+        max_attempts: begun deliveries after which an event has failed.
+        format_property: the header or property of InputFormat and OutputFormat.
+        access: reads claimed messages.
+        rerun: whether an event whose worker was ended runs again. Otherwise the event stays in doubt.
+        stop_timeout: seconds that a task may go on after the end of its driver or its Spark worker.
+        persistent: whether the messages of sinks are persistent. False if the provider is not reliable.
+        managed: ContainerManagedEvents: a failed event is rolled back, and comes again.
+        result_property: MessageResponseResultProperty, the property of a reply that holds the result.
+        matching: the field that identifies a request, and the field of its reply that repeats that value. The
+            first is JMSMessageID, JMSCorrelationID or a property, the second JMSCorrelationID or a property.
+        requests: lets a business process make requests while it handles an event. None = no requests.
+        logging: of workers.
         trace: of AgentTraceLevel.
     """
 
@@ -76,15 +76,15 @@ class EventPlan:
 
 
 WorkItem = tuple[int, str, Any, int]
-"""One claim, as a task sees it: sequence, input destination, reference, deliveries begun before.
+"""A claim as a task gets it: sequence, input destination, reference, deliveries begun before.
 
 A plain tuple, because a thousand of them travel with every job.
 """
 
 
 class Assignment(NamedTuple):
-    """What one task has to do: events of different lanes in any order, those of one lane in theirs."""
+    """The work of a task. Events of a lane keep their order, events of different lanes do not."""
 
     journal: JournalHandle | None
-    """Its journal; None where there is nothing to do."""
+    """Journal of the task. None if there is no work."""
     lanes: list[list[WorkItem]]

@@ -1,4 +1,4 @@
-"""What the workers of a cluster have installed, compared with the driver before any message is taken."""
+"""Compares the packages of a cluster's workers with the driver's before any message is taken."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from connector.events.job import ProbeAnswer
 
 _PACKAGES: Final = ("pyspark", "orjson", "msgspec", "lxml", "tenacity")
-"""Distributions that events need where they run; the connector itself is shipped."""
+"""Distributions that workers must have installed. The connector itself is shipped."""
 
 
 def versions() -> bytes:
-    """The Python and the packages of this process, as JSON."""
+    """Returns the Python and the packages of this process as JSON."""
     return json.dumps(
         {"python": sys.executable, "packages": {name: _version(name) for name in _PACKAGES}}
     ).encode()
 
 
 def lacks(answers: Iterable[ProbeAnswer]) -> list[str]:
-    """What is missing where; empty when every worker has what it needs.
+    """Returns a text for each package that a worker lacks.
 
     Args:
         answers: of a probe with :func:`versions`.
@@ -49,7 +49,7 @@ def lacks(answers: Iterable[ProbeAnswer]) -> list[str]:
 
 def _version(name: str) -> str | None:
     if name == "pyspark":
-        # On a cluster it may come with Spark's own installation, of which Python's metadata knows nothing.
+        # On a cluster PySpark may come with Spark's own installation, which Python's metadata does not list.
         return getattr(sys.modules.get(name), "__version__", None)
     return _installed_version(name)
 

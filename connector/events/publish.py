@@ -1,4 +1,4 @@
-"""Publish: every subscription that matches gets the object."""
+"""Publishes an object to every subscription that matches."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ _log: Final = logging.getLogger("connector.events")
 
 @dataclass(slots=True)
 class Publication:
-    """What the subscribers answered.
+    """The answers of the subscribers.
 
     Args:
-        delivered: subscriptions that have confirmed, those of earlier stays in the queue included.
+        delivered: subscriptions that have confirmed, in this stay in the queue or an earlier stay.
         prepared: messages to send when the event is published.
-        replies: of sinks that have confirmed; they are sent whatever becomes of the event.
-        refusals: replies that say why a sink has failed; they are sent where the event has failed.
-        failures: what went wrong, by subscription.
+        replies: replies of sinks that have confirmed. They are sent with any outcome of the event.
+        refusals: replies that say why a sink has failed. They are sent if the event has failed.
+        failures: error texts by subscription.
         unsubscribed: subscriptions that do not want the object after all.
-        inactive: why the event has to come again: the text of the one that is not active, or of a
-            provider that cannot take a message; None otherwise.
-        provider_failed: whether it was the provider.
+        inactive: why the event has to come again: a process is not active, or a provider cannot take a
+            message. Otherwise None.
+        provider_failed: whether the provider is the reason of ``inactive``.
         begun: whether an external delivery was begun.
-        in_vain: a sink was called whose reply cannot be made now, and has to be called again.
+        in_vain: the reply of a sink cannot be made now, so that the sink has to be called again.
     """
 
     delivered: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ class Publisher:
         plan: with the subscriptions.
         deployment: the directory of the deployment on this machine.
         converter: for the formats of messages and replies.
-        access: where prepared messages are made.
+        access: prepares messages.
         watch: ends this worker when an external sink takes too long.
 
     Raises:
@@ -95,7 +95,8 @@ class Publisher:
         try:
             for subscription in plan.subscriptions:
                 self._open(subscription, converter, watch)
-            # The provider may refuse what a prepared sink has made. Then no other sink was called in vain.
+            # Prepared sinks come first: if the provider refuses their message, no external sink was called in
+            # vain.
             self._broker = Broker(sorted(plan.subscriptions, key=lambda one: one.name in self._external))
         except BaseException:
             self.close()
@@ -129,7 +130,7 @@ class Publisher:
         for name, sink in sinks.items():
             try:
                 sink.close()
-            except (Exception, SystemExit) as error:  # the others have something to give back, too
+            except (Exception, SystemExit) as error:  # the other sinks must be closed, too
                 log_failure(_log, "a sink cannot be closed", error, sink, self._deployment, subscription=name)
 
     def subscribers(self, bo: BusinessObject) -> Sequence[Subscription]:
@@ -147,8 +148,8 @@ class Publisher:
     ) -> Publication:
         """Delivers to each subscriber that has not confirmed before.
 
-        A failure does not keep the object from the others; one that is not active ends the round, and
-        so does a provider that cannot take a prepared message.
+        A failed subscriber does not keep the object from the others. The round ends if a subscriber is not
+        active, or if the provider cannot take a prepared message.
 
         Raises:
             OSError: the journal cannot be written.
@@ -195,7 +196,10 @@ class Publisher:
         reference: object,
         result: Publication,
     ) -> None:
-        """Calls a sink; whoever awaits its answer gets a reply, and only then it has confirmed."""
+        """Calls a sink.
+
+        If somebody awaits an answer, prepares the reply before the sink counts as confirmed.
+        """
         name = subscription.name
         asked = None
         if subscription.reply:
@@ -244,15 +248,15 @@ class Publisher:
         bo: BusinessObject,
         event: Event,
     ) -> str:
-        """Logs an exception of a sink or data handler, once, where it has happened.
+        """Logs an exception of a sink or data handler once, where the exception has happened.
 
         Args:
             error: why a subscription has failed.
-            sink: what raised it; None where no sink did.
+            sink: the sink that raised ``error``, or None.
             name: of the subscription.
 
         Returns:
-            the end of the reason, `` (FILE:LINE)``; empty for what is no exception of user code.
+            the end of the reason, `` (FILE:LINE)``. Empty if user code has raised no exception.
         """
         target: object = sink
         handler = None
@@ -262,7 +266,7 @@ class Publisher:
             text, handler, target = "a data handler has failed", type(error.handler).__name__, error.handler
             error = error.__cause__ or error
         else:
-            return ""  # a statement about an object: there is no place in a file where it came from
+            return ""  # an error without a place in a file of the user
         return log_failure(
             _log,
             text,
@@ -281,12 +285,12 @@ class Publisher:
     def _call(
         self, deliver: Deliver, bo: BusinessObject, event: Event
     ) -> tuple[object, BaseException | None]:
-        """What a sink returns, and what it raises."""
+        """Returns the value that a sink returns, and the exception that the sink raises."""
         try:
             return deliver(bo, event), None
-        except BaseException as error:  # asyncio.CancelledError and SystemExit are the sink's own, too
+        except BaseException as error:  # a sink may raise asyncio.CancelledError and SystemExit, too
             if isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
-                raise  # Ctrl-C; a worker ignores it, so that there it is the sink's own as well
+                raise  # Ctrl-C. Workers ignore that signal, so in a worker a sink has raised this
             return None, error
         finally:
             if os.getpid() != self._pid:
@@ -297,7 +301,7 @@ class Publisher:
         return self._answering.refuse(request, reason, str(reference))
 
     def _prepare(self, bo: BusinessObject, event: Event, key: str, name: str, result: Publication) -> None:
-        # the key is the claim's, not the message's: two copies of one message may be at work together
+        # The key is the claim's, not the message's: two copies of a message may be at work at the same time.
         sink = self._prepared[name]
         destination = sink.destination
         try:
@@ -324,7 +328,7 @@ class Publisher:
 
 
 def _event_for(subscription: str, event: Event) -> Event:
-    """An event of its own for the sink of a subscription, which may change it."""
+    """Returns an event for one sink, which may change this copy."""
     return Event(
         event.id,
         event.input_destination,

@@ -1,8 +1,10 @@
-"""Recovery: what dead clients have left (WBI Adapter for JMS, "Event status and recovery").
+"""Recovery: settles or gives back the claims of dead clients.
 
-The journal decides first: done is settled with its outcome, untouched goes back to its queue as it
-was. What was begun is in doubt. Without an in-progress destination it goes back and runs again
-(a rollback, the delivery count one more); with one, ``InDoubtEvents`` decides.
+Source: WBI Adapter for JMS, "Event status and recovery".
+
+The journal decides first. A done event is settled with its outcome. An untouched event goes back to its queue
+unchanged. A begun event is in doubt. Without an in-progress destination a begun event is rolled back and runs
+again, with a higher delivery count. With an in-progress destination ``InDoubtEvents`` decides.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ _log = logging.getLogger("connector.recovery")
 
 
 class InDoubtPolicy(Enum):
-    """``InDoubtEvents``: what happens to messages left in the in-progress destination."""
+    """``InDoubtEvents``: the policy for messages left in the in-progress destination."""
 
     REPROCESS = "Reprocess"
     FAIL_ON_STARTUP = "FailOnStartup"
@@ -39,7 +41,7 @@ class InDoubtPolicy(Enum):
 
 
 class InDoubtAtStartup(ConnectorError):
-    """FailOnStartup: messages of unknown fate wait in the in-progress destination.
+    """Raised for FailOnStartup: messages in doubt wait in the in-progress destination.
 
     Look at them, then delete them or move them back to an input, and start again.
     """
@@ -47,13 +49,14 @@ class InDoubtAtStartup(ConnectorError):
 
 @dataclass(slots=True)
 class Recovered:
-    """What a recovery has found.
+    """The result of a recovery.
 
     Args:
-        settled, returned: events settled with a journalled outcome; events back in their queues.
+        settled: number of events settled with a journalled outcome.
+        returned: number of events given back to their queues.
         reprocess: claims of an in-progress destination to adopt and run, oldest first.
-        in_doubt: messages that stay where they are.
-        busy: whether a task of a dead client still runs, so that it has to be looked at again.
+        in_doubt: messages that stay in the in-progress destination.
+        busy: whether a task of a dead client still runs, so that its claims are looked at again.
     """
 
     settled: int = 0
@@ -71,14 +74,14 @@ class Recovery:
 
     Args:
         connection: of this adapter.
-        state: of its application.
-        settling: decides what settles an event.
-        summary: counts what is settled.
-        window: of duplicates; None where it is off.
-        in_progress: InProgressDestination, None without.
+        state: of the application.
+        settling: the settlement rules.
+        summary: counts settled events.
+        window: of duplicates. None if duplicates are not eliminated.
+        in_progress: InProgressDestination, or None.
         policy: InDoubtEvents.
         trace: of AgentTraceLevel.
-        waiting: messages whose process was not active: they are not in doubt.
+        waiting: messages whose process was not active, which are not in doubt.
     """
 
     def __init__(
@@ -105,16 +108,16 @@ class Recovery:
         self._waits: dict[str, float] = {}
 
     def run(self, *, at_start: bool, patience: float) -> Recovered:
-        """Settles or returns what dead clients have left.
+        """Settles or gives back the claims of dead clients.
 
         Args:
             at_start: also looks at messages that no client owns, and applies FailOnStartup.
-            patience: seconds to wait at start for a task of a dead client that still runs. A client that was
-                declared dead is taken over after so long all the same, at start or while running.
+            patience: seconds to wait at start for a running task of a dead client. A client that was declared
+                dead is taken over after that time at the latest.
 
         Raises:
             InDoubtAtStartup: as the policy demands.
-            ProviderError: something cannot be settled.
+            ProviderError: an event cannot be settled.
         """
         result = Recovered()
         if self._waiting is not None:
@@ -125,7 +128,7 @@ class Recovery:
             finally:
                 leftover.release()
         if at_start and self._in_progress is not None:
-            result.in_doubt.clear()  # those just left lie among the ones without an owner
+            result.in_doubt.clear()  # the messages just left are among those without an owner
             known = {claim.reference for claim in result.reprocess}
             for claim in self._connection.unowned(self._in_progress):
                 waits = self._waiting is not None and self._waiting.has(claim)
@@ -135,10 +138,10 @@ class Recovery:
         return result
 
     def _wait(self, journals: ClientJournals, leftover: Leftover, patience: float, *, at_start: bool) -> bool:
-        """Whether the journals can be read: their tasks have ended, or were waited for long enough.
+        """Whether the journals can be read: their tasks have ended, or the wait was long enough.
 
-        Those of a client that was declared dead are not waited for without end. They begin no delivery any
-        more, and what they have begun is in doubt.
+        The wait for tasks of a client that was declared dead is bounded. These tasks begin no more
+        deliveries, and their begun events are in doubt.
         """
         if journals.wait(patience if at_start else 0.0):
             self._waits.pop(leftover.client_id, None)
@@ -150,7 +153,7 @@ class Recovery:
 
     def _take_over(self, leftover: Leftover, result: Recovered, patience: float, *, at_start: bool) -> None:
         journals = self._state.journals(leftover.client_id, leftover.instance)
-        journals.seal()  # tasks that have not begun yet never will
+        journals.seal()  # tasks that have not begun never will
         if not self._wait(journals, leftover, patience, at_start=at_start):
             _log.warning(
                 "a task of a dead client still runs, and is looked at again",
@@ -187,7 +190,7 @@ class Recovery:
         identities = [claim.message_id for claim, _, _ in settled]
         self._connection.settle(settlements)
         for claim in doubtful:
-            if self._policy is not InDoubtPolicy.REPROCESS:  # else adopt() counts it
+            if self._policy is not InDoubtPolicy.REPROCESS:  # with REPROCESS adopt() counts the delivery
                 self._connection.leave(claim)
             self._doubt(claim, result)
         for (claim, outcome, discarded), identity in zip(settled, identities, strict=True):
@@ -233,10 +236,10 @@ class Recovery:
 
 
 def adopt(connection: Connection, claims: list[Claim], cycle: int) -> list[Claim]:
-    """Makes leftovers of an in-progress destination claims of this client, numbered for ``cycle``.
+    """Makes messages of an in-progress destination claims of this client, numbered for ``cycle``.
 
     Raises:
-        ProviderError: one cannot be taken.
+        ProviderError: a message cannot be taken.
     """
     adopted: list[Claim] = []
     for claim in claims:

@@ -1,4 +1,4 @@
-"""What a piece of inbound work came to."""
+"""The report of a piece of inbound work."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from connector.status import ReturnCode
 
 @dataclass(slots=True)
 class CycleReport:
-    """What a poll, or the end of batches, came to.
+    """The result of a poll, or of ended batches.
 
     Args:
-        code: SUCCEED, or APPRESPONSETIMEOUT where the poll has to end.
-        claimed, settled: numbers of events; expired messages are in neither. Those that are claimed and not
-            settled are in batches that still run, or went back to their queues.
-        reason: why it is not SUCCEED.
+        code: SUCCEED, or APPRESPONSETIMEOUT if the poll has to end.
+        claimed, settled: numbers of events, without expired messages. An event that is claimed and not
+            settled is in a running batch, or has gone back to its queue.
+        reason: why the code is not SUCCEED.
         provider_failed: whether a new connection may help.
         returned: events that went back to their queues.
-        rolled_back: those of them whose transaction failed, and whose delivery count is one more.
-        busy: those of them of which a neighbour has another copy in flight.
+        rolled_back: returned events whose transaction failed, and whose delivery count is one higher.
+        busy: returned events of which another instance has a copy in flight.
         more: whether more may wait in a destination that may be polled now.
-        idle: whether a batch has ended, and nothing runs any more.
+        idle: whether a batch has ended, and no batch runs any more.
     """
 
     code: ReturnCode = ReturnCode.SUCCEED
@@ -36,7 +36,7 @@ class CycleReport:
     idle: bool = False
 
     def add(self, other: CycleReport) -> None:
-        """Adds what other work came to. The first failure counts."""
+        """Adds the result of other work. The first failure counts."""
         if self.code is ReturnCode.SUCCEED:
             self.code, self.reason = other.code, other.reason
         self.claimed += other.claimed
@@ -48,7 +48,7 @@ class CycleReport:
         self.more, self.idle = other.more, other.idle
 
     def fail(self, reason: str, *, provider_failed: bool) -> None:
-        """The poll has to end; the first reason counts."""
+        """Ends the poll with a reason. The first reason counts."""
         if self.code is ReturnCode.SUCCEED:
             self.code, self.reason = ReturnCode.APPRESPONSETIMEOUT, reason
         self.provider_failed = self.provider_failed or provider_failed

@@ -1,7 +1,7 @@
 """The runner: the child of a worker in which business processes run.
 
-It is told by a pipe what to do, and says by another what came of it; what it is doing right now it writes
-into memory that its parent watches. It may end at any moment, by whatever a business process does.
+A pipe brings assignments, and another pipe returns answers. The runner notes its current call in
+memory that its parent watches. A business process may end the runner at any moment.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _MAX_NAME: Final = 200
 
 
 class RunnerProgress:
-    """How long the runner may go on, in memory that it shares with its watcher.
+    """The deadline of a runner's current call, in memory that the runner shares with its watcher.
 
-    Layout: the time (monotonic seconds) at which it is ended, 0 for never, and the name of the subscription
-    that is being called.
+    Layout: the deadline in monotonic seconds, 0 for none, and the name of the subscription that is being
+    called.
     """
 
     def __init__(self) -> None:
@@ -60,14 +60,15 @@ class RunnerProgress:
 def follow_commands(
     plan: EventPlan, deployment: str, progress: RunnerProgress, commands: int, answers: int, parent: int
 ) -> None:
-    """The life of a runner, until nobody tells it what to do any more.
+    """Runs assignments until the pipe of commands is closed.
 
     Args:
         plan: of the adapter.
         deployment: directory of processes and plug-ins.
-        progress: shared with its parent.
-        commands, answers: pickled assignments come by the one; what came of them goes by the other.
-        parent: the process that it must not outlive by much.
+        progress: shared with the parent.
+        commands: pipe with pickled assignments.
+        answers: pipe for the answers.
+        parent: the watching process. The runner ends soon after this process.
     """
 
     def finish_and_stop(signum: int, frame: object) -> None:
@@ -81,7 +82,7 @@ def follow_commands(
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     _close_inherited({commands, answers})
-    # a child of a business process must hold neither end open, nor speak in our name
+    # A child of a business process must neither keep the pipes open nor write answers.
     os.register_at_fork(after_in_child=lambda: close({commands, answers}))
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != parent:
@@ -102,7 +103,7 @@ def follow_commands(
 
 
 class _Work:
-    """The task of a runner, made when the first assignment comes."""
+    """The task of a runner, made for the first assignment."""
 
     def __init__(self, plan: EventPlan, deployment: str, progress: RunnerProgress) -> None:
         self._plan = plan
@@ -111,7 +112,7 @@ class _Work:
         self._task: Task | None = None
 
     def run(self, data: bytes) -> bytes:
-        """What to answer to a pickled assignment."""
+        """Returns the answer to a pickled assignment."""
         assignment: Assignment = pickle.loads(data)  # from our own parent
         try:
             if self._task is None:
@@ -136,12 +137,12 @@ class _Work:
 
 
 def _close_inherited(kept: set[int]) -> None:
-    """The Spark worker's connections must end with the worker, not with its child."""
+    """Closes the Spark worker's connections, which must end with the worker and not with its child."""
     close({int(name) for name in os.listdir("/proc/self/fd")} - {0, 1, 2} - kept)
 
 
 def close(descriptors: set[int]) -> None:
-    """Closes descriptors; those that are closed already are no error."""
+    """Closes descriptors. A descriptor that is closed already is no error."""
     for descriptor in descriptors:
         try:
             os.close(descriptor)
@@ -153,7 +154,7 @@ def send(descriptor: int, data: bytes) -> None:
     """Writes one message into a pipe.
 
     Raises:
-        BrokenPipeError: nobody reads it any more.
+        BrokenPipeError: the reader has ended.
     """
     view = memoryview(_LENGTH.pack(len(data)) + data)
     while view:
@@ -161,7 +162,7 @@ def send(descriptor: int, data: bytes) -> None:
 
 
 def receive(descriptor: int) -> bytes | None:
-    """The next message of a pipe; None where its writer has ended."""
+    """Returns the next message of a pipe, or None if the writer has ended."""
     header = _read_exactly(descriptor, _LENGTH.size)
     return _read_exactly(descriptor, _LENGTH.unpack(header)[0]) if header is not None else None
 

@@ -1,8 +1,8 @@
-"""Which claims run now, which wait, and for what.
+"""The schedule: decides which claims run now and which wait.
 
-A claim waits in the lane of its key of ``order`` while a batch runs that has this key. A second copy of an id
-waits until the first copy has its outcome. Whatever waits for nothing is collected into the next batch. A
-destination whose events are slow gets batches of its own, so that it delays nobody else.
+A claim waits in the lane of an ``order`` key while a batch with this key runs. A second copy of an id waits
+until the first copy has its outcome. All other claims are collected into the next batch. A destination with
+slow events gets batches of its own, so that it delays no other destination.
 """
 
 from __future__ import annotations
@@ -21,15 +21,18 @@ from connector.messaging.destination import Destination
 from connector.status import OutcomeKind
 
 MOST_EVENTS: Final = 5000
-"""Events that one batch collects from several polls."""
+"""Most events that one batch collects from several polls."""
 MOST_SECONDS: Final = 0.2
-"""Work of one task that a batch collects from several polls. A destination that needs more is slow."""
+"""Seconds of work of a task that a batch collects from several polls.
+
+A destination that needs more is slow.
+"""
 _SLICE_SECONDS: Final = 1.0
-"""Work of one task that a batch of a slow destination takes."""
+"""Seconds of work of a task in a batch of a slow destination."""
 _FIRST_EVENTS: Final = 20
-"""Events of a destination that a batch takes while its pace is not known."""
+"""Events of a destination in a batch while their pace is not known."""
 _TASK_SECONDS: Final = 0.008
-"""What one more task of a job costs. An event that takes less is better off in the task of another."""
+"""Cost of one more task of a job in seconds. Shorter events run in the task of other events."""
 _UNKNOWN_SECONDS: Final = 1.0
 _WEIGHT: Final = 0.3
 
@@ -46,14 +49,14 @@ class Batch:
     """Claims that one job processes.
 
     Args:
-        cycle: the number under which all of them were taken.
+        cycle: the cycle of all claims.
         lanes: claims that are published one after the other.
-        tasks: into how many tasks the lanes are spread at most.
-        keys: of ``order``, which no other batch may have meanwhile.
-        attempts: by sequence, deliveries begun that the claims do not know of: those that ended a worker.
-        is_barren: whether it ran before, and touched nothing because its workers had ended.
-        began: when, in monotonic seconds.
-        claims: those of all lanes.
+        tasks: most tasks that the lanes are spread over.
+        keys: of ``order``, which no other running batch may have.
+        attempts: by sequence, deliveries that ended a worker, which the claims do not count.
+        is_barren: whether the batch ran before, and touched nothing because its workers had ended.
+        began: start of the batch in monotonic seconds.
+        claims: of all lanes.
     """
 
     cycle: int
@@ -71,11 +74,11 @@ class Batch:
 
 @dataclass(slots=True)
 class Closing:
-    """Claims that leave the schedule, once they are settled.
+    """Claims that leave the schedule once they are settled.
 
     Args:
-        decided: with their outcome, for good or until they come again.
-        returned: back to their queue, with the deliveries begun since they were claimed.
+        decided: claims with their outcome, which may be final or not.
+        returned: claims that go back to their queue, with the deliveries begun since they were claimed.
     """
 
     decided: list[tuple[Claim, Outcome]] = field(default_factory=list)
@@ -83,13 +86,13 @@ class Closing:
 
     @property
     def claims(self) -> list[Claim]:
-        """All of them."""
+        """All claims of ``decided`` and ``returned``."""
         return [claim for claim, _ in self.decided] + [claim for claim, _ in self.returned]
 
 
 @dataclass(slots=True)
 class _Cycle:
-    """What was taken in one cycle, by one poll or by several that were collected."""
+    """The claims of one cycle, from one poll or several."""
 
     ids: dict[int, str] = field(default_factory=dict)
     attempts: dict[int, int] = field(default_factory=dict)
@@ -100,20 +103,20 @@ class _Cycle:
 
 
 class Paces:
-    """How long the events of each destination take, by those that have come before."""
+    """Durations of events by destination, learned from earlier events."""
 
     def __init__(self) -> None:
         self._seconds: dict[str, float] = {}
 
     def note(self, items: Sequence[WorkItem], seconds: float) -> None:
-        """A task has processed ``items`` in so many seconds."""
+        """Notes that a task has processed ``items`` in ``seconds``."""
         each = seconds / len(items)
         for name in {item[1] for item in items}:
             before = self._seconds.get(name, each)
             self._seconds[name] = before + (each - before) * _WEIGHT
 
     def seconds(self, destination: Destination) -> float:
-        """Seconds that one event takes. Long where that is not known."""
+        """Returns the seconds that one event takes, or a long time if that is not known."""
         return self._seconds.get(str(destination), _UNKNOWN_SECONDS)
 
     def is_known(self, destination: Destination) -> bool:
@@ -121,7 +124,7 @@ class Paces:
         return str(destination) in self._seconds
 
     def collected(self, destination: Destination) -> int:
-        """Events that a batch may collect from several polls of a destination."""
+        """Returns the number of events that a batch may collect from several polls of a destination."""
         return int(min(MOST_EVENTS, MOST_SECONDS / max(self.seconds(destination), 1e-6)))
 
 
@@ -140,7 +143,7 @@ class Schedule:
         self._paces = paces
         self._lanes: dict[Hashable, deque[Claim]] = {}
         self._busy: set[Hashable] = set()
-        self._copies: dict[str, list[Claim]] = {}  # by id: the claim that runs first, then those that wait
+        self._copies: dict[str, list[Claim]] = {}  # by id: the claim that runs first, then the waiting copies
         self._cycles: dict[int, _Cycle] = {}
         self._barren: set[tuple[int, int]] = set()
         self._unsettled: Counter[Destination] = Counter()
@@ -149,7 +152,7 @@ class Schedule:
 
     @property
     def unsettled(self) -> int:
-        """Claims that are in the schedule."""
+        """Number of claims in the schedule."""
         return sum(cycle.unsettled for cycle in self._cycles.values())
 
     @property
@@ -158,24 +161,24 @@ class Schedule:
         return list(self._copies)
 
     def ids_of(self, cycle: int) -> Mapping[int, str]:
-        """The duplicate keys of what was taken under one number, by sequence."""
+        """Returns the duplicate keys of a cycle by sequence."""
         return self._cycles[cycle].ids
 
     def id_of(self, claim: Claim) -> str | None:
-        """The duplicate key of a claim; None where duplicates are not eliminated."""
+        """Returns the duplicate key of a claim, or None if duplicates are not eliminated."""
         return self._cycles[claim.cycle].ids.get(claim.sequence)
 
     def may_poll(self, destination: Destination, *, has_more: bool) -> bool:
         """Whether a destination may be polled again.
 
-        While events of it are not settled, a poll is ahead of them. What it takes is out of reach of other
-        instances. So there is one such poll, where it can be expected to be worth it: its events can begin at
-        once, or more of them waits. Polls of a quick destination are collected beyond that, into the batch
-        that is next.
+        While a destination has unsettled events, a further poll takes messages ahead of time. Other instances
+        cannot take these messages. So only one such poll is allowed, if its events can begin at once or if
+        more messages wait. A quick destination may be polled more often, because its polls are collected into
+        the next batch.
 
         Args:
             destination: an input.
-            has_more: whether the last poll of it took all that it may take.
+            has_more: whether its last poll took as many messages as a poll may take.
         """
         unsettled = self._unsettled[destination]
         if not unsettled or self._waiting[destination] < self._paces.collected(destination):
@@ -184,23 +187,26 @@ class Schedule:
         return unsettled <= self._quantity and is_worth_it
 
     def is_settled(self, destination: Destination) -> bool:
-        """Whether no event of a destination is unsettled."""
+        """Whether a destination has no unsettled events."""
         return not self._unsettled[destination]
 
     def following(self, cycle: int) -> int | None:
-        """The first free number of a cycle that a further poll may continue; None where it needs another."""
+        """Returns the first free number of a cycle that a further poll may continue.
+
+        Returns None if the poll needs a new cycle.
+        """
         known = self._cycles.get(cycle)
         if known is None or known.has_begun or known.size >= MOST_EVENTS:
             return None
         return known.following
 
     def add(self, claims: Sequence[Claim], ids: Mapping[int, str], wanted: Sequence[Claim]) -> None:
-        """Takes claims in.
+        """Adds claims to the schedule.
 
         Args:
-            claims: of one cycle, in the order of their numbers; at least one.
-            ids: their duplicate keys by sequence; empty where duplicates are not eliminated.
-            wanted: those of them that are to run, in the same order.
+            claims: of one cycle, in the order of their numbers, at least one.
+            ids: their duplicate keys by sequence. Empty if duplicates are not eliminated.
+            wanted: the claims among them that are to run, in the same order.
         """
         known = self._cycles.setdefault(claims[0].cycle, _Cycle())
         known.size += len(claims)
@@ -218,7 +224,7 @@ class Schedule:
             self._wait(claim)
 
     def next_batch(self, cores: int) -> Batch | None:
-        """The batch to run next, which runs from now on; None where every claim waits for something.
+        """Returns the batch to run next and marks the batch as running. Returns None if every claim waits.
 
         Args:
             cores: tasks that can run at the same time.
@@ -243,7 +249,7 @@ class Schedule:
                 slow, in_order = first.destination, self._slice(first.destination)
                 in_all = min(MOST_EVENTS, in_order * free)
             elif found and first.destination != slow and (is_slow or slow is not None):
-                continue  # what is slow shares its batch with no other destination
+                continue  # a slow destination shares its batch with no other destination
             number = min(len(lane), in_order if _is_ordered(key) else in_all)
             if found and (events + number > in_all or (slow is None and work > MOST_SECONDS * cores)):
                 break
@@ -256,16 +262,17 @@ class Schedule:
         return self._begin(cycle, lanes, max(1, min(free, int(work / _TASK_SECONDS))))
 
     def _slice(self, destination: Destination) -> int:
-        """Events of a slow destination for one task of a batch, so that it ends within a second or so.
+        """Returns the number of events of a slow destination for one task of a batch.
 
-        Then what has come meanwhile gets its turn. What is not known is tried with a few events.
+        Such a batch ends within about a second, so that newer events get their turn. An unknown destination
+        is tried with a few events.
         """
         if not self._paces.is_known(destination):
             return _FIRST_EVENTS
         return min(MOST_EVENTS, max(1, int(_SLICE_SECONDS / self._paces.seconds(destination))))
 
     def _take(self, key: Hashable, cycle: int, limit: int) -> list[Claim]:
-        """What waits in a lane and was taken under one number, up to the next that runs alone."""
+        """Removes and returns the claims of a lane and cycle, up to the next claim that runs alone."""
         lane, attempts = self._lanes[key], self._cycles[cycle].attempts
         if len(lane) <= limit and lane[-1].cycle == cycle and not attempts:
             claims = list(lane)
@@ -316,15 +323,16 @@ class Schedule:
         is_barren: bool = False,
         ends_poll: bool = False,
     ) -> Closing:
-        """Notes that the job of a batch has ended, and returns what has to be settled.
+        """Removes a batch whose job has ended, and returns the claims to settle.
 
         Args:
-            batch: one of those that run.
-            outcomes: of its events, by sequence.
-            attempts: deliveries begun, or conversions, that ended a worker; of events without an outcome.
+            batch: a running batch.
+            outcomes: of the events, by sequence.
+            attempts: number of deliveries or conversions that ended a worker, by sequence, for events without
+                an outcome.
             again: sequences that run again.
-            is_barren: none of them was touched.
-            ends_poll: nothing runs again, and all that waits goes back.
+            is_barren: no event was touched.
+            ends_poll: nothing runs again, and all waiting claims go back.
         """
         self.running.remove(batch)
         self._busy -= batch.keys
@@ -354,14 +362,14 @@ class Schedule:
         return closing
 
     def call_off(self) -> Closing:
-        """All that waits goes back, because nothing more is to begin."""
+        """Returns all waiting claims for going back, because nothing more may begin."""
         closing = Closing()
         self._call_off(closing)
         self._release_copies(closing, set())
         return closing
 
     def closed(self, closing: Closing) -> list[int]:
-        """Forgets claims that are settled, and returns the cycles of which none is left."""
+        """Removes settled claims, and returns the cycles that have no more claims."""
         ended: list[int] = []
         claims = closing.claims
         for destination, number in Counter([claim.destination for claim in claims]).items():
@@ -383,7 +391,7 @@ class Schedule:
     # -- inside ------------------------------------------------------------------------------------
 
     def _key(self, claim: Claim) -> Hashable:
-        """The lane of a claim; that of claims in any order begins with None."""
+        """Returns the lane of a claim. The key of a lane without order begins with None."""
         key = lane_key(self._order, claim)
         return (None, claim.destination) if key is None else key
 
@@ -398,7 +406,7 @@ class Schedule:
     def _repeat(
         self, claims: list[Claim], stopped: set[Hashable], closing: Closing, *, is_barren: bool
     ) -> None:
-        """Puts claims in front of their lanes: first those that run alone."""
+        """Puts claims in front of their lanes. Claims that run alone come first."""
         attempts = self._cycles[claims[0].cycle].attempts if claims else {}
         claims.sort(key=lambda claim: (claim.sequence not in attempts, claim.sequence))
         for claim in reversed(claims):
@@ -428,7 +436,7 @@ class Schedule:
             self._return(claim, closing)
 
     def _release_copies(self, closing: Closing, stopped: set[Hashable]) -> None:
-        """The ids of claims that leave: what becomes of the copies that waited for them."""
+        """Decides on the copies that waited for leaving claims."""
         if not self._copies:
             return
         for claim, outcome in list(closing.decided):
@@ -449,7 +457,7 @@ class Schedule:
                 self._return(copy, closing)
 
     def _pop_copies(self, claim: Claim) -> list[Claim]:
-        """Those that have waited for a claim, which leaves; none where it was itself one that waited."""
+        """Removes and returns the copies that wait for a leaving claim. A waiting copy itself has none."""
         key = self.id_of(claim)
         if key is None or self._copies.get(key, (None,))[0] is not claim:
             return []

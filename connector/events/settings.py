@@ -1,4 +1,4 @@
-"""The inbound side of an adapter, as configured."""
+"""The settings of the inbound side of an adapter."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Input:
 
     Args:
         source: the queue, or the subscription of a topic.
-        selector: of messages of a queue, as text; empty = all. A subscription has its own.
+        selector: for messages of a queue, as text. Empty = all. A subscription has its own.
     """
 
     source: Destination | TopicSubscription
@@ -27,11 +27,11 @@ class Input:
 
     @property
     def destination(self) -> Destination:
-        """The queue or topic that its events come from, as rules and summary know it."""
+        """The queue or topic of the input, as rules and summary name it."""
         return self.source.topic if isinstance(self.source, TopicSubscription) else self.source
 
     def poller(self, connection: Connection, in_progress: Destination | None) -> Poller:
-        """Takes its messages.
+        """Returns a poller for the input.
 
         Raises:
             CapabilityError, SelectorError, SubscriptionError, ProviderError: as ``Connection.poller``.
@@ -47,16 +47,16 @@ class EventSettings:
         application: ApplicationName.
         instance: name of this instance.
         inputs: in the order in which they are polled.
-        copies: where settled messages go.
+        copies: destinations for settled messages.
         in_progress, policy: InProgressDestination and InDoubtEvents.
-        duplicate_window: ids to remember; 0 = duplicates are not eliminated.
+        duplicate_window: number of ids to remember. 0 = duplicates are not eliminated.
         quantity: PollQuantity, messages of one destination and poll.
         order: ``destination``, ``group`` or ``none``.
-        max_attempts: deliveries begun for one event; then it has failed.
-        max_jobs: batches that run side by side; None = as many as the pipeline has cores.
+        max_attempts: begun deliveries after which an event has failed.
+        max_jobs: batches that run side by side. None = as many as the pipeline has cores.
         stop_timeout: seconds.
-        retentions: how long copies are kept; none for those that are kept for ever.
-        wake: whether a poll begins when a message has come.
+        retentions: how long copies are kept. Copies without an entry are kept for ever.
+        wake: whether a new message starts a poll.
         trace: of AgentTraceLevel.
     """
 
@@ -78,6 +78,6 @@ class EventSettings:
 
     @property
     def client_id(self) -> str:
-        """That its subscriptions belong to; empty where it has none, so that it holds no client id."""
+        """The client id of the subscriptions. Empty if there are none, so that no client id is held."""
         subscribes = any(isinstance(one.source, TopicSubscription) for one in self.inputs)
         return self.application if subscribes else ""

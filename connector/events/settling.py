@@ -1,4 +1,4 @@
-"""Settle: from outcomes to settlements (WBI Adapter for JMS, "Archiving", "Error recovery")."""
+"""Turns outcomes into settlements (WBI Adapter for JMS, "Archiving", "Error recovery")."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _log = logging.getLogger("connector.events")
 
 @dataclass(frozen=True, slots=True)
 class CopyDestinations:
-    """Where copies go; None = the message is acknowledged without one ("discarded")."""
+    """The destinations of copies. None = the message is acknowledged without a copy ("discarded")."""
 
     archive: Destination | None
     error: Destination | None
@@ -51,13 +51,12 @@ _DUPLICATE: Final = OutcomeKind.DUPLICATE.value
 
 
 class SettlementRules:
-    """Decide what settles an event.
+    """Turns outcomes into settlements.
 
     Args:
-        copies: the destinations.
+        copies: the destinations of copies.
         remember: whether published events get into the duplicate window.
-        refusals: answers whoever awaits a reply to a message that has failed without being read; None =
-            nobody does.
+        refusals: replies to failed messages that were not read. None = no replies.
     """
 
     def __init__(self, copies: CopyDestinations, *, remember: bool, refusals: Refusals | None = None) -> None:
@@ -67,15 +66,15 @@ class SettlementRules:
         self._properties: dict[tuple[object, ...], dict[str, PropertyValue]] = {}
 
     def settlement(self, claim: Claim, outcome: Outcome, key: str | None, now: str) -> Settlement | None:
-        """The settlement of a claim; None where the message stays where it is, in doubt.
+        """Returns the settlement of a claim, or None if the message stays in doubt.
 
         Args:
             claim, outcome: of one event.
-            key: its duplicate key, where it has been made already.
+            key: duplicate key of the claim, if already known.
             now: :func:`timestamp` of the cycle.
 
         Raises:
-            ProviderError: a reply that goes with it cannot be made.
+            ProviderError: the reply of the settlement cannot be made.
         """
         kind = outcome.kind
         if kind == _IN_DOUBT:
@@ -97,11 +96,12 @@ class SettlementRules:
     def group(
         self, claims: Sequence[Claim], outcome: Outcome, id_of: Callable[[Claim], str | None], now: str
     ) -> GroupSettlement:
-        """What settles events of one destination that were all published alike (:attr:`Outcome.is_plain`).
+        """Returns the settlement of published events of one destination with equal outcomes.
 
         Args:
-            claims, outcome: of the events.
-            id_of: the duplicate key of a claim, where it has been made already.
+            claims: of the events.
+            outcome: of each event, with :attr:`Outcome.is_plain`.
+            id_of: returns the duplicate key of a claim, if already known.
             now: :func:`timestamp` of the cycle.
         """
         keys = [id_of(claim) or claim.duplicate_key for claim in claims] if self._remember else ()
@@ -112,16 +112,18 @@ class SettlementRules:
         sends = [unpack_prepared(packed) for packed in outcome.sends]
         if outcome.unread and outcome.kind == _FAILED and self._refusals is not None:
             headers = claim.headers()
-            if not history(headers)[1]:  # who has confirmed has replied
+            if not history(headers)[1]:  # subscriptions that have confirmed have replied
                 reply = self._refusals.refuse_durably(headers, outcome.reason or "", str(claim.reference))
                 sends += [reply] if reply is not None else []
         return sends
 
     @staticmethod
     def _given_back(claim: Claim, outcome: Outcome) -> Settlement:
-        """Back to its queue. Where its process is not active, a message in progress stays there.
+        """Returns the settlement that gives a message back.
 
-        Its deliveries are those that the outcome knows: some may have ended workers of this cycle.
+        A message whose process is not active stays in progress.
+
+        The outcome counts the deliveries, because some may have ended workers of this cycle.
         """
         begun = outcome.attempts if outcome.unread else outcome.attempts - history(claim.headers())[0]
         begun = max(begun, claim.delivery_count) + (outcome.kind == _ROLLED_BACK or outcome.in_vain)
@@ -140,7 +142,7 @@ class SettlementRules:
         )
 
     def _copy_properties(self, claim: Claim, outcome: Outcome, now: str) -> dict[str, PropertyValue]:
-        """The properties of a copy. Those of a batch are few, so equal ones are one dict."""
+        """Returns the properties of a copy. Equal properties of a batch share a dict."""
         attempts, delivered = outcome.attempts, outcome.delivered
         if outcome.unread:
             earlier, confirmed = history(claim.headers())
@@ -166,14 +168,14 @@ class SettlementRules:
 
 
 class Settler:
-    """Settles events in one commit, counts them, and says what became of them.
+    """Settles events in one commit, counts them, and logs their outcomes.
 
     Args:
         connection: of the provider.
-        rules: decide what settles an event.
+        rules: turn outcomes into settlements.
         summary: counts.
         trace: of AgentTraceLevel.
-        stayed: called when messages were left to wait in the in-progress destination.
+        stayed: called when messages stay in the in-progress destination to wait there.
     """
 
     def __init__(
@@ -199,12 +201,12 @@ class Settler:
         """Settles events in one commit.
 
         Args:
-            decided: with their outcomes.
-            returned: back to their queues, with the deliveries begun since they were claimed.
-            id_of: the duplicate key of a claim, where it has been made already.
+            decided: claims with their outcomes.
+            returned: claims that go back, with the deliveries begun since they were claimed.
+            id_of: returns the duplicate key of a claim, if already known.
 
         Raises:
-            ProviderError: it could not be; the claims are still ours, recovery finishes them.
+            ProviderError: the commit failed. This client still owns the claims, and recovery settles them.
         """
         now = timestamp()
         report = CycleReport(returned=len(returned))
@@ -277,10 +279,10 @@ class Settler:
 
 
 def untouched(claim: Claim) -> Settlement:
-    """Back to its queue as it was: its delivery was never begun."""
+    """Returns the settlement that gives a claim back unchanged: its delivery was never begun."""
     return Settlement(claim, give_back=True, delivery_count=claim.delivery_count)
 
 
 def rolled_back(claim: Claim, begun: int) -> Settlement:
-    """Back to its queue after ``begun`` deliveries of which nobody knows the end."""
+    """Returns the settlement that gives a claim back after ``begun`` deliveries whose end is unknown."""
     return Settlement(claim, give_back=True, delivery_count=claim.delivery_count + begun)

@@ -1,4 +1,4 @@
-"""What a run has done, in numbers and, for the newest events, one by one."""
+"""The summary of a run: counts, and the newest events."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ MAX_EVENTS: Final = 1000
 
 
 class Counts:
-    """The numbers of one destination, or of all.
+    """The counts of one destination, or of all.
 
-    ``archived``: how many have a copy in the ArchiveDestination; for people only, not in :meth:`as_dict`.
+    ``archived`` counts copies in the ArchiveDestination. This number is for people only and not in
+    :meth:`as_dict`.
     """
 
     __slots__ = (*_KEYS, "archived")
@@ -65,7 +66,7 @@ class Summary:
     """Counts settled events. The outcomes add up to ``claimed``.
 
     Args:
-        destinations: the inputs; each has an entry, also when nothing came.
+        destinations: the inputs. Each has an entry, also without any message.
     """
 
     def __init__(self, destinations: Sequence[str] = ()) -> None:
@@ -83,15 +84,15 @@ class Summary:
         discarded: bool,
         taken: tuple[int, int] | None = None,
     ) -> None:
-        """One event has its outcome, for good.
+        """Counts one event with its final outcome.
 
         Args:
-            destination: its input.
+            destination: the input.
             message_id: JMSMessageID.
-            outcome: what became of it.
-            discarded: no copy of it was kept.
-            taken: its place among all events, by the time at which they were taken; None = after the one
-                before.
+            outcome: of the event.
+            discarded: no copy of the message was kept.
+            taken: cycle and sequence of the claim, which give the order of events. None = after the previous
+                event.
         """
         place = self._last if taken is None else taken
         self.settled_alike(destination, [(place, message_id)], 1, outcome, discarded=discarded)
@@ -105,14 +106,14 @@ class Summary:
         *,
         discarded: bool,
     ) -> None:
-        """Several events of a destination have one and the same outcome, for good.
+        """Counts several events of a destination with the same final outcome.
 
         Args:
             destination: their input.
-            newest: place and JMSMessageID of the last :data:`MAX_EVENTS` of them, at least one.
-            number: of all of them.
-            outcome: what became of each.
-            discarded: no copies of them were kept.
+            newest: cycle and sequence, and JMSMessageID, of the last :data:`MAX_EVENTS` events, at least one.
+            number: of all events.
+            outcome: of each event.
+            discarded: no copies of the messages were kept.
         """
         kind, reason = outcome.kind, outcome.reason
         counts = self._destinations.get(destination)
@@ -144,7 +145,7 @@ class Summary:
         return dict(self._destinations)
 
     def as_dict(self) -> dict[str, Any]:
-        """The document that ``connector run --json`` ends with."""
+        """Returns the document that ``connector run --json`` prints at the end."""
         return {
             **self.total.as_dict(),
             "destinations": {name: counts.as_dict() for name, counts in self._destinations.items()},
@@ -157,7 +158,7 @@ class Summary:
                     "outcome": outcome.kind,
                     "reason": outcome.reason,
                 }
-                # batches end as they may
+                # batches end in any order
                 for _, identity, destination, outcome in sorted(self._events, key=lambda one: one[0])
             ],
         }

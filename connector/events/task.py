@@ -1,7 +1,7 @@
-"""A task: the events of one assignment, converted and published one after the other.
+"""A task: converts and publishes the events of one assignment, one after the other.
 
-Pure for the rest of the world but for the deliveries themselves: references in, outcomes out. It
-never raises for what is wrong with one event; that is an outcome.
+Apart from the deliveries, a task has no effects: it turns references into outcomes. A mistake in one event is
+an outcome and never raises.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LONGEST_PLACE: Final = 1000
 _PLACE: Final = re.compile(rb" \([^()\n]+:\d+\)\Z")
 
 _LEAVE_SECONDS = 1.0
-"""For requests in flight that no business process waits for."""
+"""Seconds at the end for requests in flight that no business process waits for."""
 
 _FAILED = OutcomeKind.FAILED.value
 _PUBLISHED = OutcomeKind.PUBLISHED.value
@@ -46,7 +46,7 @@ _ROLLED_BACK = OutcomeKind.ROLLED_BACK.value
 
 
 class Progress(Watch, Protocol):
-    """A watch that also says when to stop."""
+    """A watch that also tells a task to stop."""
 
     stopping: bool
 
@@ -57,7 +57,7 @@ class Task:
     Args:
         plan: of the adapter.
         deployment: directory of processes and plug-ins.
-        progress: told what is going on.
+        progress: watches the calls of sinks.
 
     Raises:
         ConnectorError: sinks or data handlers cannot be loaded.
@@ -75,15 +75,15 @@ class Task:
         self._requests = LazyRequests(None if spec is None else lambda: spec, deployment)
 
     def run(self, handle: JournalHandle, lanes: list[list[WorkItem]]) -> dict[bytes, list[int]]:
-        """Runs all lanes; returns the sequences by outcome, as JSON, without those of events left untouched.
+        """Runs all lanes. Returns the sequences by outcome, as JSON, without untouched events.
 
-        An event that is rolled back stops its lane; a process that is not active, or a provider
-        that fails, stops them all.
+        A rolled back event stops its lane. A process that is not active, or a provider that fails, stops all
+        lanes.
 
         Raises:
             FileExistsError, FileNotFoundError: this assignment may not run (see JournalHandle).
             OSError: the journal cannot be written.
-            ProviderError: what was prepared cannot be made durable.
+            ProviderError: the prepared messages cannot be made durable.
         """
         journal = handle.open()
         outcomes: dict[bytes, list[int]] = {}
@@ -91,22 +91,22 @@ class Task:
             self._run(lanes, journal, outcomes)
         finally:
             try:
-                self._access.sync()  # however it ends: the events done before are settled all the same
+                self._access.sync()  # also after an error: the events done before are settled all the same
             finally:
                 journal.close()
         return outcomes
 
     def close(self) -> None:
-        """No more events: ends the requests of processes, and closes the sinks. Repeatable."""
+        """Ends the requests of processes, and closes the sinks. Repeatable."""
         self._requests.stop(_LEAVE_SECONDS)
         self._publisher.close()
 
     def _run(
         self, lanes: list[list[WorkItem]], journal: TaskJournal, outcomes: dict[bytes, list[int]]
     ) -> None:
-        """Adds the outcomes."""
+        """Runs all lanes and adds the outcomes."""
         before, data = None, b""
-        is_noted = False  # whether the journal names the event that comes next
+        is_noted = False  # whether the journal names the next event
         for number, lane in enumerate(lanes):
             for place, item in enumerate(lane, 1):
                 if not is_noted:
@@ -117,7 +117,7 @@ class Task:
                 outcome, begun = self._event(item, journal)
                 if self._plan.managed and outcome.kind == _FAILED:
                     outcome = self._rolled_back(item, outcome)
-                if outcome != before:  # mostly they are alike
+                if outcome != before:  # most outcomes are equal
                     before, data = outcome, outcome.to_json()
                 if begun:
                     following = self._following(lanes, number, place, outcome.kind)
@@ -131,7 +131,7 @@ class Task:
                     break
 
     def _following(self, lanes: list[list[WorkItem]], number: int, place: int, kind: str) -> int | None:
-        """The event that comes next, ``place`` events of the lane ``number`` being over; None = no more."""
+        """Returns the sequence of the next event after ``place`` events of the lane ``number``, or None."""
         if kind == _GIVEN_BACK or self._progress.stopping:
             return None
         if kind != _ROLLED_BACK and place < len(lanes[number]):
@@ -139,7 +139,7 @@ class Task:
         return next((lane[0][0] for lane in lanes[number + 1 :] if lane), None)
 
     def _rolled_back(self, item: WorkItem, failed: Outcome) -> Outcome:
-        """ContainerManagedEvents: what fails rolls its transaction back, until that was done too often."""
+        """Rolls back a failed event (ContainerManagedEvents) until its last attempt."""
         begun = item[3] + 1
         if begun < self._plan.max_attempts:
             return failed._replace(kind=_ROLLED_BACK)
@@ -147,7 +147,7 @@ class Task:
         return failed._replace(attempts=failed.attempts + 1, reason=reason)
 
     def _event(self, item: WorkItem, journal: TaskJournal) -> tuple[Outcome, bool]:
-        """The outcome of one event, and whether its delivery was begun."""
+        """Returns the outcome of one event, and whether its delivery was begun."""
         sequence, destination, reference, attempts = item
         confirmed: tuple[str, ...] = ()
         message: Message | None = None
@@ -155,8 +155,8 @@ class Task:
             message = self._access.load(reference, self._plan.max_body)
             earlier, confirmed = history(message)
             attempts += earlier
-            message.delivery_count = attempts + 1  # the file does not know of workers that died since
-            message.destination = destination  # also where the file lies in an in-progress destination
+            message.delivery_count = attempts + 1  # the file does not count workers that died since
+            message.destination = destination  # also if the file lies in an in-progress destination
             if self._trace.level >= DETAILS:
                 self._trace(
                     DETAILS,
@@ -207,7 +207,7 @@ class Task:
             delivered = confirmed if kind == _FAILED else ()
             reason = shorten(f"{error}{self._place(error, message, destination, attempts)}")
             outcome = Outcome(kind, None, None, reason, attempts, delivered, unread=message is None)
-            if message is not None and not confirmed:  # who has confirmed has replied
+            if message is not None and not confirmed:  # subscriptions that have confirmed have replied
                 outcome = self._refused(outcome, message, reference)
             return outcome, False
         except LookupError as error:
@@ -227,7 +227,7 @@ class Task:
         return outcome, publication.begun
 
     def _place(self, error: MalformedData, message: Message | None, destination: str, attempts: int) -> str:
-        """The end of the reason: where a data handler has failed, which is logged; empty for all else."""
+        """Logs the failure of a data handler and returns its place for the reason, or empty."""
         if not isinstance(error, HandlerFailed):
             return ""
         return log_failure(
@@ -243,7 +243,7 @@ class Task:
         )
 
     def _refused(self, outcome: Outcome, message: Message, reference: Any) -> Outcome:
-        """The outcome of a message that no process has taken; whoever awaits a reply to it is told why."""
+        """Adds a reply to the outcome of a message that no process has taken, if one is awaited."""
         try:
             reply = self._publisher.refuse(message, outcome.reason or "", reference)
         except ProviderError as error:
@@ -284,9 +284,11 @@ def _packed(prepared: tuple[Prepared, ...]) -> tuple[Any, ...]:
 
 
 def shorten(text: str) -> str:
-    """At most :data:`MAX_REASON` bytes, cut at a character; text that is no Unicode is escaped.
+    """Returns at most :data:`MAX_REASON` bytes of a text, cut between characters.
 
-    A place in user code at its end, `` (FILE:LINE)``, stays at its end.
+    Lone surrogates are escaped.
+
+    A place in user code, `` (FILE:LINE)``, stays at the end.
     """
     data = text.encode("utf-8", "backslashreplace")
     if len(data) <= MAX_REASON:

@@ -1,13 +1,12 @@
-"""The worker: runs assignments in a process of its own, and outlives what they do to it.
+"""The worker: runs assignments in a child process, and survives any end of that child.
 
-A business process may crash its interpreter, be killed for lack of memory, or never return. If
-that were the Spark worker itself, Spark would fail the whole job, and with it end the other tasks in the
-middle of innocent events. So each Spark worker keeps one *runner*, a forked child that does the
-work, and watches it. When the runner ends, or a call exceeds its ``timeout`` and it is ended, the worker
-answers why. It runs nothing again: the driver reads the journal and decides.
+A business process may crash its interpreter, be killed for lack of memory, or never return. If the Spark
+worker itself died, Spark would fail the whole job and end the other tasks in the middle of other events. So
+each Spark worker keeps a *runner*, a forked child that does the work, and watches it. If the runner ends, or
+a call exceeds its ``timeout``, the worker answers why. The worker repeats nothing: the driver reads the
+journal and decides.
 
-A runner whose parent dies (the adapter was killed, the JVM got the signal first) finishes the event
-at work, within ``stop_timeout``, so that as little as possible is in doubt.
+A runner whose parent dies finishes its event within ``stop_timeout``, so that few events are in doubt.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _LEAVE_MS: Final = 3000
 
 
 class RunnerEnded(Exception):
-    """The runner ended before it answered; ``why`` completes "its worker ..."."""
+    """Raised if the runner ended before its answer. ``why`` completes "its worker ..."."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -65,11 +64,11 @@ class Runner:
         self._ended = os.pidfd_open(self.pid)
 
     def run(self, assignment: bytes) -> bytes:
-        """The answer to a pickled assignment (:mod:`connector.events.answer`).
+        """Returns the answer to a pickled assignment (:mod:`connector.events.answer`).
 
         Raises:
-            RunnerEnded: the runner is gone; the journal says how far it came.
-            PipelineError: it cannot do anything at all (a process cannot be loaded, ...).
+            RunnerEnded: the runner is gone. The journal holds the outcomes so far.
+            PipelineError: the runner cannot work at all (a process cannot be loaded, ...).
         """
         self.progress.disarm()
         try:
@@ -101,7 +100,7 @@ class Runner:
                 raise RunnerEnded(self._how_it_ended())
 
     def end(self) -> None:
-        """Lets it take its leave and end; ends it when that takes too long."""
+        """Lets the runner end by itself, and kills the runner after a few seconds."""
         close({self._commands})
         self._commands = -1
         poll = select.poll()
@@ -110,7 +109,7 @@ class Runner:
         self.kill()
 
     def kill(self) -> None:
-        """Ends it now."""
+        """Kills the runner now."""
         try:
             os.kill(self.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -118,7 +117,7 @@ class Runner:
         self._how_it_ended()
 
     def _how_it_ended(self) -> str:
-        """Waits for its end; returns what to say about it."""
+        """Waits for the end of the runner, and returns a text about that end."""
         try:
             _, status = os.waitpid(self.pid, 0)
         except ChildProcessError:
@@ -136,7 +135,7 @@ class Runner:
 
 
 class _Runners(threading.local):
-    """The runner of a thread. A Spark worker has one thread; the tests run several jobs in one process."""
+    """The runner of a thread. A Spark worker has one thread. Tests run several jobs in one process."""
 
     def __init__(self) -> None:
         self.plan: tuple[bytes, str] | None = None
@@ -148,7 +147,7 @@ _all: set[Runner] = set()
 
 
 def run_assignment(plan_bytes: bytes, deployment: str, payload: bytes) -> bytes:
-    """What one partition of the Spark job does: an assignment in, an answer out.
+    """Runs one partition of the Spark job.
 
     Args:
         plan_bytes: a pickled :class:`EventPlan`, made by the driver of this adapter.
@@ -180,7 +179,7 @@ def _plan(plan_bytes: bytes) -> EventPlan:
 
 
 def check_worker(plan_bytes: bytes, deployment: str, payload: bytes) -> bytes:
-    """Loads everything an event needs, runs none; for the probe at start. Returns what is installed."""
+    """Loads everything that events need, for the probe at start. Returns the installed packages."""
     _plan(plan_bytes).access.open().check()
     try:
         _runner(plan_bytes, deployment).run(pickle.dumps(Assignment(None, [])))
@@ -205,13 +204,13 @@ def _runner(plan_bytes: bytes, deployment: str) -> Runner:
 
 
 def _forget() -> None:
-    """The runner of this thread has ended."""
+    """Removes the ended runner of this thread."""
     if _runners.runner is not None:
         _all.discard(_runners.runner)
         _runners.runner = None
 
 
 def stop_runners() -> None:
-    """Ends the runners of this process; for those who call :func:`run_assignment` outside Spark."""
+    """Ends the runners of this process. For callers of :func:`run_assignment` outside Spark."""
     while _all:
         _all.pop().end()
