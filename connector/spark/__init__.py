@@ -1,1 +1,1 @@
-"""The event pipeline on Spark: a JVM of its own, one SparkContext, one job a batch."""
+"""The event pipeline on Spark: a separate JVM, a single SparkContext, and one job for each batch."""

@@ -1,4 +1,4 @@
-"""``python -m connector.spark`` makes the class-data archive that lets Spark start faster."""
+"""Makes the class-data archive that lets Spark start faster (``python -m connector.spark``)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _train(options: list[str]) -> None:
 
 
 def main() -> int:
-    """Makes the archive unless it is there; status 1, with a line that says why, when it cannot."""
+    """Makes the archive if none exists. Returns 1 and prints the reason on failure."""
     try:
         make_archive(find_java(), spark_jars(), _train)
     except (OSError, PipelineError, subprocess.SubprocessError) as error:

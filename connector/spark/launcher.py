@@ -1,4 +1,4 @@
-"""Starts a Spark of the adapter's own: its properties, its Java, its environment."""
+"""Starts the adapter's own Spark: properties, Java and environment."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _DEFAULT_PROPERTIES: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": DRIVER_MEMORY,
     "spark.python.task.killTimeout": "500ms",
-    # Spark remembers jobs for its UI: with one a second, a few are enough.
+    # Spark keeps jobs for its UI. At a job a second, a few are enough.
     "spark.ui.retainedJobs": "20",
     "spark.ui.retainedStages": "20",
     "spark.ui.retainedTasks": "200",
     "spark.broadcast.checksum": "false",
 }
 _OPEN_FILES: Final = 512
-"""Spark's own jars are more than 300, and each core has its connections."""
+"""Open files that Spark needs: there are more than 300 jars, and each core has connections."""
 
 
 class Settings(Protocol):
@@ -57,15 +57,15 @@ class Settings(Protocol):
 
 
 class Launcher:
-    """Starts a Spark of the adapter's own.
+    """Starts the adapter's own Spark.
 
     Args:
         settings: the ``spark:`` section.
         deployment: directory of adapter.yaml.
         application: name shown on a cluster.
         output: called with each line that workers of ``local`` print.
-        jvm_options: further options of the driver's Java; None = use a class-data archive if there is one.
-        stop_seconds: how long Java may take to end by itself before it is killed.
+        jvm_options: further options of the driver's Java. None = use a class-data archive if there is one.
+        stop_seconds: seconds that Java may take to end before SIGTERM.
     """
 
     def __init__(
@@ -86,10 +86,11 @@ class Launcher:
         self._stop_seconds = stop_seconds
 
     def make(self, master: Master) -> sessions.Spark:
-        """A Spark for a master. Where it is a :class:`FastStart`, its Java still has to be launched.
+        """Returns a Spark for a master. The Java of a :class:`FastStart` still has to be launched.
 
         Raises:
-            PipelineError: ``spark:`` or the limits of the process do not allow it, or Spark does not start.
+            PipelineError: ``spark:`` or the limits of the process do not allow this Spark, or Spark does not
+                start.
         """
         allowed = raise_open_files(_OPEN_FILES)
         if allowed < _OPEN_FILES:
@@ -127,7 +128,8 @@ class Launcher:
             reachable = {
                 "spark.driver.host": host,
                 "spark.driver.bindAddress": host,
-                # Without it every task waits 40 ms. Elsewhere the path of a container may be too long for it.
+                # Without Unix sockets every task waits 40 ms. On a cluster the path of a container may be too
+                # long for them.
                 "spark.python.unix.domain.socket.enabled": "true",
             }
         return {
@@ -141,7 +143,7 @@ class Launcher:
 
 
 def spark_jars() -> Path:
-    """The directory of Spark's jars, in the installed package.
+    """Returns the directory of Spark's jars in the installed package.
 
     Raises:
         PipelineError: PySpark is not installed.
@@ -154,10 +156,10 @@ def spark_jars() -> Path:
 
 
 def _java_options(properties: Mapping[str, str]) -> list[str]:
-    """The options of the driver's Java, which Spark's launcher would make of its properties."""
+    """Returns the options of the driver's Java, as Spark's launcher would make them from the properties."""
     memory = properties["spark.driver.memory"]
     try:
-        options = [f"-Xmx{read_size(memory, 'm')}"]  # in bytes: the units of Java are not all of Spark's
+        options = [f"-Xmx{read_size(memory, 'm')}"]  # in bytes, because Java does not know all units of Spark
         options += split_options(properties.get("spark.driver.defaultJavaOptions", ""))
         options += split_options(properties.get("spark.driver.extraJavaOptions", ""))
     except ValueError as error:
@@ -167,7 +169,7 @@ def _java_options(properties: Mapping[str, str]) -> list[str]:
 
 def _environment(master: Master, properties: Mapping[str, str]) -> dict[str, str]:
     environment = dict(os.environ)
-    # Keeps Spark from asking the network what this machine is called.
+    # Keeps Spark from asking the network for the name of this machine.
     environment["SPARK_LOCAL_IP"] = properties["spark.driver.bindAddress"]
     if master.local:
         environment["SPARK_LOCAL_HOSTNAME"] = "localhost"

@@ -1,4 +1,4 @@
-"""The pipeline: Spark as the adapter uses it, one job a batch.
+"""The pipeline: runs one Spark job for each batch.
 
 A job is ``parallelize(payloads).mapPartitions(task).collect()`` in a job group of the adapter's own. So it
 runs on every master, and in a session that the user has made.
@@ -42,19 +42,19 @@ _LAST_SECONDS: Final = 3.0
 _MOST_JOBS: Final = 64
 _PLANS_KEPT: Final = 4
 ECHO: Final = "connector.spark.worker:echo"
-"""A function that answers its payload."""
+"""The function that returns the payload."""
 
 _log = logging.getLogger("connector.spark")
 _numbers = itertools.count(1)
 
 
 class ProbeAnswer(NamedTuple):
-    """What the workers of one executor answered.
+    """The answer of the workers of one executor.
 
     Args:
         executor: ``this machine``, or ``HOST (DIRECTORY)``.
-        answer: what the function returned; empty when it failed.
-        error: why it failed; empty when it did not.
+        answer: result of the function. Empty after a failure.
+        error: reason of the failure. Empty after success.
     """
 
     executor: str
@@ -65,20 +65,20 @@ class ProbeAnswer(NamedTuple):
 class SparkPipeline:
     """Runs module-level functions as Spark jobs.
 
-    One pipeline at a time in a process, because PySpark allows one context. After :meth:`stop` it,
-    or another, may be started. All methods are for any thread, and several may :meth:`run` at a time.
+    PySpark allows only one context, so a process can start only one pipeline at a time. After :meth:`stop`
+    the same or another pipeline may be started. All methods are for any thread, and several threads may
+    :meth:`run` at a time.
 
     Args:
         settings: the ``spark:`` section.
         deployment: directory of adapter.yaml.
         application: name shown on a cluster, and the begin of each job's description.
-        session: a ``SparkSession`` of the user, which wins over ``spark.master`` and is never stopped.
-        ship: paths sent to the workers of a cluster; None = ``*.py`` and ``datahandlers/``.
-        output: called with each line that workers of ``local`` print, from a background thread.
-            Without it such lines are kept for error texts only.
-        jvm_options: further options of the driver's Java; None = use a class-data archive if there
-            is one.
-        stop_seconds: how long Java may take to end by itself before it is killed.
+        session: a ``SparkSession`` of the user, which overrides ``spark.master`` and is never stopped.
+        ship: paths sent to the workers of a cluster. None = ``*.py`` and ``datahandlers/``.
+        output: called from a background thread with each line that workers of ``local`` print. None = lines
+            are kept for error texts only.
+        jvm_options: further options of the driver's Java. None = use a class-data archive if there is one.
+        stop_seconds: seconds that Java may take to end before SIGTERM.
     """
 
     def __init__(
@@ -123,10 +123,10 @@ class SparkPipeline:
     # ---- life ----
 
     def launch(self) -> None:
-        """Starts a Java of our own for ``local``, and returns at once. :meth:`start` waits for it.
+        """Starts the adapter's own Java for ``local`` and returns at once. :meth:`start` waits for that Java.
 
-        Does nothing where Spark is found elsewhere, or without the fast start. Raises nothing:
-        :meth:`start` tries again what has failed here, and raises it.
+        Does nothing if Spark is given, or without the fast start. Raises nothing: :meth:`start` tries again
+        after a failure, and raises.
         """
         session = self._session or sessions.present_session()
         if session is not None or sessions.is_submitted() or FastStart is None:
@@ -142,8 +142,8 @@ class SparkPipeline:
         """Finds or starts Spark, and ships code. :meth:`probe` then runs the first job.
 
         Raises:
-            PipelineError: no Java, a wrong or silent master. In bounded time, with what to do, and with
-                nothing left behind.
+            PipelineError: no Java, or a wrong or silent master. Raised in bounded time, with advice, and
+                nothing is left behind.
         """
         try:
             self._start()
@@ -166,7 +166,7 @@ class SparkPipeline:
                 self._send_files()
 
     def _find(self) -> None:
-        """Takes the Spark that there is, or launches one."""
+        """Takes a given Spark, or launches one."""
         session = self._session or sessions.present_session()
         if session is not None:
             self._use(sessions.GivenSpark(sessions.context_of(session)), "the process has a session")
@@ -185,7 +185,7 @@ class SparkPipeline:
 
     @contextmanager
     def _bounded(self) -> Iterator[None]:
-        """Nothing hangs for ever: when Java is gone, every call to it fails at once."""
+        """Kills Java after a time limit, so that every call to Java fails instead of waiting for ever."""
         guard = threading.Timer(_START_SECONDS, self._kill)
         guard.daemon = True
         guard.start()
@@ -203,7 +203,7 @@ class SparkPipeline:
             self._spark.kill()
 
     def _use(self, spark: sessions.Spark, why: str) -> None:
-        """Takes a Spark that is configured elsewhere. Says which settings of adapter.yaml that overrules."""
+        """Takes a given Spark, and logs which settings of adapter.yaml have no effect."""
         self._spark = spark
         unused = [f"spark.{name}" for name in ("master", "python", "conf") if getattr(self._settings, name)]
         _log.info(
@@ -214,7 +214,7 @@ class SparkPipeline:
 
     def _send_files(self) -> None:
         ship = shipping.default_ship(self._deployment) if self._ship is None else self._ship
-        self._scratch = Scratch()  # Spark reads the archive again for each executor that comes
+        self._scratch = Scratch()  # Spark reads the archive again for each new executor
         archive = shipping.build_archive(self._scratch.path, self._deployment, ship)
         self._context.addArchive(str(archive))
         self._archive = archive.name
@@ -227,33 +227,33 @@ class SparkPipeline:
 
     @property
     def alive(self) -> bool:
-        """True while jobs can be run."""
+        """Whether jobs can be run."""
         return not self._stopping and self._spark is not None and self._spark.alive
 
     @property
     def overlaps(self) -> bool:
-        """Whether a job may be sent while another runs, by another thread.
+        """Whether another thread may send a job while a job runs.
 
-        Not on a cluster: its tasks would wait for a file that a network file system may show late.
+        False on a cluster: its tasks would wait for a file that a network file system may show late.
         """
         return self._local
 
     @property
     def parallelism(self) -> int:
-        """Tasks that can run at the same time now; at least 1."""
+        """Number of tasks that can run at the same time now, at least 1."""
         now = time.monotonic()
         if self._parallelism and (self._local or now - self._counted < 1.0):
             return self._parallelism
         try:
             context = self._context
             cores = context.defaultParallelism // int(context.getConf().get("spark.task.cpus", "1") or 1)
-        except Exception:  # Java is gone: the next job says so
+        except Exception:  # Java is gone, and the next job reports that
             return max(1, self._parallelism)
         self._parallelism, self._counted = max(1, cores), now
         return self._parallelism
 
     def stop(self) -> None:
-        """Ends what the adapter has started of Spark, and its own jobs. Repeatable; a job that runs fails."""
+        """Ends the adapter's own Spark, and the adapter's jobs. A running job fails. Repeatable."""
         self._stopping = True
         with self._stop_lock:
             spark, self._spark = self._spark, None
@@ -275,36 +275,36 @@ class SparkPipeline:
     # ---- jobs ----
 
     def run(self, function: str, plan: bytes, payloads: Sequence[bytes], description: str) -> list[bytes]:
-        """Runs one job; blocks until it is done.
+        """Runs a job and waits for the end.
 
         Args:
             function: ``package.module:name`` of ``f(plan, deployment, payload) -> answer``.
-            plan: handed to each call; sent to a worker once for as long as it stays the same.
-            payloads: one a partition, below 2 GiB each.
+            plan: argument of each call. An unchanged plan is sent to a worker only once.
+            payloads: one for each partition, below 2 GiB each.
             description: shown in Spark's UI, after the name of the application.
 
         Returns:
             The answers, in the order of the payloads.
 
         Raises:
-            PipelineError: a task failed, the job was cancelled, or Spark died; the text says which.
-                Other tasks of the job may go on for some seconds.
+            PipelineError: a task failed, the job was cancelled, or Spark died. The text says which. Other
+                tasks of the job may go on for some seconds.
         """
         return self._run(self._task(function, plan), payloads, description) if payloads else []
 
     def cancel(self) -> None:
-        """Cancels the jobs that run; :meth:`run` then raises. For any thread."""
+        """Cancels the running jobs, so that :meth:`run` raises. For any thread."""
         with suppress(Exception):
             self._context.cancelJobGroup(self._group)
 
     def probe(self, function: str, plan: bytes) -> list[ProbeAnswer]:
         """Runs ``function`` with an empty payload once on every core.
 
-        On a cluster it first waits for an executor, a minute at most, and then as long as more of them come.
+        On a cluster, first waits at most a minute for an executor, and then while more executors come.
 
         Raises:
-            PipelineError: Spark died, there is no executor, or no worker can be started. What is wrong
-                with a worker is an answer.
+            PipelineError: Spark died, there is no executor, or no worker can be started. A failure of a
+                worker is an answer and does not raise.
         """
         call = probing(self._task(function, plan))
         with self._bounded():
@@ -357,7 +357,7 @@ class SparkPipeline:
         with self._explained(description):
             if self._jobs is None:
                 raise PipelineError("Spark is not running")
-            # A thread of ours: the caller's own jobs keep their group and their pool.
+            # A thread of the adapter: the caller's own jobs keep their group and their pool.
             return self._jobs.submit(self._job, call, payloads, description).result()
 
     def _job(self, call: Task, payloads: Sequence[bytes], description: str) -> list[bytes]:
@@ -375,7 +375,7 @@ class SparkPipeline:
         return answers
 
     def _task(self, function: str, plan: bytes) -> Task:
-        """What each partition of a job calls; the plan of it is sent to an executor once."""
+        """Returns the task that each partition of a job calls. An executor gets the plan only once."""
         key = (function, hashlib.sha256(plan).digest())
         with self._tasks_lock:
             if known := self._tasks.get(key):
@@ -394,7 +394,7 @@ class SparkPipeline:
 
     @contextmanager
     def _explained(self, what: str) -> Iterator[None]:
-        """Turns whatever py4j and Spark raise into one PipelineError that says what happened."""
+        """Turns any exception of py4j and Spark into a PipelineError with the reason."""
         try:
             yield
         except PipelineError:
@@ -405,6 +405,6 @@ class SparkPipeline:
                 raise PipelineError(f"{before}Spark was stopped") from error
             reason = java_reason(error)
             if self._spark is not None and (reason is None or "SparkContext was shut down" in reason):
-                # The connection broke, or Java is shutting down: it is gone, or will be in a moment.
+                # The connection broke, or Java is shutting down and ends in a moment.
                 reason = self._spark.why_ended(_LAST_SECONDS) or reason
             raise PipelineError(f"{before}{reason or f'{type(error).__name__}: {error}'}") from error

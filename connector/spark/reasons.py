@@ -1,4 +1,4 @@
-"""What a Java exception says, without the stack traces of two languages around it."""
+"""The messages of Java exceptions, without the stack traces of two languages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _CANCELLED = re.compile(r"^\[SPARK_JOB_CANCELLED\].*", re.DOTALL)
 
 
 def java_reason(error: Exception) -> str | None:
-    """What a Java exception says, in a line or two; None where Java did not answer at all."""
+    """Returns the message of a Java exception in a line or two, or None if Java did not answer."""
     from py4j.protocol import Py4JJavaError
 
     if not isinstance(error, Py4JJavaError):

@@ -11,15 +11,15 @@ from pathlib import Path
 
 
 class Scratch:
-    """A private directory under the temporary directory, removed with its owner.
+    """A private directory under the temporary directory, removed with the owner.
 
-    An owner that was killed cannot remove it. So each is locked for its owner's life, and whoever
-    makes a new one first removes those whose lock is free.
+    A killed owner cannot remove the directory. So each owner locks the directory for life. A new owner first
+    removes directories whose lock is free.
     """
 
     _PREFIX = "connector-spark-"
     _LONGEST = 60
-    """Characters; a Unix socket inside must have a path of at most 107."""
+    """Most characters of the path, because a Unix socket inside must have a path of at most 107."""
 
     def __init__(self) -> None:
         base = Path(tempfile.gettempdir())
@@ -31,7 +31,7 @@ class Scratch:
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def remove(self) -> None:
-        """Removes it with all that is in it. Repeatable."""
+        """Removes the directory with all files. Repeatable."""
         shutil.rmtree(self.path, ignore_errors=True)
         if self._lock >= 0:
             os.close(self._lock)
@@ -48,7 +48,7 @@ class Scratch:
                 continue
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # A directory made this instant may not be locked yet.
+                # A new directory may not be locked yet.
                 if time.time() - lock_file.stat().st_mtime > 60:
                     shutil.rmtree(lock_file.parent, ignore_errors=True)
             except OSError:

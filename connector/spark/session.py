@@ -1,7 +1,7 @@
-"""The Spark that the jobs run in: one that the process has, that of spark-submit, or one of our own.
+"""The Spark of the adapter: a session of the process, the application of spark-submit, or the adapter's own.
 
-A session that the user has made comes first, then the application that ``spark-submit`` has started, then
-``spark.master``. Only what the adapter has started is ever stopped.
+A session that the user has made comes first, then the application of ``spark-submit``, then ``spark.master``.
+The adapter stops only a Spark that it has started.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from connector.errors import PipelineError
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-    from pyspark.sql import SparkSession as SparkSession  # the adapter names it, and knows no more of PySpark
+    from pyspark.sql import SparkSession as SparkSession  # the adapter needs only this name of PySpark
 
 _CONNECT_SECONDS: Final = 5.0
 _GATEWAY: Final = "PYSPARK_GATEWAY_PORT"
 
 
 class Spark(Protocol):
-    """A Spark application, seen from its driver."""
+    """A Spark application, seen from the driver."""
 
     @property
     def context(self) -> SparkContext:
-        """What jobs are started with."""
+        """The SparkContext that starts jobs."""
 
     @property
     def alive(self) -> bool:
-        """Whether it can run jobs."""
+        """Whether Spark can run jobs."""
 
     def why_ended(self, seconds: float) -> str | None:
-        """How its Java has ended, within ``seconds``. None where it lives, or nobody can tell."""
+        """Returns how Java has ended within ``seconds``. None = Java lives, or the end is unknown."""
 
     def kill(self) -> None:
-        """Ends its Java at once, where that is ours. From any thread."""
+        """Kills the Java of the adapter's own Spark at once. For any thread."""
 
     def stop(self) -> None:
-        """Ends it, where the adapter has started it. Repeatable."""
+        """Ends a Spark that the adapter has started. Repeatable."""
 
 
 class _PySpark:
@@ -74,11 +74,11 @@ class _PySpark:
         return None
 
     def kill(self) -> None:
-        """Does nothing: nobody knows its process."""
+        """Does nothing, because the process is not known."""
 
 
 class OwnSpark(_PySpark):
-    """A Spark application that the adapter has started; its Java ends with this process."""
+    """A Spark application that the adapter has started. Its Java ends with this process."""
 
     def stop(self) -> None:
         with suppress(Exception):  # Java has ended before
@@ -86,7 +86,7 @@ class OwnSpark(_PySpark):
 
 
 class GivenSpark(_PySpark):
-    """A Spark application of somebody else, which goes on without the adapter."""
+    """A Spark application that the user has started, and that goes on without the adapter."""
 
     def stop(self) -> None:
         """Does nothing."""
@@ -98,10 +98,11 @@ def is_submitted() -> bool:
 
 
 def context_of(session: Any) -> SparkContext:
-    """The context of a session that the user gives.
+    """Returns the context of a user's session.
 
     Raises:
-        PipelineError: it is a session of Spark Connect, whose clients cannot run such jobs, or no session.
+        PipelineError: the object is no session, or a session of Spark Connect, whose clients cannot run such
+            jobs.
     """
     kind = type(session)
     if kind.__module__.startswith("pyspark.sql.connect"):
@@ -116,7 +117,7 @@ def context_of(session: Any) -> SparkContext:
 
 
 def present_session() -> Any:
-    """The session that this process has made before; None where it has none."""
+    """Returns the session that this process has made before, or None."""
     if "pyspark.sql" not in sys.modules:
         return None
     from pyspark.sql import SparkSession
@@ -125,10 +126,10 @@ def present_session() -> Any:
 
 
 def submitted(application: str) -> OwnSpark:
-    """The application that ``spark-submit`` has started, with the settings of ``spark-submit``.
+    """Returns the application of ``spark-submit``, with the settings of ``spark-submit``.
 
     Args:
-        application: its name, where ``spark-submit`` was given none.
+        application: name if ``spark-submit`` got none.
     """
     from pyspark import SparkConf, SparkContext
 
@@ -140,10 +141,10 @@ def submitted(application: str) -> OwnSpark:
 
 
 def launched(properties: Mapping[str, str], python: str) -> OwnSpark:
-    """An application of our own, started with Spark's own launcher.
+    """Returns the adapter's own application, started with Spark's own launcher.
 
     Args:
-        properties: of Spark, with its master and name.
+        properties: of Spark, with master and name.
         python: the workers' Python.
     """
     from pyspark import SparkContext
@@ -157,9 +158,9 @@ def launched(properties: Mapping[str, str], python: str) -> OwnSpark:
 
 
 def write_properties(path: Path, properties: Mapping[str, str]) -> None:
-    """Writes a new file of Spark properties that only its owner may read.
+    """Writes a new file of Spark properties that only the owner may read.
 
-    They may hold secrets, and everybody can see the arguments of a command.
+    The properties may hold secrets, and everybody can see the arguments of a command.
     """
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
         file.writelines(f"{_escaped(name)}={_escaped(value)}\n" for name, value in properties.items())
@@ -170,7 +171,8 @@ def _escaped(text: str) -> str:
 
 
 def _escaped_units(text: str) -> Iterable[str]:
-    # Everything but letters, digits and a few marks as a UTF-16 escape: no rule of the format can bite.
+    # All characters but letters, digits and a few marks become UTF-16 escapes, so that no syntax applies to
+    # them.
     for character in text:
         if character.isascii() and (character.isalnum() or character in "._-/"):
             yield character
@@ -196,7 +198,7 @@ def variables(values: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def untouched_process() -> Iterator[None]:
-    """Takes back what a new SparkContext does to its process: a SIGINT handler, an entry in sys.path."""
+    """Undoes the changes of a new SparkContext to the process: a SIGINT handler, and an entry in sys.path."""
     path = list(sys.path)
     handler = signal.getsignal(signal.SIGINT)
     try:
@@ -208,7 +210,7 @@ def untouched_process() -> Iterator[None]:
 
 
 def reach(master: Master) -> str:
-    """The address of this machine that the masters of a standalone cluster see.
+    """Returns the address of this machine that the masters of a standalone cluster see.
 
     Raises:
         PipelineError: none of the masters answers.

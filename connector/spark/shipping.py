@@ -1,8 +1,8 @@
-"""What workers on other machines get: one archive with the connector's code and the deployment's files.
+"""The archive for workers on other machines: the connector's code and the deployment's files.
 
-It is named after its content. Spark hands it to every executor and unpacks it there once, in its
-own work directory, which ends with the application. Packages of others are not shipped: they must
-be installed where the workers run (:mod:`connector.spark.probe` says what is missing where).
+A hash of the content names the archive. Spark sends the archive to every executor and unpacks it once, in a
+directory that ends with the application. Packages of others are not shipped. They must be installed on the
+workers (:mod:`connector.events.probe` names the missing packages).
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # equal content makes an equal archive
 
 
 def code_directory() -> Path:
-    """The directory that the running connector was imported from, the one above the package."""
+    """Returns the directory above the package of the running connector."""
     return Path(__file__).resolve().parents[2]
 
 
 def default_ship(deployment: Path) -> list[Path]:
-    """What is shipped unless configured: ``*.py`` and ``datahandlers/`` beside adapter.yaml."""
+    """Returns the default of the shipped files: ``*.py`` and ``datahandlers/`` beside adapter.yaml."""
     found = sorted(path for path in deployment.glob("*.py") if path.is_file())
     plug_ins = deployment / "datahandlers"
     return [*found, plug_ins] if plug_ins.is_dir() else found
 
 
 def build_archive(into: Path, deployment: Path, ship: Sequence[Path]) -> Path:
-    """Writes the archive and returns its path, ``<into>/connector-<hash>.zip``.
+    """Writes the archive and returns the path, ``<into>/connector-<hash>.zip``.
 
     Args:
-        into: directory to write it to.
-        deployment: the directory of adapter.yaml; files keep their place below it.
-        ship: files and directories. One outside of ``deployment`` comes to lie directly in it.
+        into: directory of the archive.
+        deployment: the directory of adapter.yaml. Files below it keep their relative path.
+        ship: files and directories. A path outside of ``deployment`` is put directly into it.
 
     Raises:
-        PipelineError: a path is missing or unreadable, or two would get the same place.
+        PipelineError: a path is missing or unreadable, or two paths would get the same place.
     """
     members: dict[str, Path] = {}
     for package in _PACKAGES:
@@ -63,7 +63,7 @@ def build_archive(into: Path, deployment: Path, ship: Sequence[Path]) -> Path:
         digest.update(content)
     target = into / f"connector-{digest.hexdigest()[:16]}.zip"
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        # Spark unpacks files only: where nothing is shipped, this one makes the deployment's directory
+        # Spark unpacks files only, so this file makes the deployment's directory even if nothing is shipped.
         archive.writestr(zipfile.ZipInfo(f"{DEPLOYMENT}/.shipped", _EPOCH), b"")
         for name, content in contents.items():
             archive.writestr(zipfile.ZipInfo(name, _EPOCH), content, zipfile.ZIP_DEFLATED)

@@ -1,8 +1,8 @@
-"""What runs in a Spark worker before the events do.
+"""The code that a Spark worker runs before the events.
 
-A task arrives as a small closure that travels by value (:func:`task`). It puts the connector's
-code on the worker's path, the driver's own or what was shipped, and only then imports anything of
-the connector: so a worker needs no installation of it and always has the driver's version.
+A task arrives as a small closure that travels by value (:func:`task`). The task first puts the connector's
+code on the worker's path: the driver's own code, or the shipped code. Then the task imports the connector. So
+a worker needs no installed connector and always has the driver's version.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from pathlib import Path
 from typing import Any
 
 STARTED_IN = os.getcwd()
-"""The directory of the executor, before a task has entered that of the deployment."""
+"""The directory of the executor, before a task has entered the deployment's directory."""
 
 Function = Callable[[bytes, str, bytes], bytes]
 """``f(plan, deployment, payload) -> answer``, a module-level function of an importable module."""
 
 
 Task = Callable[[Iterable[bytes]], Iterator[bytes]]
-"""What a partition of a Spark job calls with its payloads."""
+"""A function that a partition of a Spark job calls with payloads."""
 
 
 def task(function: str, plan: Any, code: str, deployment: str, archive: str) -> Task:
-    """The function of a Spark partition that calls ``function`` for each payload.
+    """Returns the function of a Spark partition that calls ``function`` for each payload.
 
     Args:
         function: ``package.module:name``.
         plan: a Spark broadcast of bytes.
-        code: directory that holds the packages; used where nothing was shipped.
-        deployment: directory of adapter.yaml; used where nothing was shipped.
-        archive: name of the shipped archive in Spark's files; empty where nothing was shipped.
+        code: directory that holds the packages. Used if nothing was shipped.
+        deployment: directory of adapter.yaml. Used if nothing was shipped.
+        archive: name of the shipped archive in Spark's files. Empty if nothing was shipped.
     """
 
     def on_worker(payloads: Iterable[bytes]) -> Iterator[bytes]:
-        # Travels by value: it must not use a name of this module.
+        # Travels by value, so this function must not use a name of this module.
         import os
         import sys
 
@@ -48,7 +48,7 @@ def task(function: str, plan: Any, code: str, deployment: str, archive: str) -> 
             if archive:
                 from pyspark import SparkFiles
 
-                # Spark names it relative to the executor's directory, which is still the current one.
+                # Spark's name is relative to the executor's directory, which is still the current directory.
                 packages = os.path.abspath(os.path.join(SparkFiles.getRootDirectory(), archive, "code"))
             if packages not in sys.path:
                 sys.path.insert(0, packages)
@@ -60,10 +60,13 @@ def task(function: str, plan: Any, code: str, deployment: str, archive: str) -> 
 
 
 def probing(call: Task) -> Task:
-    """A task that never fails: it answers JSON with what ``call`` answers or raises, and where it ran."""
+    """Returns a task that never fails.
+
+    The task returns JSON with the answer or exception of ``call``, the host and the directory.
+    """
 
     def on_worker(payloads: Iterable[bytes]) -> Iterator[bytes]:
-        # Travels by value: it must not use a name of this module.
+        # Travels by value, so this function must not use a name of this module.
         import json
         import os
         import socket
@@ -87,12 +90,12 @@ def probing(call: Task) -> Task:
 
 @functools.cache
 def shipped_deployment() -> str:
-    """The deployment's directory on a worker that got it with this code, in one archive."""
+    """Returns the deployment's directory on a worker that got this code and the deployment in one archive."""
     return str(Path(__file__).parents[3] / "deployment")
 
 
 def calls(function: str, plan: bytes, deployment: str, payloads: Iterable[bytes]) -> Iterator[bytes]:
-    """Calls ``function`` for each payload; the deployment is the working directory and importable."""
+    """Calls ``function`` for each payload. The deployment is the working directory and importable."""
     _enter(deployment)
     call = resolve(function)
     for payload in payloads:
@@ -102,10 +105,10 @@ def calls(function: str, plan: bytes, deployment: str, payloads: Iterable[bytes]
 
 @functools.cache
 def resolve(function: str) -> Function:
-    """The function named ``package.module:name``.
+    """Returns the function named ``package.module:name``.
 
     Raises:
-        ImportError, AttributeError: it does not exist.
+        ImportError, AttributeError: the function does not exist.
     """
     module, _, name = function.partition(":")
     found: Function = getattr(importlib.import_module(module), name)
@@ -114,7 +117,7 @@ def resolve(function: str) -> Function:
 
 @functools.cache
 def _enter(deployment: str) -> None:
-    # Relative paths and imports of business processes mean the same on a laptop and on a cluster.
+    # Relative paths and imports of business processes then mean the same on a laptop and on a cluster.
     os.chdir(deployment)
     if deployment not in sys.path:
         sys.path.append(deployment)  # at the end: a user's json.py hides nothing
@@ -122,12 +125,15 @@ def _enter(deployment: str) -> None:
 
 @functools.lru_cache(maxsize=8)
 def _freeze(_function: str, _plan: bytes) -> None:
-    """PySpark's daemon collects garbage after every task; what the first task has loaded is none."""
+    """Excludes the objects of the first task from garbage collection.
+
+    PySpark's daemon collects garbage after every task.
+    """
     gc.unfreeze()
     gc.collect()
     gc.freeze()
 
 
 def echo(_plan: bytes, _deployment: str, payload: bytes) -> bytes:
-    """Answers the payload; warms up workers."""
+    """Returns the payload. Warms up workers."""
     return payload
