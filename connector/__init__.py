@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 _LATER: Final = {"Adapter": "connector.adapter", "Reply": "connector.broker.replying"}
-"""Where the names are that are loaded when they are asked for: a command that needs neither is quicker."""
+"""Modules of the names that are loaded on first use, so that a command without them starts faster."""
 
 
 def __getattr__(name: str) -> Any:

@@ -39,12 +39,12 @@ _NOTE_INTERVAL: Final = 1.0
 
 
 class Adapter:
-    """One adapter: makes requests, and processes events; a context manager, whose end stops both.
+    """An adapter, which makes requests and processes events. A context manager, whose end stops both.
 
-    Either half begins when it is first needed. :meth:`request` and :meth:`request_async` connect, and need no
-    Spark. :meth:`start` starts Spark and the inbound half, or the first :meth:`poll`, :meth:`drain` or
-    :meth:`serve_poll` does; without InputDestination there is none. The methods of the inbound half belong to
-    one thread, all others to any.
+    Each half begins when it is first needed. :meth:`request` and :meth:`request_async` connect, and need no
+    Spark. :meth:`start` starts Spark and the inbound half. The first :meth:`poll`, :meth:`drain` or
+    :meth:`serve_poll` calls :meth:`start` if necessary. Without InputDestination there is no inbound half.
+    The methods of the inbound half belong to one thread. All other methods are for any thread.
 
     Args:
         configuration: of the deployment.
@@ -88,7 +88,7 @@ class Adapter:
 
     @classmethod
     def from_file(cls, path: str | Path = "adapter.yaml", *, spark: SparkSession | None = None) -> Adapter:
-        """The adapter of a deployment.
+        """Returns the adapter of a deployment.
 
         Args:
             path: of ``adapter.yaml``.
@@ -110,29 +110,29 @@ class Adapter:
     def request(
         self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
     ) -> RequestResult:
-        """Asks an application (see :meth:`connector.broker.requesting.Requests.request`)."""
+        """Makes a request (see :meth:`connector.broker.requesting.Requests.request`)."""
         return self.requests.request(name, data, timeout=timeout)
 
     def request_async(
         self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
     ) -> Future[RequestResult]:
-        """As :meth:`request`, without waiting; the future never fails."""
+        """Makes a request without waiting. The future never fails."""
         return self.requests.request_async(name, data, timeout=timeout)
 
     # -- life --------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Starts Spark, connects, checks every worker, takes over from dead instances.
+        """Starts Spark, connects, checks every worker, and takes over from dead instances.
 
-        Without InputDestination there is nothing to start, and only a warning.
+        Without InputDestination only logs a warning.
 
         Raises:
-            PipelineError: Spark cannot be started, or a worker lacks something; names both.
+            PipelineError: Spark cannot be started, or a worker lacks something. The text names both.
             ProviderError: the provider cannot be used.
-            CapabilityError: the provider cannot do what the configuration asks for.
-            ClientIdError, SubscriptionError: a subscription of an input is somebody else's, or is used
-                otherwise by another instance.
-            InDoubtAtStartup: InDoubtEvents is FailOnStartup and something is in doubt.
+            CapabilityError: the provider cannot do an operation that the configuration needs.
+            ClientIdError, SubscriptionError: a subscription of an input belongs to another application, or
+                another instance uses it differently.
+            InDoubtAtStartup: InDoubtEvents is FailOnStartup and a message is in doubt.
         """
         self._started, self._ended = True, False
         try:
@@ -142,9 +142,9 @@ class Adapter:
             raise
 
     def stop(self) -> None:
-        """Ends everything; leaves no process behind. Repeatable.
+        """Ends requests, events and Spark, and leaves no process behind. Repeatable.
 
-        Requests in flight have ``stop_timeout`` (counted from :meth:`request_stop`, where that came before).
+        Requests in flight have ``stop_timeout``, which counts from an earlier :meth:`request_stop`.
         """
         self._started, self._ended = False, True
         try:
@@ -153,7 +153,7 @@ class Adapter:
             self._connection.stop()
 
     def request_stop(self) -> None:
-        """No more is claimed; what is in flight has ``stop_timeout`` to finish.
+        """Stops claiming. Events and requests in flight have ``stop_timeout`` to finish.
 
         For any thread, and for a signal handler.
         """
@@ -162,17 +162,17 @@ class Adapter:
         self._stop.start_timer()
 
     def abort(self) -> None:
-        """Ends the tasks that still run; what they have journalled is settled, the rest given back."""
+        """Ends the running tasks. Journalled outcomes are settled, and all other claims are given back."""
         self._connection.abort()
 
     @property
     def has_inputs(self) -> bool:
-        """Whether there is an InputDestination: without one the adapter is for requests only."""
+        """Whether there is an InputDestination. If not, the adapter is for requests only."""
         return bool(self.configuration.connector.inputs)
 
     @property
     def time_to_stop(self) -> float:
-        """Seconds that what is in flight may take to end: ``stop_timeout``, less what has passed of it."""
+        """Seconds of ``stop_timeout`` that are left for events and requests in flight."""
         return self._stop.time_left
 
     @property
@@ -181,9 +181,9 @@ class Adapter:
 
     @property
     def working_for(self) -> float:
-        """Seconds since the oldest piece of work of a service has begun: a poll, a recovery or a batch.
+        """Seconds since the start of the oldest running work of a service: a poll, a recovery or a batch.
 
-        While there is none, that is 0. The wait between two attempts to reconnect is none. For any thread.
+        0 without running work. The pause before a further attempt to reconnect is no work. For any thread.
         """
         inbound = self._connection.inbound
         batch = inbound.running_since if inbound is not None else None
@@ -191,16 +191,16 @@ class Adapter:
         return 0.0 if since is None else time.monotonic() - since
 
     def wait_to_stop(self, seconds: float | None) -> None:
-        """Waits until it is told to stop; ``seconds`` at most, or for ever."""
+        """Waits until the adapter is told to stop, ``seconds`` at most. None = without limit."""
         self._stop.wait(seconds)
 
     def wait(self, seconds: float, *, listens: bool) -> bool:
-        """Waits until a batch has ended, a message has come, or it is told to stop; ``seconds`` at most.
+        """Waits until a batch has ended, a message has come, or the adapter is told to stop.
 
         Args:
-            seconds: to wait.
-            listens: whether a message that has come since the last :meth:`serve_poll` began ends it. With
-                ``wake: false``, or where the provider cannot tell, none does.
+            seconds: longest wait.
+            listens: whether a message that has come since the begin of the last :meth:`serve_poll` ends the
+                wait. Without effect with ``wake: false``, or if the provider cannot report messages.
 
         Returns:
             whether a message has come.
@@ -209,31 +209,33 @@ class Adapter:
         if inbound is None:
             self._stop.wait(seconds)
             return False
-        # Who says stop does so first and wakes then. So it is seen here, or ends the wait.
+        # request_stop sets the flag before it wakes the wait. So the flag is seen here, or ends the wait.
         return not self._stop.is_made and inbound.wait(seconds, listens=listens)
 
     # -- work --------------------------------------------------------------------------------------
 
     def poll(self) -> CycleReport:
-        """One poll, and all that it has claimed. A failure of the provider is in the report; nothing is
-        restarted."""
+        """Polls once, and runs all claims to their end.
+
+        The report tells a failure of the provider. The connection is not restarted.
+        """
         return self._work(self._poll_and_finish)
 
     def drain(self, after_batch: Callable[[CycleReport], None] | None = None) -> CycleReport:
-        """Polls until the inputs are empty; as :meth:`poll` otherwise.
+        """Polls until the inputs are empty, and otherwise works like :meth:`poll`.
 
         Args:
-            after_batch: called with what each batch came to.
+            after_batch: called with the report of each batch.
         """
         return self._work(lambda inbound: self._drain_and_prune(inbound, after_batch))
 
     def serve_poll(self, *, ahead: bool = False) -> CycleReport:
-        """One poll of a service: recovery when it is due, then claims. Waits for no batch.
+        """Does one poll of a service: recovery if it is due, then claims. Waits for no batch.
 
-        A failed provider is connected anew, once what runs has ended.
+        Reconnects a failed provider once the running batches have ended.
 
         Args:
-            ahead: whether a destination is polled of which events are not settled yet: one poll is ahead.
+            ahead: whether destinations with unsettled events are polled, too.
 
         Raises:
             ProviderError: no attempt of ``RestartRetryCount`` was successful.
@@ -242,23 +244,23 @@ class Adapter:
         return self._serve(lambda inbound: self._recover_and_poll(inbound, ahead=ahead))
 
     def serve_ended(self) -> CycleReport:
-        """Settles the batches of a service that have ended; a failed provider is connected anew.
+        """Settles the batches of a service that have ended. Reconnects a failed provider.
 
         Raises:
-            ProviderError, PipelineError: as :meth:`serve_poll` does.
+            ProviderError, PipelineError: as in :meth:`serve_poll`.
         """
         return self._serve(lambda inbound: self._noted(inbound.settle_ended()))
 
     def serve_recovery(self) -> CycleReport:
-        """Recovery of a service, where it is due; a failed provider is connected anew.
+        """Runs the recovery of a service if it is due. Reconnects a failed provider.
 
         Raises:
-            ProviderError, PipelineError: as :meth:`serve_poll` does.
+            ProviderError, PipelineError: as in :meth:`serve_poll`.
         """
         return self._serve(lambda inbound: self._recover_if_due(inbound) or CycleReport())
 
     def finish(self) -> CycleReport:
-        """The end of a service: what runs is settled when it has ended, and what waits goes back."""
+        """Ends a service: settles running batches after their end, and gives waiting claims back."""
         self.request_stop()
         return self._guarded(Inbound.finish) if self._connection.inbound is not None else CycleReport()
 
@@ -281,10 +283,10 @@ class Adapter:
         return self._connection.inbound is not None and self._connection.inbound.running_since is None
 
     def restart(self, reason: str) -> None:
-        """Connects anew (see :class:`connector.restarts.Restarts`).
+        """Reconnects (see :class:`connector.restarts.Restarts`).
 
         Args:
-            reason: why, for the log and for the error.
+            reason: for the log and for the error.
 
         Raises:
             ProviderError: no attempt was successful.
@@ -298,7 +300,7 @@ class Adapter:
         return make_requests(self.configuration, self._provider)
 
     def _work(self, work: Callable[[Inbound], CycleReport]) -> CycleReport:
-        """Does the work, started first where nobody has; without inputs there is none."""
+        """Starts the adapter if necessary, and does the work. Without inputs does nothing."""
         if not self.has_inputs:
             return CycleReport()
         if not self._started and not self._ended:
@@ -314,11 +316,11 @@ class Adapter:
         except (
             ProviderError,
             OSError,
-        ) as error:  # a bare OSError is the provider's too: nothing else is opened here
+        ) as error:  # a bare OSError comes from the provider, too: nothing else opens files here
             _log.error("the provider failed", extra={"reason": str(error)})
             self._connection.abandon()
             return CycleReport(ReturnCode.APPRESPONSETIMEOUT, reason=str(error), provider_failed=True)
-        except BaseException:  # whatever it was, claims may be open: they are for recovery
+        except BaseException:  # after any exception claims may be open, and recovery settles them
             self._connection.abandon()
             raise
 
@@ -350,7 +352,10 @@ class Adapter:
         return self._noted(inbound.poll(ahead=ahead))
 
     def _noted(self, report: CycleReport) -> CycleReport:
-        """Lets others know of a good poll, once a second at most: all is settled, or nothing waits."""
+        """Publishes the time of a good poll, at most once a second.
+
+        After a good poll all events are settled, or no event waits.
+        """
         now = time.monotonic()
         is_over = report.settled or (self._is_idle() and not report.claimed)
         if report.code is ReturnCode.SUCCEED and is_over and now - self._noted_at >= _NOTE_INTERVAL:
@@ -359,7 +364,7 @@ class Adapter:
         return report
 
     def _recover_if_due(self, inbound: Inbound) -> CycleReport | None:
-        """Looks for dead instances, and for what is kept no longer, every 10 s at most."""
+        """Takes over from dead instances and removes old copies, at most every 10 s."""
         if time.monotonic() - self._connection.recovered_at < RECOVERY_INTERVAL:
             return None
         inbound.prune()

@@ -1,30 +1,30 @@
-"""Every exception the connector raises on purpose.
+"""All exceptions that the connector raises on purpose.
 
 ::
 
     ConnectorError
     ├── ConfigurationError        correct adapter.yaml or metaobjects/, start again
     ├── DestinationError          correct the name of the queue or topic
-    ├── UnknownDestination        the destination does not exist (yet): create it or correct its name
-    ├── CapabilityError           this provider cannot do it: choose another, or do without
+    ├── UnknownDestination        the destination does not exist (yet): create it or correct the name
+    ├── CapabilityError           this provider cannot do this: choose another provider, or do without
     ├── SelectorError             correct the message selector
     ├── SubscriptionError         another subscription, or a consumer, is in the way
-    ├── ClientIdError             another process has this client id: end it, or choose another id
-    ├── SessionStateError         it is closed, or in a mode that does not do that: make another
-    ├── MalformedData             the body is not what its format or business object demands
-    │   └── UnknownBusinessObject nobody can say which business object the body is
-    ├── RequestRefused            the request cannot be made as it is; its answer is FAIL with this text
-    ├── ProviderError             the provider failed; the adapter reconnects with back-off
-    │   ├── SettlementError       a destination of ours cannot be written; nothing was lost
-    │   ├── ClaimLost             the message is not ours any more; it comes again, to us or another
-    │   └── TransactionRolledBack the commit was not possible; all of it was undone: do it again
-    ├── PipelineError             Spark failed; what was in flight is settled from its journal
-    └── ProcessAnswer             raised *by* business processes, to say something else than "done"
+    ├── ClientIdError             another process has this client id: end that process, or choose another id
+    ├── SessionStateError         closed, or in a mode without this operation: make another
+    ├── MalformedData             the body breaks the rules of the format or business object
+    │   └── UnknownBusinessObject the business object of the body is not known
+    ├── RequestRefused            the request is wrong: the answer is FAIL with this text
+    ├── ProviderError             the provider failed: the adapter reconnects with back-off
+    │   ├── SettlementError       a destination of ours cannot be written, nothing was lost
+    │   ├── ClaimLost             the message is not ours any more, and comes again, to us or another
+    │   └── TransactionRolledBack the commit failed, and everything was undone: try again
+    ├── PipelineError             Spark failed: events in flight are settled from their journal
+    └── ProcessAnswer             raised *by* business processes, for an answer other than "done"
         ├── Unsubscribed          this process does not want the object
-        ├── NotActive             it cannot take anything now: the message stays, the poll ends
-        └── TemporaryFailure      it may work in a moment: tried again in place, ``retries`` times
+        ├── NotActive             the process cannot work now: the message stays, the poll ends
+        └── TemporaryFailure      a new attempt may succeed: tried again in place, ``retries`` times
 
-Each leaf asks for a different remedy; where two would ask for the same, there is only one.
+Each leaf asks for a different remedy.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from dataclasses import dataclass
 
 
 class ConnectorError(Exception):
-    """The root: catches everything the connector raises on purpose, and nothing else."""
+    """The root of all exceptions that the connector raises on purpose."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake in a configuration file, with all that is needed to mend it.
+    """One mistake in a configuration file, with all facts that are needed to correct that mistake.
 
     Args:
-        file: path as the user would type it.
-        line: 1-based; 0 where the file as a whole is meant.
-        column: 1-based; 0 where the line as a whole is meant.
-        path: the field, ``connector.InputDestination[1]``; empty for the file as a whole.
-        found: what stands there, or what is wrong with it.
-        expected: what should stand there.
-        nearest: the right name that a misspelt one is closest to, if any.
-        warning: True when the configuration works all the same.
+        file: path as typed by the user.
+        line: from 1. 0 = the whole file.
+        column: from 1. 0 = the whole line.
+        path: the field, ``connector.InputDestination[1]``. Empty = the whole file.
+        found: the wrong text, or the mistake.
+        expected: the right text.
+        nearest: the right name that is closest to a misspelt name, if any.
+        warning: True if the configuration works all the same.
     """
 
     file: str
@@ -63,7 +63,7 @@ class Problem:
 
     @property
     def mistake(self) -> str:
-        """What is wrong and what was expected, without the place."""
+        """The mistake and the expected text, without the place."""
         text = self.found
         if self.expected:
             text += f", expected {self.expected}"
@@ -88,22 +88,22 @@ class ConfigurationError(ConnectorError):
 
 
 class DestinationError(ConnectorError, ValueError):
-    """The text is not the name of a destination; says what is wrong with it."""
+    """The text is not the name of a destination. The error says why."""
 
 
 class UnknownDestination(ConnectorError, LookupError):
-    """No such destination at the provider."""
+    """The provider has no such destination."""
 
 
 class CapabilityError(ConnectorError):
-    """The provider, or this version of it, is not able to do what is asked. Raised at start."""
+    """The provider, or the installed version, cannot do an operation. Raised at start."""
 
 
 class SelectorError(ConnectorError, ValueError):
-    """A message selector is not valid; says what was found, what was expected, and where.
+    """A message selector is not valid. The text says which characters were found and which were expected.
 
     Args:
-        text: what is wrong.
+        text: of the error.
         position: of the first wrong character in the selector, from 1.
     """
 
@@ -113,31 +113,34 @@ class SelectorError(ConnectorError, ValueError):
 
 
 class SubscriptionError(ConnectorError):
-    """A subscription cannot be made, attached to or removed as asked (Qpid JMS); says what is in the way."""
+    """A subscription cannot be made, attached to or removed (Qpid JMS).
+
+    The text names the obstacle.
+    """
 
 
 class ClientIdError(ConnectorError):
-    """The client id is in use: it is held by one process at a time."""
+    """The client id is in use: only one process at a time can hold a client id."""
 
 
 class SessionStateError(ConnectorError):
-    """A session, connection, channel or transaction has ended, or its mode does not have the operation."""
+    """A session, connection, channel or transaction has ended, or its mode lacks the operation."""
 
 
 class MalformedData(ConnectorError, ValueError):
-    """A body cannot be read as its format or its business object demands.
+    """A body breaks the rules of the format or the business object.
 
-    The text names the attribute or the place in the body. The event fails; its message goes to
-    the ErrorDestination with this text as the reason.
+    The text names the attribute or the place in the body. The event fails, and its message goes to the
+    ErrorDestination with this text as the reason.
     """
 
 
 class UnknownBusinessObject(MalformedData):
-    """Neither a rule nor the body names a business object that is defined: unsubscribed."""
+    """Neither a rule nor the body names a defined business object. The event is unsubscribed."""
 
 
 class RequestRefused(ConnectorError):
-    """A request cannot be made, or its reply not read: improper or incomplete meta-data, a wrong body.
+    """A request cannot be made or the reply cannot be read: wrong or incomplete meta-data, or a wrong body.
 
     Never leaves a request client: the request completes with FAIL and this text.
     """
@@ -148,32 +151,35 @@ class ProviderError(ConnectorError):
 
 
 class SettlementError(ProviderError):
-    """A message could not be settled because a destination cannot be written. It stays claimed."""
+    """A message could not be settled because a destination cannot be written.
+
+    The message stays claimed.
+    """
 
 
 class ClaimLost(ProviderError):
-    """A claim was taken from its owner before it was settled; nothing was touched."""
+    """Another client took a claim from the owner before the settlement. No message was changed."""
 
 
 class TransactionRolledBack(ProviderError):
-    """A commit could not be done and became a rollback: sends are dropped, receives come again."""
+    """A commit failed and became a rollback: sent messages are dropped, received messages come again."""
 
 
 class PipelineError(ConnectorError):
-    """Spark could not run the job of a batch. What it had done is settled from its journal."""
+    """Spark could not run the job of a batch. Finished events are settled from their journal."""
 
 
 class ProcessAnswer(ConnectorError):
-    """Base of what a business process raises to answer something else than "done"."""
+    """Base of the exceptions by which a business process gives an answer other than "done"."""
 
 
 class Unsubscribed(ProcessAnswer):
-    """The process does not want this object; as if it had not subscribed."""
+    """The process does not want this object, as if not subscribed."""
 
 
 class NotActive(ProcessAnswer):
-    """The process takes nothing now. The message stays and the poll ends APPRESPONSETIMEOUT."""
+    """The process takes nothing now. The message stays, and the poll ends with APPRESPONSETIMEOUT."""
 
 
 class TemporaryFailure(ProcessAnswer):
-    """May succeed in a moment: called again in place, with back-off, ``retries`` times."""
+    """A new attempt may succeed. The process is called again in place, with back-off, ``retries`` times."""

@@ -1,11 +1,15 @@
 """Named places at which a test may make this process fail.
 
-``CONNECTOR_FAULT=settle.committing:2=kill`` ends the process with SIGKILL the second time it
-reaches that place; ``killgroup`` does so to its whole process group, ``enospc`` and ``eacces`` raise
-the error that a full or forbidden disk would, and ``pause`` makes a file ``<place>.<pid>`` in
-``CONNECTOR_FAULT_DIRECTORY`` and waits until that is removed, so that somebody else can do the killing.
-Several are separated by commas; each process counts for itself. Without the variable a place costs one
-empty call. The places are those of :data:`PLACES`.
+``CONNECTOR_FAULT=settle.committing:2=kill`` ends the process with SIGKILL the second time it reaches that
+place. The other actions:
+
+* ``killgroup`` sends SIGKILL to the whole process group.
+* ``enospc`` and ``eacces`` raise the error of a full or forbidden disk.
+* ``pause`` makes a file ``<place>.<pid>`` in ``CONNECTOR_FAULT_DIRECTORY`` and waits until the file is
+  removed. Meanwhile another process can kill this process.
+
+Commas separate several places. Each process counts for itself. Without the variable a place costs only an
+empty call. :data:`PLACES` lists the places.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from collections.abc import Callable
 from typing import Final
 
 PLACES: Final = (
-    # an event's life, in its order
+    # the life of an event, in order
     "claim",
     "begin",
     "deliver",
@@ -27,7 +31,7 @@ PLACES: Final = (
     "settle.committing",
     "settle.move",
     "settle.finished",
-    # a message of a topic on its way to the subscriptions: another program's is claimed first
+    # a message of a topic on its way to the subscriptions. A message of another program is claimed first
     "fanout.claim",
     "fanout.link",
 )
@@ -43,7 +47,7 @@ class _Faults:
             name, _, nth = place.partition(":")
             if not name or action not in _ACTIONS:
                 raise ValueError(f"CONNECTOR_FAULT: {part!r} is not PLACE[:NTH]={'|'.join(_ACTIONS)}")
-            if name not in PLACES:  # a test that fails nothing would prove nothing
+            if name not in PLACES:  # a fault at an unknown place would never happen
                 raise ValueError(
                     f"CONNECTOR_FAULT: there is no place {name!r}; there are {', '.join(PLACES)}"
                 )
@@ -81,4 +85,4 @@ def _nothing(place: str) -> None:
 
 _text = os.environ.get("CONNECTOR_FAULT", "")
 point: Callable[[str], None] = _Faults(_text) if _text else _nothing
-"""Call with the name of the place."""
+"""Marks a place. Called with the name of the place."""

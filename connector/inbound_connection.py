@@ -1,4 +1,4 @@
-"""Spark and the connection that the events of an adapter need, from start to stop."""
+"""Spark and the connection for the events of an adapter, from start to stop."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ _log = logging.getLogger("connector.adapter")
 
 
 class LaunchedWorkers(Workers, Protocol):
-    """Workers that can begin to start."""
+    """Workers whose start can begin early."""
 
     def launch(self) -> None:
-        """Begins what ``start`` goes on with, and returns at once. Raises nothing."""
+        """Begins the start and returns at once. ``start`` goes on with it. Raises nothing."""
 
 
 class InboundConnection:
-    """Spark, the instance of the adapter, and its connection. The connection can be made anew.
+    """Spark, the instance of the adapter, and its connection, which can be made anew.
 
-    :meth:`abort` and :meth:`request_stop` are for any thread, all others for one.
+    :meth:`abort` and :meth:`request_stop` are for any thread, all other methods for one thread.
 
     Args:
         configuration: of the deployment.
-        provider: where the messages are.
-        make_pipeline: makes what runs the jobs; called again when that has died.
-        requests: what a process needs to make requests.
-        summary: what has become of the events.
+        provider: of the messages.
+        make_pipeline: makes the pipeline. Called again when the pipeline has died.
+        requests: lets a process make requests.
+        summary: counts outcomes.
         stop: whether the adapter is told to stop.
         debug: as in :class:`connector.adapter.Adapter`.
     """
@@ -62,9 +62,9 @@ class InboundConnection:
         debug: bool,
     ) -> None:
         self.inbound: Inbound | None = None
-        """None before the start, and after a failure until it is connected again."""
+        """None before the start, and between a failure and the next connection."""
         self.recovered_at = 0.0
-        """When the last recovery ended, by the monotonic clock."""
+        """End of the last recovery by the monotonic clock."""
         self.state: StateStore | None = None
         self.pipeline = make_pipeline()
         self._configuration = configuration
@@ -116,14 +116,14 @@ class InboundConnection:
                 self._instance.close()
 
     def request_stop(self) -> None:
-        """No more is claimed, and whoever waits returns."""
+        """Stops claiming, and ends the wait of other threads."""
         inbound = self.inbound
         if inbound is not None:
             inbound.stopping = True
             inbound.wake()
 
     def abort(self) -> None:
-        """Ends the tasks that still run."""
+        """Ends the running tasks."""
         inbound = self.inbound
         if inbound is not None:
             inbound.jobs.cancel()
@@ -131,7 +131,7 @@ class InboundConnection:
             self.pipeline.cancel()
 
     def reconnect(self) -> None:
-        """Connects anew, with a new Spark where that has died."""
+        """Connects anew, with a new Spark if Spark has died."""
         if self._stop.is_made:
             return
         self._let_go()
@@ -143,7 +143,7 @@ class InboundConnection:
         self._recover_after_connecting(at_start=False)
 
     def abandon(self) -> None:
-        """Ends the connection with claims still open: recovery deals with them."""
+        """Ends the connection with open claims, which recovery settles."""
         inbound, self.inbound = self.inbound, None
         if inbound is not None:
             inbound.abandon()
@@ -155,13 +155,16 @@ class InboundConnection:
         return report
 
     def note(self, facts: Mapping[str, Any]) -> None:
-        """Lets others know of this instance."""
+        """Publishes facts about this instance."""
         if self._instance is not None:
             self._instance.note(facts)
 
     def _let_go(self) -> None:
-        """Ends a connection that has failed: closed where all is settled, so that nothing is left should
-        this adapter be stopped before the next one is there; else as :meth:`abandon`."""
+        """Ends a failed connection.
+
+        A connection without unsettled claims is closed, so that a stop before the next connection leaves
+        nothing behind. Otherwise the connection is abandoned.
+        """
         inbound = self.inbound
         if inbound is not None:
             try:
@@ -198,18 +201,24 @@ class InboundConnection:
         try:
             self.recover(self.inbound, at_start=at_start)
         except BaseException:
-            self.abandon()  # what it has adopted is for the next recovery
+            self.abandon()  # the next recovery settles the adopted claims
             raise
 
     def _check_workers(self) -> None:
-        """Whether each worker can load processes and handlers, sees the root, and has what the driver has."""
+        """Checks that each worker can load processes and handlers, and sees the root.
+
+        Also compares the packages of each worker with the driver's packages.
+
+        Raises:
+            PipelineError: a worker cannot process events.
+        """
         assert self.inbound is not None
         wrong = lacks(self.pipeline.probe(CHECK, self.inbound.jobs.plan_bytes))
         if wrong:
             raise PipelineError("a worker cannot process events:\n  " + "\n  ".join(wrong))
 
     def _log_start(self, instance: str | None) -> None:
-        """Says what starts. With AgentTraceLevel 5 also with which properties."""
+        """Logs the parts that start, and with AgentTraceLevel 5 also their properties."""
         configuration = self._configuration
         _log.info(
             "starting",
@@ -224,7 +233,7 @@ class InboundConnection:
         )
         trace = self._settings.trace
         if trace.level >= DETAILS:
-            from connector.config.resolved import resolved  # only a trace needs it
+            from connector.config.resolved import resolved  # imported here, because only a trace needs it
 
             for section, values in resolved(configuration).items():
                 trace(DETAILS, "properties", section=section, values=values)

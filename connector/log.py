@@ -1,7 +1,7 @@
-"""Logs: to stderr, for people or as JSON lines.
+"""The log of the connector: to stderr, for people or as JSON lines.
 
 A call has a short constant text, and its fields in ``extra``: ``message_id``, ``destination``, ``object``,
-``verb``, ``outcome``, ``reason``, ``attempts``, ``cycle`` where they apply. A field that is None is left out.
+``verb``, ``outcome``, ``reason``, ``attempts``, ``cycle`` if they apply. A field that is None is left out.
 ``exc_info`` shows a traceback. With the field ``user_code`` (:class:`connector.tracebacks.UserCode`) that
 traceback has the frames of user code only.
 """
@@ -28,12 +28,12 @@ _json = False
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """How a process logs; picklable, for workers.
+    """The log settings of a process. Picklable, for workers.
 
     Args:
         level: ``debug``, ``info``, ``warning`` or ``error``.
-        format: ``console`` or ``json``, one object a line.
-        debug: whether tracebacks have all frames, those of the connector and of libraries too.
+        format: ``console``, or ``json`` with one object a line.
+        debug: whether tracebacks have all frames, also of the connector and of libraries.
     """
 
     level: str = "info"
@@ -42,9 +42,12 @@ class LogSettings:
 
 
 def set_up_logging(settings: LogSettings) -> None:
-    """Sends the connector's log to stderr. As JSON, the warnings of Python and of libraries go there too."""
-    global _json  # the log is the process's
-    import structlog  # here: most workers log nothing, and it takes a while to load
+    """Sends the connector's log to stderr.
+
+    The format ``json`` also covers the warnings of Python and of libraries.
+    """
+    global _json  # the process has a single log
+    import structlog  # imported here: most workers log nothing, and the import takes a while
 
     _json = settings.format == "json"
     shared: list[Processor] = [
@@ -74,9 +77,10 @@ def set_up_logging(settings: LogSettings) -> None:
 
 
 def divert_to_log() -> None:
-    """Sends to the log what else would reach stderr: warnings, logs of libraries, uncaught exceptions.
+    """Sends everything else that would reach stderr to the log.
 
-    For a process of which all that it writes to stderr is to be JSON; :func:`set_up_logging` comes first.
+    These are warnings, logs of libraries, and uncaught exceptions. For a process that may write only JSON to
+    stderr. Call :func:`set_up_logging` first.
     """
     logging.captureWarnings(True)
     logging.getLogger().handlers[:] = _root().handlers
@@ -95,7 +99,7 @@ def is_json() -> bool:
 
 
 def is_json_line(line: str) -> bool:
-    """Whether a line is one that :func:`set_up_logging` writes with the format ``json``."""
+    """Whether :func:`set_up_logging` has written a line with the format ``json``."""
     if not line.startswith(JSON_BEGIN):
         return False
     try:
@@ -106,20 +110,20 @@ def is_json_line(line: str) -> bool:
 
 
 JSON_BEGIN = '{"event": '
-"""How a line begins that :func:`set_up_logging` writes with the format ``json``."""
+"""The begin of a line that :func:`set_up_logging` writes with the format ``json``."""
 
 _FIELDS = {"event", "level", "timestamp", "logger"}
 
 
 def set_up_logging_when_needed(settings: LogSettings) -> None:
-    """As :func:`set_up_logging`, once there is something to log: to load what it needs takes a while."""
+    """Does the same as :func:`set_up_logging`, but at the first record, because the import takes a while."""
     global _json
     _json = settings.format == "json"
     _use(_FirstRecord(settings), settings.level)
 
 
 class _FirstRecord(logging.Handler):
-    """Sets up the log when the first record comes."""
+    """Sets up the log at the first record."""
 
     def __init__(self, settings: LogSettings) -> None:
         super().__init__()
@@ -137,7 +141,7 @@ class _Tracebacks:
     """Turns ``exc_info`` into the text of a traceback.
 
     Args:
-        debug: whether those of user code have all frames, too.
+        debug: whether tracebacks of user code have all frames, too.
     """
 
     def __init__(self, *, debug: bool) -> None:
@@ -152,11 +156,11 @@ class _Tracebacks:
 
 
 _QUOTED = frozenset(" \t=\r\n\"'")
-"""A value with one of these is quoted by the renderer, which escapes what a terminal would act upon."""
+"""The renderer quotes a value with such a character, and escapes the control characters of a terminal."""
 
 
 def _escape(logger: Any, method: str, event: EventDict) -> EventDict:
-    """Escapes what a terminal would act upon: values come from messages, and those from strangers."""
+    """Escapes the control characters of a terminal: values come from messages of strangers."""
     for key, value in event.items():
         if not isinstance(value, str) or value.isprintable():
             continue

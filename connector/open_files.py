@@ -1,4 +1,4 @@
-"""How many files this process may open (``ulimit -n``)."""
+"""Raises the number of files that this process may open (``ulimit -n``)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import resource
 
 
 def raise_open_files(wanted: int) -> int:
-    """Asks the system for the right to open ``wanted`` files, where this process may open fewer.
+    """Raises the limit of open files to ``wanted`` if the limit is lower.
 
     Returns:
-        how many it may open now: at least ``wanted``, or all that the hard limit allows.
+        the limit afterwards: at least ``wanted``, or the hard limit.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:

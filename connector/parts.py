@@ -1,4 +1,4 @@
-"""From a configuration to the parts of an adapter: which provider, which plan, which settings."""
+"""Turns a configuration into the parts of an adapter: provider, plan, settings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def make_provider(configuration: Configuration) -> AdapterProvider:
-    """The provider of a deployment.
+    """Returns the provider of a deployment.
 
     Raises:
         ConnectorError: the package of the provider cannot be imported.
@@ -38,7 +38,7 @@ def make_provider(configuration: Configuration) -> AdapterProvider:
 
 
 def accept_root(configuration: Configuration) -> AcceptedRoot | None:
-    """Accepts the root of the provider as it is now; None where a deployment records none.
+    """Accepts the present root of the provider. Returns None if the deployment records no root.
 
     Raises:
         ProviderError: the root cannot be made or recorded.
@@ -55,10 +55,10 @@ def make_plan(
     *,
     debug: bool = False,
 ) -> EventPlan:
-    """What the tasks of a deployment need to know.
+    """Returns the plan for the tasks of a deployment.
 
     Args:
-        requests: how business processes make requests; None = they cannot.
+        requests: lets business processes make requests. None = they cannot.
         debug: whether the tracebacks that workers log have all frames.
 
     Raises:
@@ -70,7 +70,7 @@ def make_plan(
         application=settings.application_name,
         definitions=configuration.metaobjects.definitions,
         rules=_rules(configuration),
-        # the same objects as in the requests: the plan travels with every job, and has them once
+        # the same objects as in the requests, so that the plan, which travels with every job, has them once
         handlers=requests.plan.handlers if requests is not None else _handler_specs(configuration),
         default_handler=_default_handler(settings),
         subscriptions=tuple(entry.subscription() for entry in configuration.subscriptions),
@@ -93,16 +93,16 @@ def make_plan(
 
 
 def make_requests(configuration: Configuration, provider: Provider | None = None) -> RequestClientSpec:
-    """How the processes of a deployment make requests: the driver, a command, a Spark worker.
+    """Returns the recipe by which a driver, a command or a Spark worker makes requests.
 
     Args:
-        provider: that of an adapter of this process; None = one of its own. A provider of one process is
-            found again in this process only.
+        provider: the provider of an adapter in this process. None = a new provider. A provider of one process
+            only works in this process.
 
     Raises:
         ConfigurationError: a data handler is missing or its options are wrong.
     """
-    # most commands make no requests: what those need is not loaded for them
+    # imported here, because most commands make no requests
     from connector.requests.plan import Matching, RequestPlan
     from connector.requests.spec import RequestClientSpec
 
@@ -132,7 +132,7 @@ def make_requests(configuration: Configuration, provider: Provider | None = None
         max_body=settings.max_body,
         trace=Trace(settings.agent_trace_level),
     )
-    # what it sends is local to the adapter, for inputs with no_local
+    # requests are local to the adapter, for inputs with no_local
     origin = make_settings(configuration, "").client_id
     return RequestClientSpec(plan, functools.partial(provider.connect, origin=origin), provider.capabilities)
 
@@ -147,7 +147,7 @@ def _default_handler(settings: Connector) -> str:
 
 
 def _handler_specs(configuration: Configuration) -> tuple[HandlerSpec, ...]:
-    """Every data handler that an event or a request can ask for."""
+    """Returns every data handler that an event or a request can ask for."""
     settings = configuration.connector
     directory = configuration.directory
     catalogue = discover(directory, configuration.datahandlers)
@@ -160,7 +160,7 @@ def _handler_specs(configuration: Configuration) -> tuple[HandlerSpec, ...]:
     for mime_type in catalogue.mime_types:
         given = options.get(settings.data_handler_config_mo, {}).get(mime_type)
         found[mime_type, ""] = catalogue.spec(mime_type, given)
-    for config, given_by_type in options.items():  # a dynamic meta-object may name any of them
+    for config, given_by_type in options.items():  # a dynamic meta-object may name any of these
         for mime_type in catalogue.mime_types:
             found[mime_type, config] = catalogue.spec(mime_type, given_by_type.get(mime_type), config)
     for static in configuration.metaobjects.static.values():
@@ -172,7 +172,7 @@ def _handler_specs(configuration: Configuration) -> tuple[HandlerSpec, ...]:
 
 
 def make_settings(configuration: Configuration, instance: str) -> EventSettings:
-    """The inbound side, as configured."""
+    """Returns the settings of the inbound side."""
     settings = configuration.connector
     return EventSettings(
         application=settings.application_name,
@@ -196,7 +196,7 @@ def make_settings(configuration: Configuration, instance: str) -> EventSettings:
 
 
 def _retentions(settings: Connector) -> tuple[Retention, ...]:
-    """How long copies are kept: in a queue that has two roles for the longer time."""
+    """Returns how long copies are kept. In a queue with two roles the longer time counts."""
     kept: dict[Destination, float] = {}
     for destination, seconds in (
         (settings.archive_destination, settings.keep_archive),

@@ -1,4 +1,4 @@
-"""What installed distributions announce by entry points."""
+"""The entry points of installed distributions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def announced(group: str) -> tuple[importlib.metadata.EntryPoint, ...]:
-    """The entry points of a group, in the order of their names and values.
+    """Returns the entry points of a group, in the order of their names and values.
 
     Reading the distributions takes some 20 ms, so they are read once for each ``sys.path``.
     """

@@ -1,4 +1,4 @@
-"""Restarts of a connection that has failed (WBI Adapter for JMS, RestartRetryCount)."""
+"""Restarts of a failed connection (WBI Adapter for JMS, RestartRetryCount)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _log = logging.getLogger("connector.adapter")
 
 
 class Restarts:
-    """Connects anew, up to ``RestartRetryCount`` times, ``RestartRetryInterval`` apart.
+    """Reconnects up to ``RestartRetryCount`` times, ``RestartRetryInterval`` apart.
 
-    The first attempt comes at once, unless nothing was good since the last restart.
+    The first attempt comes at once, unless no poll was good since the last restart.
 
     Args:
         count: RestartRetryCount.
@@ -30,18 +30,18 @@ class Restarts:
         self._is_fresh = False
 
     def note_good_poll(self) -> None:
-        """The connection works: the next restart begins at once."""
+        """Notes that the connection works, so that the next restart begins at once."""
         self._is_fresh = False
 
     def run(self, reconnect: Callable[[], None], reason: str) -> None:
-        """Restarts.
+        """Reconnects.
 
         Args:
             reconnect: one attempt.
-            reason: why, for the log and for the error.
+            reason: for the log and for the error.
 
         Raises:
-            ProviderError: no attempt was successful. Names the reason first, because that is what happened.
+            ProviderError: no attempt was successful. The text begins with ``reason``.
         """
         if not self._count:
             raise ProviderError(f"{reason} (RestartRetryCount is 0: the connection is not restarted)")

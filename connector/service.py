@@ -2,16 +2,16 @@
 
 A poll claims and waits for no batch. Batches run side by side, and each is settled when it has ended.
 
-``PollFrequency`` counts from the end of a poll to the start of the next. While batches run, that is the end
-of the claims. Once all have ended, it is the end of the last batch. A poll that ``PollFrequency`` begins
-takes nothing from a destination of which events are not settled yet. All waiting is by the monotonic clock,
-so a change of the system's time neither delays polls nor hurries them. Only the daily window of PollStartTime
-and PollEndTime goes by local time.
+``PollFrequency`` counts from the end of a poll to the start of the next. While batches run, the end of a poll
+is the end of its claims. Otherwise the end of a poll is the end of the last batch. A poll that
+``PollFrequency`` begins takes nothing from a destination with unsettled events. All waiting is by the
+monotonic clock, so a change of the system's time neither delays polls nor hurries them. Only the daily window
+of PollStartTime and PollEndTime goes by local time.
 
-With ``wake``, ``PollFrequency`` is the longest wait: a message that comes begins a poll. After a poll that
-took all it may take of a destination, the next one follows as soon as that may be polled again. After a poll
-that did not succeed, or something that went back to its queue, the next poll always waits: what stood in the
-way has hardly gone.
+With ``wake``, ``PollFrequency`` is the longest wait: a new message begins a poll. A poll may take all that
+``PollQuantity`` allows of a destination. Then the next poll follows as soon as that destination may be polled
+again. The next poll always waits after a failed poll, and after a message went back to its queue. The
+obstacle would still be there.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ _log = logging.getLogger("connector.service")
 
 _MINUTE: Final = 60.0
 _WINDOW_CHECK: Final = 30.0
-"""Seconds after which a closed poll window is looked at again: local time may have been set."""
+"""Seconds until a closed poll window is checked again, because local time may have been set."""
 _BURST: Final = 0.001
-"""Seconds between the first message that comes and the poll: those that come with it are in the same job."""
+"""Seconds between the first new message and the poll, so that messages of a burst share a job."""
 
 
 class Clock(Protocol):
-    """The time that a service goes by."""
+    """The clock of a service."""
 
     def monotonic(self) -> float:
-        """Seconds that only go forward."""
+        """Returns seconds that only go forward."""
 
     def local(self) -> datetime.datetime:
-        """Local time, with its zone."""
+        """Returns local time with the zone."""
 
 
 class SystemClock:
@@ -61,10 +61,10 @@ class SystemClock:
 
 
 class PollWindow:
-    """The daily time in which polls begin, by local time. It may cross midnight.
+    """The daily time in which polls begin, by local time. The window may cross midnight.
 
     Args:
-        start, end: PollStartTime and PollEndTime; both None = always.
+        start, end: PollStartTime and PollEndTime. None for both = always.
     """
 
     def __init__(self, start: datetime.time | None, end: datetime.time | None) -> None:
@@ -72,10 +72,10 @@ class PollWindow:
         self._end = end
 
     def opens_in(self, now: datetime.datetime) -> float:
-        """Seconds until a poll may begin; 0 while the window is open.
+        """Returns the seconds until a poll may begin, or 0 while the window is open.
 
         Args:
-            now: local time, with its zone.
+            now: local time, with the zone.
         """
         if self._start is None or self._end is None or self._start == self._end:
             return 0.0
@@ -98,8 +98,9 @@ class Service:
     """Polls until stopped.
 
     Args:
-        adapter: started. One without InputDestination has nothing to poll: its requests are made by others.
-        clock: what it goes by.
+        adapter: started. Without InputDestination there is nothing to poll, and other threads make its
+            requests.
+        clock: of the service. None = the clocks of this machine.
     """
 
     def __init__(self, adapter: Adapter, clock: Clock | None = None) -> None:
@@ -115,7 +116,7 @@ class Service:
         """Polls in the calling thread until :meth:`stop`, or until the adapter cannot go on.
 
         Returns:
-            why it cannot go on; None where it was stopped.
+            why the adapter cannot go on. None after a stop.
         """
         if not self._adapter.has_inputs:
             self._adapter.wait_to_stop(None)
@@ -156,11 +157,11 @@ class Service:
         return self._failure
 
     def stop(self) -> None:
-        """Lets the poll that runs finish, and begins no other. From any thread or signal handler."""
+        """Lets the running poll finish, and begins no other. For any thread or signal handler."""
         self._adapter.request_stop()
 
     def _work(self, work: Callable[[], CycleReport]) -> CycleReport:
-        """Does a piece of work; notes where the service cannot go on."""
+        """Does a piece of work. Notes an error after which the service cannot go on."""
         try:
             return work()
         except ConnectorError as error:
@@ -177,7 +178,7 @@ def _is_good(report: CycleReport) -> bool:
 
 
 class _Minutes:
-    """Logs what each minute has brought; nothing where that is nothing.
+    """Logs the counts of each minute. Logs nothing for a minute without events.
 
     Args:
         summary: of the adapter.
@@ -190,7 +191,7 @@ class _Minutes:
         self._before = summary.total.as_dict()
 
     def look(self, now: float) -> None:
-        """Logs the minute that has passed, if one has."""
+        """Logs the last minute if that minute is over."""
         if now - self._since < _MINUTE:
             return
         counts = self._summary.total.as_dict()

@@ -1,11 +1,10 @@
 """Version of the connector, return codes of the adapter and outcomes of events.
 
-The names of the return codes are those of the source (WBI Adapter for JMS, "Return codes"). Their numbers are
-recorded nowhere. **These numbers are ours.** A number that is not negative says that all went well. The
-numbers stay as they are.
+The names of the return codes come from WBI Adapter for JMS, "Return codes". Their numbers are recorded
+nowhere. **These numbers are ours.** A number from 0 up means success. The numbers never change.
 
-Two names of the source are missing, because nobody gets them. CONNECTOR_NOT_ACTIVE is the exception
-:class:`connector.errors.NotActive` here, and NO_SUBSCRIPTION_FOUND the outcome ``unsubscribed``.
+Two names of that source are missing. CONNECTOR_NOT_ACTIVE is the exception
+:class:`connector.errors.NotActive` here, and NO_SUBSCRIPTION_FOUND is the outcome ``unsubscribed``.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ VERSION: Final = "0.1.0"
 
 
 class ReturnCode(IntEnum):
-    """What a poll or a request answers."""
+    """The return code of a poll or a request."""
 
     SUCCEED = 0
     VALCHANGE = 1
@@ -35,7 +34,7 @@ class ReturnCode(IntEnum):
 
 
 class OutcomeKind(str, Enum):
-    """What became of one event. Every claimed event has exactly one, unless it comes again."""
+    """The kind of an outcome. Every claimed event has exactly one kind, unless it comes again."""
 
     PUBLISHED = "published"
     UNSUBSCRIBED = "unsubscribed"
@@ -43,14 +42,14 @@ class OutcomeKind(str, Enum):
     DUPLICATE = "duplicate"
     IN_DOUBT = "in_doubt"
     GIVEN_BACK = "given_back"
-    """Not settled: the message is where it was, and comes again."""
+    """Not settled. The message goes back to the queue, and comes again."""
     ROLLED_BACK = "rolled_back"
-    """As given back, its delivery count one more (ContainerManagedEvents)."""
+    """Given back with a delivery count that is one higher (ContainerManagedEvents)."""
 
     def __str__(self) -> str:
         return self.value
 
 
 def timestamp() -> str:
-    """Now, as copies of messages carry it: ISO 8601, UTC, seconds."""
+    """Returns the current time for copies of messages: ISO 8601, UTC, seconds."""
     return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

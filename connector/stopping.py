@@ -1,4 +1,4 @@
-"""The word to stop, and the time that what is in flight has from then on."""
+"""The request to stop an adapter, and the time limit that follows."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 
 class StopRequest:
-    """Whether an adapter is told to stop. For any thread, and for a signal handler.
+    """The request to stop an adapter. For any thread, and for a signal handler.
 
     Args:
         timeout: ``stop_timeout``, in seconds.
-        abort: called when that has passed since the first request.
+        abort: called when the time-out has passed since the first request.
     """
 
     def __init__(self, timeout: float, abort: Callable[[], None]) -> None:
@@ -29,15 +29,15 @@ class StopRequest:
 
     @property
     def time_left(self) -> float:
-        """Seconds that what is in flight may take to end: ``stop_timeout``, less what has passed of it."""
+        """Seconds of ``stop_timeout`` that are left for events and requests in flight."""
         return self._timeout if self._deadline is None else max(0.0, self._deadline - time.monotonic())
 
     def make(self) -> None:
-        """Tells it to stop. Repeatable."""
+        """Tells the adapter to stop. Repeatable."""
         self._requested.set()
 
     def start_timer(self) -> None:
-        """The time runs from now on. Repeatable: the first call counts."""
+        """Starts the time limit. Repeatable: the first call counts."""
         if self._timer is None:
             self._deadline = time.monotonic() + self._timeout
             self._timer = threading.Timer(self._timeout, self._abort)
@@ -45,10 +45,10 @@ class StopRequest:
             self._timer.start()
 
     def cancel_timer(self) -> None:
-        """All has ended. Repeatable."""
+        """Ends the time limit, because all work has ended. Repeatable."""
         if self._timer is not None:
             self._timer.cancel()
 
     def wait(self, seconds: float | None) -> None:
-        """Waits until it is told to stop; ``seconds`` at most, or for ever."""
+        """Waits until the adapter is told to stop, ``seconds`` at most. None = without limit."""
         self._requested.wait(seconds)

@@ -1,7 +1,7 @@
-"""The trace: what happens to each business object, in the log, as detailed as ``AgentTraceLevel`` says.
+"""The trace: logs the way of each business object, in the detail of ``AgentTraceLevel``.
 
-A level has all that is below it (WBI Adapter for JMS, "Tracing"). Code on the way of every event asks
-``if trace.level >= EVENTS`` first: where the trace is off, that comparison is all it costs.
+A level includes all lower levels (WBI Adapter for JMS, "Tracing"). Code on the way of every event checks ``if
+trace.level >= EVENTS`` first, so that a trace that is off costs only that comparison.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from connector.businessobjects.types import SECRET
 EVENTS: Final = 1
 """Each message that a poll detects, and the outcome of each event."""
 HANDOVER: Final = 2
-"""Each business object handed to a subscriber; requests sent and answered."""
+"""Each business object handed to a subscriber. Requests sent and answered."""
 CONVERSION: Final = 3
-"""Conversions between messages and business objects; messages sent to destinations."""
+"""Conversions between messages and business objects. Messages sent to destinations."""
 STEPS: Final = 4
 """Entry and exit of claim, convert, publish, settle and recover, with their durations."""
 DETAILS: Final = 5
@@ -41,23 +41,23 @@ class Trace:
     """Writes the trace of one adapter. Picklable.
 
     Args:
-        level: 0 to 5; 0 = nothing is written.
+        level: 0 to 5. 0 = nothing is written.
     """
 
     level: int = 0
 
     def __call__(self, level: int, text: str, **fields: object) -> None:
-        """Writes a line, at level info. The caller has compared the levels.
+        """Writes a line at level info. The caller has compared the trace levels.
 
         Args:
-            level: from which on it is written.
+            level: lowest trace level that shows the line.
             text: short and constant.
             fields: of the line.
         """
         _log.info(text, extra={**fields, "trace_level": level})
 
     def step(self, name: str, fields: Mapping[str, object], work: Callable[[], _Returned]) -> _Returned:
-        """Does a step and writes a line when it begins and when it ends. The caller has compared the levels.
+        """Does a step and writes a line at begin and end. The caller has compared the levels.
 
         Args:
             name: of the step.
@@ -75,11 +75,12 @@ class Trace:
 def step(
     name: str, fields: Callable[..., Mapping[str, object]] = lambda *_, **__: {}
 ) -> Callable[[Callable[_Arguments, _Returned]], Callable[_Arguments, _Returned]]:
-    """Decorates a method that is a step of a whole batch: from level 4 up its entry and exit are traced.
+    """Decorates a method that is a step of a whole batch. From level 4 up entry and exit are traced.
 
     Args:
         name: of the step.
-        fields: of the lines, from the arguments of the method. The object has its trace as ``trace``.
+        fields: of the lines, from the arguments of the method. The object of the method has the trace as
+            ``trace``.
     """
 
     def decorate(method: Callable[_Arguments, _Returned]) -> Callable[_Arguments, _Returned]:
@@ -99,7 +100,7 @@ OFF: Final = Trace()
 
 
 def dump(bo: BusinessObject) -> str:
-    """The attributes of a business object as JSON, at most 16 KiB, those of type Ciphertext masked."""
+    """Returns the attributes of a business object as JSON, at most 16 KiB. Ciphertext is masked."""
     try:
         text = json.dumps(_shown(bo), ensure_ascii=False, default=repr)
     except Exception as error:  # no trace may fail an event

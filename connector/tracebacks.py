@@ -1,7 +1,7 @@
-"""What an exception says: its text, the place in user code that raised it, and its traceback.
+"""Texts of exceptions: message, place in user code, and traceback.
 
-Exceptions of business processes and data handlers are foreign. Their text may raise, their chain may be long
-and their stack deep. Nothing here raises, and every answer is bounded.
+Business processes and data handlers may raise any exception. Its text may raise, its chain may be long, and
+its stack deep. No function here raises, and every text is bounded.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from types import CodeType, FrameType
 from typing import Any, Final
 
 MAX_TRACEBACK: Final = 64 << 10
-"""Bytes of a traceback, in UTF-8."""
+"""Most bytes of a traceback, in UTF-8."""
 
 _MAX_TEXT: Final = 8 << 10
 _MAX_FRAMES: Final = 50
@@ -35,7 +35,7 @@ _INSTALLED: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{o
 
 
 def error_text(error: BaseException) -> str:
-    """Type and text of an exception; its ``__str__`` is foreign and may raise."""
+    """Returns type and text of an exception, or the type only if its ``__str__`` raises."""
     kind = type(error).__name__
     try:
         text = str(error).strip()
@@ -46,23 +46,22 @@ def error_text(error: BaseException) -> str:
 
 @dataclass(frozen=True, slots=True)
 class UserCode:
-    """Tells the frames of user code from all others.
+    """Tells the frames of user code from all other frames.
 
     Args:
-        deployment: the directory of the deployment, where this process sees it.
-        target: the sink or data handler that was called.
+        deployment: the directory of the deployment in this process.
+        target: the called sink or data handler.
     """
 
     deployment: str
     target: object
 
     def place(self, error: BaseException) -> str:
-        """``FILE:LINE`` of the deepest frame of user code in an exception's traceback; empty = there is none.
+        """Returns ``FILE:LINE`` of the deepest frame of user code in an exception's traceback, or empty.
 
-        That is a frame of the deployment. Without one, it is a frame that is neither the connector's, nor the
-        standard library's, nor an installed package's. Without one of these, it is a frame of the target's
-        own module, or the first line of the target. FILE is relative to the deployment's directory where the
-        file is in it.
+        A frame of the deployment comes first. Second comes a frame outside the connector, the standard
+        library and installed packages. Third comes a frame of the target's own module, and last the first
+        line of the target. FILE is relative to the deployment's directory if the file lies below.
         """
         try:
             lines = [(frame.f_code.co_filename, line) for frame, line in _walk(error)]
@@ -101,11 +100,11 @@ class UserCode:
 
 
 def failure_text(error: BaseException, target: object, deployment: str) -> str:
-    """Type and text of an exception of user code, and its place in brackets where that is known.
+    """Returns type and text of an exception of user code, and the place in brackets if known.
 
     Args:
-        target: the business process or data handler that was called; None = none was.
-        deployment: its directory, where this process sees it.
+        target: the called business process or data handler, or None.
+        deployment: directory of the deployment in this process.
     """
     place = UserCode(deployment, target).place(error)
     return f"{_bounded(error_text(error))}{f' ({place})' if place else ''}"
@@ -114,17 +113,17 @@ def failure_text(error: BaseException, target: object, deployment: str) -> str:
 def log_failure(
     log: logging.Logger, text: str, error: BaseException, target: object, deployment: str, **fields: object
 ) -> str:
-    """Logs what user code has raised, at level error, with the frames of user code.
+    """Logs an exception of user code at level error, with the frames of user code.
 
     Args:
         text: of the line.
-        error: what it raised.
+        error: the exception.
         target: the business process or data handler.
-        deployment: its directory, where this process sees it.
-        fields: of the line; those that are None are left out.
+        deployment: directory of the deployment in this process.
+        fields: of the line. Fields with None are left out.
 
     Returns:
-        `` (FILE:LINE)``, with which the reason of the failure ends; empty where nobody knows the place.
+        `` (FILE:LINE)``, the end of the reason of the failure. Empty if the place is not known.
     """
     user_code = UserCode(deployment, target)
     place = user_code.place(error)
@@ -135,10 +134,10 @@ def log_failure(
 
 
 def format_traceback(error: BaseException, user_code: UserCode | None = None) -> str:
-    """The traceback of an exception with its causes, at most :data:`MAX_TRACEBACK` bytes.
+    """Returns the traceback of an exception with causes, at most :data:`MAX_TRACEBACK` bytes.
 
     Args:
-        user_code: only its frames are shown; None = all frames are.
+        user_code: only these frames are shown. None = all frames are shown.
     """
     try:
         text = "".join(_chain(error, user_code)).rstrip("\n")
@@ -147,12 +146,12 @@ def format_traceback(error: BaseException, user_code: UserCode | None = None) ->
     data = text.encode("utf-8", "backslashreplace")
     if len(data) <= MAX_TRACEBACK:
         return data.decode()
-    half = (MAX_TRACEBACK - len(_CUT)) // 2  # its beginning says where, its end says what
+    half = (MAX_TRACEBACK - len(_CUT)) // 2  # the beginning shows the place, and the end shows the error
     return data[:half].decode("utf-8", "ignore") + _CUT + data[-half:].decode("utf-8", "ignore")
 
 
 def _chain(error: BaseException, user_code: UserCode | None) -> Iterator[str]:
-    """An exception and what led to it, the oldest first, as Python shows them."""
+    """Yields an exception and the causes as Python shows them, the oldest first."""
     chain: list[tuple[BaseException, str]] = []
     seen = set()
     following: BaseException | None = error
@@ -175,7 +174,7 @@ def _chain(error: BaseException, user_code: UserCode | None) -> Iterator[str]:
 
 
 def _one(error: BaseException, user_code: UserCode | None, depth: int) -> Iterator[str]:
-    """One exception with its frames, its text and, of a group, its members."""
+    """Yields one exception with frames and text, and the members of a group."""
     frames = list(_walk(error))
     if user_code is not None:
         frames = [one for one in frames if user_code.has(one[0].f_code.co_filename)]
@@ -210,7 +209,7 @@ def _walk(error: BaseException) -> Iterator[tuple[FrameType, int]]:
 
 
 def _is_of_others(file: str) -> bool:
-    """Whether a file is of the connector, of an installed package, or no file at all."""
+    """Whether a file is of the connector or of an installed package, or is no file at all."""
     return file.startswith((_CONNECTOR, "<")) or any(part in file for part in _INSTALLED)
 
 
@@ -220,7 +219,7 @@ def _is_foreign(file: str) -> bool:
 
 
 def _code(target: object) -> CodeType | None:
-    """The code of a function, or of the method that makes a data handler or a sink work."""
+    """Returns the code of a function, or of the main method of a data handler or a sink."""
     found: Any = target
     for _ in range(_MAX_CHAIN):
         if isinstance(code := getattr(found, "__code__", None), CodeType):
