@@ -1,1 +1,1 @@
-"""The messaging core under the local providers: channels, sessions and subscriptions over any of them."""
+"""The messaging core: channels, sessions and subscriptions over any provider."""

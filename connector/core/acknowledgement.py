@@ -1,7 +1,7 @@
-"""When a delivered message is acknowledged: one small policy a mode (JMS Guaranteed Messaging).
+"""The acknowledge modes: a small policy for each mode (JMS Guaranteed Messaging).
 
-A session tells its policy what happens; the policy tells the ledger. TRANSACTED needs none of it: there
-everything happens at the commit (:mod:`connector.core.transaction`).
+A session reports deliveries to its policy, and the policy acknowledges them in the ledger. TRANSACTED needs
+no policy, because the commit acknowledges (:mod:`connector.core.transaction`).
 """
 
 from __future__ import annotations
@@ -18,38 +18,41 @@ _LAZY_SECONDS: Final = 1.0
 
 
 class Policy:
-    """Acknowledges nothing by itself: the rule of TRANSACTED, and what the others differ from."""
+    """The policy of TRANSACTED, which acknowledges nothing by itself, and the base of all policies."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
 
     def delivered(self, delivery: Delivery) -> None:
-        """``receive`` is about to return it, or the listener has returned.
+        """Called before ``receive`` returns the message, or after the listener has returned.
 
         Raises:
-            ClaimLost: it is somebody else's; do not deliver it.
-            ProviderError: it could not be acknowledged; the message comes again.
+            ClaimLost: another client has the message. Do not deliver the message.
+            ProviderError: the message could not be acknowledged, and comes again.
         """
 
     def acknowledge(self, delivery: Delivery) -> None:
-        """The program has called ``acknowledge()`` of the message; raises as that."""
+        """Called for ``acknowledge()`` of a message, and raises the same errors."""
 
     def idle(self) -> None:
-        """Time has passed; raises ProviderError."""
+        """Called from time to time. Raises ProviderError."""
 
     def closing(self) -> None:
-        """The session closes; what is open after this comes again. Raises ProviderError."""
+        """Called before the session closes.
+
+        Deliveries that are open afterwards come again. Raises ProviderError.
+        """
 
 
 class Auto(Policy):
-    """Each message by itself, as the last step of its delivery."""
+    """Acknowledges each message alone, as the last step of its delivery."""
 
     def delivered(self, delivery: Delivery) -> None:
         self.ledger.acknowledge([delivery])
 
 
 class DupsOk(Policy):
-    """Some at a time: fewer commits, and after a crash the last ones may come twice."""
+    """Acknowledges several messages at a time: fewer commits, but after a crash some may come twice."""
 
     def __init__(self, ledger: Ledger) -> None:
         super().__init__(ledger)
@@ -72,14 +75,14 @@ class DupsOk(Policy):
 
     def _acknowledge_pending(self) -> None:
         try:
-            self.ledger.acknowledge(self._pending)  # those that recover() has given back are left out
+            self.ledger.acknowledge(self._pending)  # without messages that recover() has given back
         except ClaimLost:
-            pass  # a single one that somebody has taken over: it comes twice, as it may
+            pass  # another client has taken over a message, so that it comes twice, as allowed
         self._pending = []
 
 
 class Client(Policy):
-    """When the program says so: that message and all that the session has delivered so far."""
+    """When the program acknowledges a message, acknowledges all messages that the session has delivered."""
 
     def acknowledge(self, delivery: Delivery) -> None:
         _refuse_returned(delivery)
@@ -88,7 +91,7 @@ class Client(Policy):
 
 
 class Individual(Policy):
-    """When the program says so: that message and no other."""
+    """When the program acknowledges a message, acknowledges that message only."""
 
     def acknowledge(self, delivery: Delivery) -> None:
         _refuse_returned(delivery)

@@ -1,6 +1,6 @@
 """The channel: takes messages from senders, hands them to receivers (JBoss Messaging Core, 2 and 5 to 7).
 
-This is what queue and topic have in common. They decide which receiver gets which message.
+The base of queue and topic, which decide which receiver gets which message.
 """
 
 from __future__ import annotations
@@ -27,25 +27,28 @@ _log = logging.getLogger("connector.channel")
 
 
 class Channel(ABC):
-    """Forwards messages to receivers, and is one itself: channels may be chained. Thread-safe.
+    """Forwards messages to receivers. A channel is also a receiver, so channels can be chained. Thread-safe.
 
-    An *asynchronous* channel, the normal one, stores a message first and then attempts delivery; its
-    sender is told that it was stored. A *synchronous* one stores nothing: it hands the message to its
-    receivers while the sender waits and returns their acknowledgement, and what to do with a rejected
-    message is the sender's decision (JBoss Messaging Core, 2).
+    An *asynchronous* channel, the normal case, first stores a message and tells the sender so. Then it
+    attempts delivery. A *synchronous* channel stores nothing. It hands the message to its receivers while the
+    sender waits, and returns their acknowledgement. The sender decides about a rejected message (JBoss
+    Messaging Core, 2).
 
-    The channel attempts delivery of a NEW message whenever one is sent to it in this process, a receiver is
-    added, or :meth:`deliver` is called; the last also finds what other processes have sent, since channels of
-    one name on one provider are one distributed channel (2.3). It never delivers a DELIVERED message again by
-    itself (5.3.3). Delivery runs in the caller's thread. Where one thread is delivering, another that sends
-    leaves its message to it and goes on; so does a receiver that sends.
+    The channel attempts delivery of a NEW message in three cases: this process sends a message to the
+    channel, a receiver is added, or :meth:`deliver` is called. Only :meth:`deliver` also finds messages of
+    other processes. Channels of the same name on one provider are one distributed channel (2.3). A channel
+    never delivers a DELIVERED message again by itself (5.3.3). Delivery runs in the caller's thread. While
+    one thread delivers, other senders leave the delivery of their messages to that thread. So does a receiver
+    that sends.
 
     Made by :class:`connector.core.channels.Channels`.
     """
 
     is_storing_undeliverable: bool
-    """Whether a message that no receiver accepts is kept (5.2.4, 7.3): a queue does; a topic discards it, and
-    acknowledges it all the same."""
+    """Whether a message that no receiver accepts is kept (5.2.4, 7.3).
+
+    A queue keeps such a message. A topic discards the message, but still acknowledges the message.
+    """
 
     def __init__(self, client: ChannelClient, destination: Destination) -> None:
         self.destination: Final = destination
@@ -55,7 +58,7 @@ class Channel(ABC):
         self._delivering: Final = FairLock()
         """Held by the thread that delivers, so that the order holds (9)."""
         self._is_asked = False
-        """Whether somebody has asked for an attempt that has not begun."""
+        """Whether an attempt was asked for that has not begun."""
         self._closed = False
         self._ended = False
         client.listeners[destination] = self._sent
@@ -64,17 +67,17 @@ class Channel(ABC):
 
     @property
     def receiver_id(self) -> str:
-        """Its name where it is the receiver of another channel."""
+        """Name of the channel as the receiver of another channel."""
         return str(self.destination)
 
     @property
     def is_reliable(self) -> bool:
-        """Whether persistent messages survive a crash in it (2.1, 7.1)."""
+        """Whether persistent messages in the channel survive a crash (2.1, 7.1)."""
         return self._client.capabilities.reliable
 
     @property
     def is_transactional(self) -> bool:
-        """Whether it takes messages and acknowledgements in a transaction (2.2, 7.2)."""
+        """Whether the channel takes messages and acknowledgements in a transaction (2.2, 7.2)."""
         return not self.is_synchronous
 
     @property
@@ -82,7 +85,7 @@ class Channel(ABC):
         return self._closed
 
     def refusal(self, message: Message) -> str:
-        """Why it would not take responsibility for a message, and what to do; empty where it would."""
+        """Returns why the channel refuses a message, and the remedy. Empty if not refused."""
         if message.delivery_mode == PERSISTENT and not (self.is_reliable or self.is_synchronous):
             return (
                 f"{self.destination} is not reliable and takes no persistent message: "
@@ -91,14 +94,16 @@ class Channel(ABC):
         return ""
 
     def accepts(self, reference: Reference) -> bool:
-        """As a receiver of another channel."""
+        """Whether the channel accepts a message as a receiver of another channel."""
         return not self._closed and not self.refusal(reference.headers)
 
     # -- receivers -------------------------------------------------------------------------------------
 
     @abstractmethod
     def remove_receiver(self, receiver_id: str) -> None:
-        """Hands it nothing more. What it holds it may still acknowledge, or ask for again.
+        """Hands no more messages to a receiver.
+
+        The receiver may still acknowledge its messages, or ask for them again.
 
         Raises:
             LookupError: there is no such receiver.
@@ -106,7 +111,7 @@ class Channel(ABC):
 
     @abstractmethod
     def _receivers(self, reference: Reference) -> list[Receiver]:
-        """Whom a synchronous channel hands a message to."""
+        """Returns the receivers to which a synchronous channel hands a message."""
 
     # -- sending ---------------------------------------------------------------------------------------
 
@@ -116,14 +121,14 @@ class Channel(ABC):
         """Takes a message from a sender.
 
         Args:
-            routable: a message, which gets its id; or a reference of another channel, which is loaded and
+            routable: a message, which gets its id. Or a reference of another channel, which is loaded and
                 sent on as a new message.
-            transaction: the message is NOT_COMMITTED until it ends.
+            transaction: the message is NOT_COMMITTED until the end of this transaction.
 
         Returns:
-            True: the channel is responsible for it now; from a synchronous one: its receivers are. False,
-            from a synchronous channel only: it was rejected, or not delivered. None: the channel takes no
-            responsibility, it stays the sender's; :meth:`refusal` says why.
+            True if the channel is responsible for the message now. From a synchronous channel, its receivers
+                are responsible. False, from a synchronous channel only, if the message was rejected or not
+                delivered. None if the sender stays responsible, and :meth:`refusal` says why.
 
         Raises:
             CapabilityError: a synchronous channel, in a transaction.
@@ -167,7 +172,7 @@ class Channel(ABC):
                     answer = None
                 positive.append(answer)
                 if answer is not None and self.is_storing_undeliverable:
-                    break  # a queue has one receiver for a message
+                    break  # a queue hands a message to one receiver only
         if self.is_storing_undeliverable:
             return positive[-1:] == [True]
         return all(positive)
@@ -175,15 +180,15 @@ class Channel(ABC):
     # -- delivery --------------------------------------------------------------------------------------
 
     def deliver(self) -> bool:
-        """Attempts delivery of every NEW message (7.4), those that come meanwhile included.
+        """Attempts delivery of every NEW message (7.4), also of messages that come meanwhile.
 
         Returns:
-            True exactly where no NEW message remains. NOT_COMMITTED and DELIVERED ones do not matter. Called
-            by a receiver while it handles a message: False, the delivery goes on after it has returned.
+            True if and only if no NEW message remains. NOT_COMMITTED and DELIVERED messages do not matter.
+                False for a receiver that calls while it handles a message: the delivery goes on afterwards.
 
         Raises:
-            SessionStateError: it is closed.
-            ProviderError: the provider failed; what is left undone is made up for at the next delivery.
+            SessionStateError: the channel is closed.
+            ProviderError: the provider failed. The next delivery does the rest.
         """
         self._check_open()
         if self._delivering.is_mine:
@@ -195,16 +200,17 @@ class Channel(ABC):
             return not (self._closed or self._has_new())
 
     def redeliver(self, receiver: Receiver) -> bool:
-        """Delivers again what the receiver holds, in order, flagged as redelivered (7.5).
+        """Delivers the messages of a receiver again, in order, flagged as redelivered (7.5).
 
-        It may be a receiver that was removed. Only what it held when this began; NEW ones are not touched.
+        The receiver may have been removed. NEW messages, and messages that the receiver gets meanwhile, are
+        not delivered.
 
         Returns:
-            Whether it holds nothing any more.
+            Whether the receiver has no more messages.
 
         Raises:
             SessionStateError: the channel is closed.
-            ProviderError: an acknowledgement could not be made; it is made at the next delivery.
+            ProviderError: an acknowledgement could not be made. The next delivery repeats the attempt.
         """
         self._check_open()
         with self._turn():
@@ -212,7 +218,7 @@ class Channel(ABC):
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """This thread delivers. Then it does what others have asked for meanwhile."""
+        """Lets this thread deliver. At the end also makes the attempts that other threads have asked for."""
         try:
             with self._delivering:
                 yield
@@ -220,7 +226,7 @@ class Channel(ABC):
             self._deliver_as_asked()
 
     def _deliver_soon(self) -> None:
-        """Attempts delivery, or leaves it to the thread that is at it."""
+        """Attempts delivery, or leaves the attempt to the thread that delivers now."""
         self._is_asked = True
         self._deliver_as_asked()
 
@@ -230,7 +236,7 @@ class Channel(ABC):
                 self._is_asked = False
                 if not self._closed:
                     self._attempt()
-            except (ProviderError, SessionStateError) as error:  # not the affair of whoever has sent
+            except (ProviderError, SessionStateError) as error:  # the sender is not to blame
                 _log.warning(
                     "delivery failed, and is attempted again later",
                     extra={"destination": str(self.destination), "reason": str(error)},
@@ -239,11 +245,11 @@ class Channel(ABC):
                 self._delivering.release()
 
     def _sent(self, messages: Sequence[Message]) -> None:
-        """This process has sent messages to the channel."""
+        """Called after this process has sent messages to the channel."""
         self._deliver_soon()
 
     def _attempt(self) -> None:
-        """Attempts delivery of NEW messages, in the turn of this thread."""
+        """Attempts delivery of NEW messages. The caller holds the lock of delivery."""
         with self._client.lock:
             self._client.ledger.give_back_overdue()
             self._delivered.acknowledge_overdue()
@@ -255,10 +261,10 @@ class Channel(ABC):
 
     @abstractmethod
     def _has_new(self) -> bool:
-        """Whether a NEW message remains, after :meth:`_deliver_new`."""
+        """Whether a NEW message remains after :meth:`_deliver_new`."""
 
     def _take(self, poller: Poller) -> ChannelDelivery | None:
-        """The next message of a poller, which no receiver has yet; None where none waits."""
+        """Takes the next message of a poller, which no receiver has yet. Returns None if no message waits."""
         with self._client.lock:
             delivery = self._client.take(poller)
             if delivery is not None:
@@ -273,18 +279,18 @@ class Channel(ABC):
     def acknowledge(
         self, message_id: str, receiver_id: str, transaction: ChannelTransaction | None = None
     ) -> None:
-        """Acknowledges positively what a receiver holds (6.2). The same again is ignored.
+        """Acknowledges a message of a receiver positively (6.2). A repeated acknowledgement is ignored.
 
         Args:
-            message_id, receiver_id: of the delivery. While it is under way, what the receiver returns
-                changes nothing (5.3.4).
-            transaction: it is only logged until that commits (6.2.1).
+            message_id, receiver_id: of the delivery. If the receiver is still handling the message, its
+                return value no longer counts (5.3.4).
+            transaction: the acknowledgement is only logged until this transaction commits (6.2.1).
 
         Raises:
-            ClaimLost: the receiver does not hold the message, or it went to another process.
+            ClaimLost: the receiver does not have the message, or another process has taken over the message.
             TransactionRolledBack: a message sent in the transaction has expired.
             SessionStateError: the channel is closed, or the transaction has ended.
-            ProviderError: the provider failed; it may be tried again.
+            ProviderError: the provider failed. The call may be repeated.
         """
         with self._client.lock:
             self._check_open()
@@ -293,13 +299,13 @@ class Channel(ABC):
     # -- looking ---------------------------------------------------------------------------------------
 
     def browse(self, wanted: Filter | None = None) -> list[Message]:
-        """The messages that are NEW or DELIVERED, in the order of delivery; never NOT_COMMITTED ones (7.6).
+        """Returns the NEW and DELIVERED messages in the order of delivery (7.6).
 
         Args:
-            wanted: only those that it accepts.
+            wanted: returns only messages that this filter accepts.
 
         Raises:
-            SessionStateError: it is closed.
+            SessionStateError: the channel is closed.
             ProviderError: the provider cannot be read.
         """
         self._check_open()
@@ -309,10 +315,13 @@ class Channel(ABC):
         return [message for message in found if wanted.accepts(Reference(message, partial(replace, message)))]
 
     def messages(self, state: MessageState) -> list[Message]:
-        """The messages in one state (7.7): NOT_COMMITTED ones of this process; NEW and DELIVERED ones of all.
+        """Returns the messages in one state (7.7).
+
+        NOT_COMMITTED messages are those of this process. NEW and DELIVERED messages are those of all
+        processes.
 
         Raises:
-            SessionStateError: it is closed.
+            SessionStateError: the channel is closed.
             ProviderError: the provider cannot be read.
         """
         self._check_open()
@@ -329,7 +338,7 @@ class Channel(ABC):
         return bool(self.messages(state))
 
     def receivers_of(self, message_id: str) -> frozenset[str]:
-        """The receivers in this process whose negative acknowledgement of it is outstanding (5.3.1)."""
+        """Returns the receivers in this process that have not acknowledged a message positively (5.3.1)."""
         return self._delivered.receivers_of(message_id)
 
     @abstractmethod
@@ -341,21 +350,21 @@ class Channel(ABC):
     # -- the end ---------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Ends the channel in this process. What is DELIVERED here becomes NEW, flagged as redelivered, for
-        whoever opens it next; what is NEW stays. Repeatable.
+        """Ends the channel in this process. Repeatable.
 
-        Waits for a receiver that is handling a message.
+        DELIVERED messages of this process become NEW, flagged as redelivered. NEW messages stay. Waits for a
+        receiver that is handling a message.
 
         Raises:
-            SessionStateError: that receiver calls it.
-            ProviderError: it cannot be given back; it is taken over when this process has ended.
+            SessionStateError: the receiver that is handling a message calls this method.
+            ProviderError: a message cannot be given back. The end of this process lets others take over.
         """
         if self._delivering.is_mine:
             raise SessionStateError(
                 f"a receiver of {self.destination} cannot close it while it handles a message: "
                 "it would wait for itself; close it from another thread, or afterwards"
             )
-        self._closed = True  # a delivery under way ends with the message that is being handled
+        self._closed = True  # a running delivery ends after the current message
         with self._delivering, self._client.lock:
             if not (self._ended or self._client.is_closed):
                 self._ended = True

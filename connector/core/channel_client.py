@@ -1,8 +1,8 @@
 """The client of a provider that the channels of one process share (JBoss Messaging Core, 2 to 4).
 
-Its connection is what the specification calls a *channel state*. Its access to bodies is the *message store*.
-Whether they are reliable is up to the provider. A sender may wait for room in a provider that is not (3.1).
-Meanwhile others can acknowledge, because acknowledgements make room.
+The specification calls its connection a *channel state*, and its access to bodies the *message store*. The
+provider decides whether they are reliable. In an unreliable provider a sender may wait for room (3.1).
+Meanwhile other threads can acknowledge, because acknowledgements make room.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from connector.messaging.subscription import TopicSubscription
 
 
 class ChannelDelivery(Delivery):
-    """A message that a channel has taken, and the receiver that has it."""
+    """A message that a channel has taken, and the receiver that has the message."""
 
     __slots__ = ("in_transactions", "is_acknowledged", "is_handled", "on_end", "receiver_id", "reference")
 
     reference: Reference
-    """What the receiver gets."""
+    """The reference that the receiver gets."""
     on_end: Callable[[ChannelDelivery], None]
     """Tells the channel that the delivery has ended."""
 
@@ -37,17 +37,17 @@ class ChannelDelivery(Delivery):
         super().__init__(claim, poller)
         self.begun = 0
         self.receiver_id = ""
-        """Empty while no receiver has it: the message is NEW."""
+        """Empty while no receiver has the message, so that the message is NEW."""
         self.is_handled = False
-        """The receiver is being asked now."""
+        """Whether the receiver is handling the message now."""
         self.is_acknowledged = False
-        """The receiver has acknowledged it. The provider may not have done that yet."""
+        """Whether the receiver has acknowledged the message. The provider may not have done so yet."""
         self.in_transactions = 0
-        """Open transactions in which it is acknowledged (6.2.1)."""
+        """Number of open transactions that acknowledge the delivery (6.2.1)."""
 
     @property
     def may_come_again(self) -> bool:
-        """Whether its receiver can ask for it once more."""
+        """Whether the receiver can ask for the message once more."""
         is_answered = self.is_handled or self.is_acknowledged or self.in_transactions
         return self.state is DeliveryState.OPEN and not is_answered
 
@@ -61,8 +61,8 @@ class ChannelClient:
     """Takes, sends and settles for the channels of one process. Thread-safe.
 
     Args:
-        provider: where the messages live.
-        client_id: of durable topic receivers; empty = there are none.
+        provider: of the messages.
+        client_id: of durable topic receivers. Empty = there are none.
 
     Raises:
         ClientIdError: another connection holds the client id.
@@ -73,13 +73,15 @@ class ChannelClient:
         self.capabilities: Final = provider.capabilities
         self.client_id: Final = client_id
         self.lock: Final = FairLock()
-        """Guards the connection, the ledger and what channels know of their deliveries. No thread holds it
-        while a receiver handles a message or a sender waits for room."""
+        """Guards the connection, the ledger and the deliveries of the channels.
+
+        No thread holds this lock while a receiver handles a message or a sender waits for room.
+        """
         self.is_closed = False
         self.transactions: Final[list[ChannelTransaction]] = []
-        """The open ones."""
+        """The open transactions."""
         self.listeners: Final[dict[Destination, Callable[[Sequence[Message]], None]]] = {}
-        """The open channels, which are told of messages that this process has sent to them."""
+        """The open channels by destination, called after this process has sent messages to them."""
         self._sending: Final = FairLock()
         self._connection = provider.connect(client_id=client_id)
         self._sender = provider.connect()
@@ -89,20 +91,20 @@ class ChannelClient:
         self.ledger: Final = Ledger(self._connection)
 
     def check_open(self) -> None:
-        """Raises SessionStateError where the channels of this process are closed."""
+        """Raises SessionStateError if the channels of this process are closed."""
         if self.is_closed:
             raise SessionStateError("the channels of this process are closed; open them anew")
 
     # -- sending -------------------------------------------------------------------------------------
 
     def send(self, destination: Destination, message: Message) -> None:
-        """Sends a message, or nothing. Then delivery is attempted.
+        """Sends a message and attempts delivery.
 
         Raises:
             ProviderError: nothing was sent.
         """
         if not self.capabilities.reliable:
-            # where it has to wait for room, the room of what this process has claimed does not count
+            # in a transaction, the claims of this process take up no room while the message waits for room
             with ChannelTransaction(self) as transaction:
                 transaction.send(destination, [message])
             return
@@ -112,14 +114,14 @@ class ChannelClient:
         self.attempt_delivery([(destination, message)])
 
     def begin(self) -> tuple[MessageAccess, str]:
-        """The access of a new transaction, and the key of its messages."""
+        """Returns the access of a new transaction, and the key of its messages."""
         with self.lock:
             self.check_open()
             self._transactions += 1
             return self._connection.access().open(), f"channel|{self._transactions}|"
 
     def attempt_delivery(self, sent: Sequence[tuple[Destination, Message]]) -> None:
-        """Attempts delivery in those channels of this process that something was sent to."""
+        """Attempts delivery in the channels of this process that got a message."""
         for destination in {destination: None for destination, _ in sent}:
             listener = self.listeners.get(destination)
             if listener is not None:
@@ -134,7 +136,7 @@ class ChannelClient:
             return self._connection.poller(source, selector=selector)
 
     def take(self, poller: Poller) -> ChannelDelivery | None:
-        """The next message is this process's; None where none waits.
+        """Takes the next message for this process. Returns None if no message waits.
 
         Raises:
             ProviderError: the provider cannot be read.
@@ -168,12 +170,12 @@ class ChannelClient:
             return take_over(self._connection, at_start=at_start)
 
     def take_over_if_due(self) -> None:
-        """:meth:`take_over`, every 10 seconds at most."""
+        """Calls :meth:`take_over`, every 10 seconds at most."""
         if self._schedule.is_due():
             self.take_over()
 
     def close(self) -> None:
-        """Ends both connections. Repeatable."""
+        """Closes both connections. Repeatable."""
         with self.lock:
             if not self.is_closed:
                 self.is_closed = True
@@ -191,9 +193,9 @@ class ChannelClient:
 class ChannelTransaction(Transaction):
     """A transaction over any channels of one process, for one thread (JBoss Messaging Core, 2.2 and 6.2.1).
 
-    Messages sent in it are NOT_COMMITTED: they are stored, and nobody sees them. Acknowledgements in it are
-    logged: their messages stay DELIVERED, and are not delivered again meanwhile. A message belongs to one
-    transaction only. A context manager: leaving it commits, or rolls back when an exception is on its way.
+    Messages sent in the transaction are NOT_COMMITTED: stored, but invisible. Acknowledgements are logged.
+    Their messages stay DELIVERED, and are not delivered again meanwhile. A message belongs to one transaction
+    only. A context manager, which commits at its end, or rolls back after an exception.
     """
 
     def __init__(self, client: ChannelClient) -> None:
@@ -202,15 +204,15 @@ class ChannelTransaction(Transaction):
         self._client = client
         self._logged: list[ChannelDelivery] = []
         self.sent: list[tuple[Destination, Message]] = []
-        """What is NOT_COMMITTED, oldest first."""
+        """The NOT_COMMITTED messages, oldest first."""
         client.transactions.append(self)
 
     def send(self, destination: Destination, messages: list[Message]) -> list[str]:
-        """Adds messages, all or none; a channel does it.
+        """Adds messages, all or none. Called by a channel.
 
         Raises:
-            TransactionRolledBack: a message of it has expired meanwhile (5.1.3).
-            SessionStateError: it has ended.
+            TransactionRolledBack: a message of the transaction has expired meanwhile (5.1.3).
+            SessionStateError: the transaction has ended.
             ProviderError: the messages cannot be written.
         """
         self._check_open()
@@ -222,11 +224,11 @@ class ChannelTransaction(Transaction):
         return ids
 
     def log(self, delivery: ChannelDelivery) -> None:
-        """Adds an acknowledgement; a channel does it, and holds the lock of the client.
+        """Adds an acknowledgement. Called by a channel that holds the lock of the client.
 
         Raises:
-            TransactionRolledBack: a message of it has expired meanwhile (5.1.3).
-            SessionStateError: it has ended.
+            TransactionRolledBack: a message of the transaction has expired meanwhile (5.1.3).
+            SessionStateError: the transaction has ended.
         """
         self._check_open()
         self.check_expiry()
@@ -236,10 +238,12 @@ class ChannelTransaction(Transaction):
             self.acknowledge(delivery)
 
     def commit(self) -> None:
-        """See :meth:`connector.core.transaction.Transaction.commit`; then delivery of the new is attempted.
+        """Commits, and attempts delivery of the new messages.
+
+        See :meth:`connector.core.transaction.Transaction.commit`.
 
         Raises:
-            SessionStateError: it has ended.
+            SessionStateError: the transaction has ended.
         """
         self._check_open()
         sent = self.sent
@@ -254,7 +258,7 @@ class ChannelTransaction(Transaction):
         """See :meth:`connector.core.transaction.Transaction.rollback`.
 
         Raises:
-            SessionStateError: it has ended.
+            SessionStateError: the transaction has ended.
         """
         self._check_open()
         with self._client.lock:

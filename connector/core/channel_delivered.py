@@ -1,4 +1,4 @@
-"""The DELIVERED messages of a channel: what its receivers hold (JBoss Messaging Core, 5.3 and 6)."""
+"""The DELIVERED messages of a channel and their receivers (JBoss Messaging Core, 5.3 and 6)."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from connector.errors import ClaimLost
 _log = logging.getLogger("connector.channel")
 
 _REMEMBERED: Final = 10_000
-"""Acknowledgements of a channel that it remembers, to know one that comes again."""
+"""Number of acknowledgements of a channel that are remembered, to recognise repeated ones."""
 
 
 class DeliveryResult(Enum):
-    """What came of handing one message to one receiver."""
+    """The result of handing one message to one receiver."""
 
     TAKEN = "taken"
-    """Acknowledged, positively or negatively."""
+    """The receiver has acknowledged the message, positively or negatively."""
     REFUSED = "refused"
-    """The receiver does not accept it."""
+    """The receiver does not accept the message."""
     BROKEN = "broken"
-    """The receiver raised; it has not received the message (JBoss Messaging Core, 5.2)."""
+    """The receiver raised, and has not received the message (JBoss Messaging Core, 5.2)."""
 
 
 class DeliveredMessages:
-    """Hands messages to receivers, and knows which of them each receiver holds. Thread-safe.
+    """Hands messages to receivers, and knows the messages of each receiver. Thread-safe.
 
-    A message is claimed *before* its receiver is asked. So the negative acknowledgement is on record first. A
-    positive one, however early, finds the delivery that it is about (5.3.4).
+    A message is claimed *before* the receiver is asked. So the negative acknowledgement is on record first.
+    Even an early positive acknowledgement finds the delivery (5.3.4).
     """
 
     def __init__(self, client: ChannelClient) -> None:
@@ -44,19 +44,19 @@ class DeliveredMessages:
         self._acknowledged: Final[OrderedDict[tuple[str, str], None]] = OrderedDict()
 
     def deliver(self, receiver: Receiver, delivery: ChannelDelivery) -> DeliveryResult:
-        """Hands a message to a receiver. It is DELIVERED from now on, unless the receiver does not take it.
+        """Hands a message to a receiver. The message is DELIVERED afterwards unless refused.
 
         Raises:
-            ProviderError: an acknowledgement could not be made; the next attempt makes it.
+            ProviderError: an acknowledgement could not be made. The next attempt repeats the call.
         """
         key = (delivery.reference.message_id, receiver.receiver_id)
         with self._client.lock:
             if key in self._held:
-                # another message of this id: this one is delivered when the receiver is done with that
+                # another message of the same id, delivered when the receiver has acknowledged the first
                 return DeliveryResult.BROKEN
             delivery.receiver_id = receiver.receiver_id
             delivery.begun = 1
-            self._acknowledged.pop(key, None)  # a name may be used again for another message
+            self._acknowledged.pop(key, None)  # another message may have the same id
             self._held[key] = delivery
         result = self._call(receiver, delivery)
         if result is not DeliveryResult.TAKEN:
@@ -67,7 +67,7 @@ class DeliveredMessages:
         return result
 
     def redeliver(self, receiver: Receiver) -> bool:
-        """Hands a receiver once more what it holds; True where it holds nothing any more.
+        """Hands a receiver the held messages once more. Returns whether the receiver has no more messages.
 
         Raises:
             ProviderError: as :meth:`deliver`.
@@ -80,7 +80,7 @@ class DeliveredMessages:
                     continue  # acknowledged meanwhile
                 delivery.reference = delivery.reference.again()
                 delivery.begun += 1
-            self._call(receiver, delivery)  # refused or broken: it still holds it
+            self._call(receiver, delivery)  # a receiver that refuses or raises keeps the message
         return not self.held_by(receiver.receiver_id)
 
     def _call(self, receiver: Receiver, delivery: ChannelDelivery) -> DeliveryResult:
@@ -98,14 +98,14 @@ class DeliveredMessages:
                 extra={"receiver": receiver.receiver_id, "reference": repr(delivery.reference)},
                 exc_info=True,
             )
-        finally:  # one that is interrupted (Ctrl-C) may have seen it: a negative acknowledgement
+        finally:  # an interrupted receiver (Ctrl-C) may have seen the message: a negative acknowledgement
             delivery.is_handled = False
         with self._client.lock:
             if positive or delivery.is_acknowledged:
                 self._acknowledge_quietly([delivery])
                 result = DeliveryResult.TAKEN
             elif delivery.state is not DeliveryState.OPEN:
-                result = DeliveryResult.TAKEN  # it was acknowledged meanwhile, in a transaction
+                result = DeliveryResult.TAKEN  # acknowledged meanwhile, in a transaction
         return result
 
     def acknowledge(self, message_id: str, receiver_id: str, transaction: ChannelTransaction | None) -> None:
@@ -127,8 +127,8 @@ class DeliveredMessages:
                 self._acknowledge(delivery)
 
     def _acknowledge(self, delivery: ChannelDelivery) -> None:
-        """A positive acknowledgement cancels the negative one. The last of them removes the message."""
-        delivery.is_acknowledged = True  # should the provider fail, the next attempt makes it
+        """Cancels the negative acknowledgement. The last positive acknowledgement removes the message."""
+        delivery.is_acknowledged = True  # if the provider fails, the next attempt acknowledges
         self._client.ledger.acknowledge([delivery])
 
     def _acknowledge_quietly(self, deliveries: Iterable[ChannelDelivery]) -> None:
@@ -146,7 +146,7 @@ class DeliveredMessages:
         self._acknowledge_quietly([delivery for delivery in self._held.values() if delivery.is_acknowledged])
 
     def expire(self) -> None:
-        """Removes DELIVERED messages that have expired (5.3.3): given back, they expire as NEW ones do."""
+        """Gives back expired DELIVERED messages (5.3.3), which then expire like NEW messages."""
         expired = [
             delivery
             for delivery in self._held.values()
@@ -155,7 +155,7 @@ class DeliveredMessages:
         self._client.ledger.give_back(expired)
 
     def forget(self, delivery: ChannelDelivery) -> None:
-        """A delivery has ended."""
+        """Removes an ended delivery."""
         key = (delivery.reference.message_id, delivery.receiver_id)
         if self._held.get(key) is delivery:
             del self._held[key]
@@ -165,17 +165,17 @@ class DeliveredMessages:
                     self._acknowledged.popitem(last=False)
 
     def held_by(self, receiver_id: str) -> list[ChannelDelivery]:
-        """The deliveries of one receiver, in the order of delivery."""
+        """Returns the deliveries of one receiver, in the order of delivery."""
         with self._client.lock:
             held = [delivery for delivery in self._held.values() if delivery.receiver_id == receiver_id]
         return sorted(held, key=lambda delivery: delivery.reference)
 
     def receivers_of(self, message_id: str) -> frozenset[str]:
-        """Who holds a message (5.3.1)."""
+        """Returns the receivers that have a message (5.3.1)."""
         with self._client.lock:
             return frozenset(receiver for identity, receiver in self._held if identity == message_id)
 
     def all(self) -> list[ChannelDelivery]:
-        """A message once for each receiver that holds it."""
+        """Returns all deliveries: a message once for each receiver."""
         with self._client.lock:
             return list(self._held.values())

@@ -1,4 +1,7 @@
-"""A queue: each message goes to one receiver, and waits until one takes it (JBoss Messaging Core, 5.2.4)."""
+"""The queue channel: each message goes to one receiver (JBoss Messaging Core, 5.2.4).
+
+A message waits for a willing receiver.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,10 @@ from connector.messaging.provider import Poller
 
 
 class QueueChannel(Channel):
-    """See :class:`connector.core.channel.Channel`. Receivers take turns.
+    """A queue channel (see :class:`connector.core.channel.Channel`). Receivers take turns.
 
-    What no receiver wants is taken and goes back, as if it had never been taken. Where every receiver has a
-    selector, the provider leaves it where it is.
+    A message that no receiver wants is taken and given back unchanged. If every receiver has a selector, the
+    provider leaves such a message in place.
     """
 
     is_storing_undeliverable = True
@@ -35,10 +38,11 @@ class QueueChannel(Channel):
         self._is_some_refused = False
 
     def add_receiver(self, receiver: Receiver, selector: str = "") -> None:
-        """Hands it messages from now on; delivery of those that wait is attempted.
+        """Adds a receiver, and attempts delivery of waiting messages.
 
         Args:
-            selector: text of a message selector: the receiver is asked about no others; empty = all.
+            selector: text of a message selector. The receiver is asked about matching messages only. Empty =
+                all.
 
         Raises:
             ValueError: there is a receiver of this id.
@@ -70,7 +74,7 @@ class QueueChannel(Channel):
             return [*self._registrations[start:], *self._registrations[:start]]
 
     def _sent(self, messages: Sequence[Message]) -> None:
-        # one that nobody wants must not have all the others taken and given back
+        # without a receiver for these messages, an attempt would take and give back all others
         for message in messages:
             headers = replace(message, body=b"")
             if self._receivers(Reference(headers, partial(replace, message))):
@@ -86,28 +90,28 @@ class QueueChannel(Channel):
         try:
             while not self._closed and (delivery := self._take(poller)) is not None:
                 if not self._offer(delivery):
-                    refused.append(delivery)  # until the end, so that none is offered twice in one attempt
+                    refused.append(delivery)  # given back at the end: each message is offered once
         finally:
             self._is_some_refused = bool(refused)
             self._give_back(refused)
 
     def _has_new(self) -> bool:
         if self._registrations and not self._selector():
-            return self._is_some_refused  # the attempt has seen them all
+            return self._is_some_refused  # the attempt has seen all messages
         delivery = self._take(self._poller_for(""))
         if delivery is not None:
             self._give_back([delivery])
         return delivery is not None
 
     def _give_back(self, deliveries: list[ChannelDelivery]) -> None:
-        """They are NEW as before. Where the provider fails, the next attempt gives them back."""
+        """Gives messages back as NEW. If the provider fails, the next attempt gives them back."""
         with self._client.lock:
             for delivery in deliveries:
                 self._client.ledger.put_off(delivery)
             self._client.ledger.give_back_overdue()
 
     def _offer(self, delivery: ChannelDelivery) -> bool:
-        """Hands a message to the first receiver that takes it; False where none does."""
+        """Hands a message to the first willing receiver. Returns whether a receiver has taken it."""
         for registration in self._in_turn():
             if (
                 registration.wants(delivery.reference)
@@ -120,7 +124,7 @@ class QueueChannel(Channel):
         return False
 
     def _selector(self) -> str:
-        """Selects every message that a receiver may want; empty = all messages."""
+        """Returns a selector for every message that a receiver may want. Empty = all messages."""
         selectors = [registration.selector for registration in self._registrations]
         if not (self._client.capabilities.selectors and all(selectors)):
             return ""
@@ -130,7 +134,7 @@ class QueueChannel(Channel):
         with self._client.lock:
             poller = self._pollers.get(selector)
             if poller is None:
-                for other in [text for text in self._pollers if text]:  # of receivers before
+                for other in [text for text in self._pollers if text]:  # of earlier receivers
                     self._pollers.pop(other).close()
                 poller = self._pollers[selector] = self._client.poller(self.destination, selector)
             return poller
@@ -139,7 +143,7 @@ class QueueChannel(Channel):
         try:
             return self._client.browse(self.destination)
         except UnknownDestination:
-            return []  # nothing was ever sent to it
+            return []  # nothing was ever sent to this queue
 
     def _in_state(self, state: MessageState) -> list[Message]:
         with self._client.lock:

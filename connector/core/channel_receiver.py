@@ -1,4 +1,4 @@
-"""The receivers of a channel, and the references that they get (JBoss Messaging Core, 3 and 8)."""
+"""The receivers of a channel, and the references that receivers get (JBoss Messaging Core, 3 and 8)."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _log = logging.getLogger("connector.channel")
 class NotAccepted(ConnectorError):
     """Raised by :meth:`Receiver.handle`: the receiver does not want this message after all.
 
-    See JBoss Messaging Core, 8.1.2. The receiver may have changed its mind since :meth:`Receiver.accepts`.
-    The message is as if it had never been handed over.
+    See JBoss Messaging Core, 8.1.2. The receiver may decide otherwise after :meth:`Receiver.accepts`.
+    The message counts as never handed over.
     """
 
 
 class Reference:
-    """A message without its body: headers, properties, and the way to the body (JBoss Messaging Core, 3).
+    """A message without the body: headers, properties, and the way to the body (JBoss Messaging Core, 3).
 
-    Sorts as messages are delivered: highest priority, then oldest (JBoss Messaging Core, 10).
+    References sort in the order of delivery: highest priority, then oldest (JBoss Messaging Core, 10).
 
     Args:
         headers: the message without body.
-        load: reads the whole message from its store.
-        delivery_count: deliveries begun, this one included; 1 at the first.
+        load: reads the whole message from the store.
+        delivery_count: begun deliveries, this delivery included. 1 at the first.
     """
 
     __slots__ = ("_load", "delivery_count", "headers")
@@ -42,32 +42,32 @@ class Reference:
 
     @property
     def message_id(self) -> str:
-        """JMSMessageID; empty where the message has none yet."""
+        """JMSMessageID. Empty if the message has no id yet."""
         return self.headers.message_id or ""
 
     @property
     def redelivered(self) -> bool:
-        """Whether a receiver may have seen it before."""
+        """Whether a receiver may have seen the message before."""
         return self.delivery_count > 1
 
     def has_expired(self) -> bool:
-        """Whether it is past its expiration."""
+        """Whether the message has expired."""
         return self.headers.has_expired()
 
     def load(self) -> Message:
-        """The whole message, read now.
+        """Reads and returns the whole message.
 
         Raises:
-            MalformedData: it cannot be read as a message.
-            LookupError: it is gone: acknowledged, expired, or taken away by hand.
-            ProviderError: it cannot be read now.
+            MalformedData: the data cannot be read as a message.
+            LookupError: the message is gone: acknowledged, expired, or taken away by hand.
+            ProviderError: the message cannot be read now.
         """
         message = self._load()
         message.delivery_count = self.delivery_count
         return message
 
     def again(self) -> Reference:
-        """The same message at its next delivery."""
+        """Returns the reference of the next delivery of this message."""
         return Reference(self.headers, self._load, self.delivery_count + 1)
 
     def __lt__(self, other: Reference) -> bool:
@@ -81,38 +81,41 @@ class Reference:
 
 
 class Filter(Protocol):
-    """Says which messages are wanted."""
+    """A filter of messages."""
 
     def accepts(self, reference: Reference) -> bool:
-        """Whether the message is wanted. Quick, and without using a channel: it is asked for every message.
+        """Whether the message is wanted. Called for every message. Must be quick and use no channel.
 
-        A receiver is asked by a channel that holds the message for it, or is about to. What it does not want
-        goes back. A selector, given with the receiver, leaves such messages where they are.
+        The channel has the message already, or is about to take the message. An unwanted message goes back.
+        A selector, given with the receiver, leaves such messages in place.
         """
 
 
 class Receiver(Filter, Protocol):
-    """Takes messages from a channel.
+    """A receiver of messages from a channel.
 
-    :meth:`Filter.accepts` says in advance whether it would take one. It need not keep its word: between the
-    two calls it may have changed, and then :meth:`handle` raises :class:`NotAccepted`.
+    :meth:`Filter.accepts` says in advance whether the receiver would take a message. The receiver may still
+    change its mind, and then :meth:`handle` raises :class:`NotAccepted`.
     """
 
     @property
     def receiver_id(self) -> str:
-        """Names it among the receivers of its channel; the same after a restart for one that is durable."""
+        """Name of the receiver, unique in the channel.
+
+        A durable receiver has the same name after a restart.
+        """
 
     def handle(self, reference: Reference, /) -> bool | None:
-        """Takes one message. The channel may be used from here, and from any other thread meanwhile.
+        """Takes one message. The receiver and any other thread may use the channel meanwhile.
 
         Returns:
-            True: a positive acknowledgement, the message is done with. False: a negative one: the receiver
-            has it and will acknowledge later, or ask for it again. None: it takes no responsibility, as
-            :class:`NotAccepted`.
+            True is a positive acknowledgement: the message is done. False is a negative acknowledgement: the
+                receiver has the message and will acknowledge later, or ask for it again. None refuses the
+                message, like :class:`NotAccepted`.
 
         Raises:
-            NotAccepted: it does not want the message.
-            Exception: it is *broken*: the message counts as not delivered and is tried again later.
+            NotAccepted: the receiver does not want the message.
+            Exception: the receiver is *broken*. The message counts as not delivered and is tried again later.
         """
 
 
@@ -127,11 +130,11 @@ class SelectorFilter:
 
 
 class Registration:
-    """A receiver of a channel.
+    """A receiver of a channel, with a selector.
 
     Args:
         receiver: the receiver.
-        selector: text of a message selector; empty = all messages that the receiver accepts.
+        selector: text of a message selector. Empty = all messages that the receiver accepts.
 
     Raises:
         SelectorError: the selector is not valid.
@@ -143,7 +146,7 @@ class Registration:
         self._compiled = compile_selector(selector) if selector else None
 
     def wants(self, reference: Reference) -> bool:
-        """Whether it wants a message. A receiver that cannot say so does not."""
+        """Whether the receiver wants a message. A receiver that raises does not want the message."""
         if self._compiled is not None and not self._compiled.matches(reference.headers):
             return False
         try:

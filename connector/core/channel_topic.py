@@ -1,7 +1,7 @@
-"""A topic: each message goes to every receiver there is (JBoss Messaging Core, 5.2.4).
+"""The topic channel: each message goes to every receiver (JBoss Messaging Core, 5.2.4).
 
-A receiver has a subscription of its own at the provider, which holds its share of every message. A message is
-DELIVERED while at least one receiver holds its share, and has left the channel with the last of them.
+Each receiver has a subscription at the provider, which holds a share of every message. A message is
+DELIVERED while at least one receiver has a share. The message leaves the channel with the last share.
 """
 
 from __future__ import annotations
@@ -29,11 +29,14 @@ class _Share(Registration):
         self.durable = durable
         self.removed = False
         self.waiting: list[ChannelDelivery] = []
-        """NEW ones: taken for this receiver, and not delivered because it is broken."""
+        """NEW messages that were taken for this receiver, which is broken."""
 
 
 class TopicChannel(Channel):
-    """See :class:`connector.core.channel.Channel`. What a receiver does not accept is discarded for it."""
+    """A topic channel (see :class:`connector.core.channel.Channel`).
+
+    A message that a receiver does not accept is discarded for this receiver.
+    """
 
     is_storing_undeliverable = False
 
@@ -42,20 +45,20 @@ class TopicChannel(Channel):
         self._shares: tuple[_Share, ...] = ()
 
     def add_receiver(self, receiver: Receiver, selector: str = "", *, durable: bool = False) -> None:
-        """Hands it a share of every message sent from now on.
+        """Adds a receiver, which gets a share of every message sent from now on.
 
         Args:
-            selector: text of a message selector: the receiver gets a share of no others; empty = all.
-            durable: its share is kept while it is away, under its id and the client id of the channels, until
-                :meth:`unsubscribe`.
+            selector: text of a message selector. The receiver gets matching messages only. Empty = all.
+            durable: whether the share is kept while the receiver is away. The share is found by the receiver
+                id and the client id of the channels, and ends with :meth:`unsubscribe`.
 
         Raises:
-            ValueError: there is a receiver of this id, or it still holds messages that it got with another
+            ValueError: there is a receiver of this id, or it still has messages that it got with another
                 selector.
             SelectorError: the selector is not valid.
-            SubscriptionError: it has no client id, or another subscription is in the way.
+            SubscriptionError: there is no client id, or another subscription is in the way.
             SessionStateError: the channel is closed.
-            ProviderError: its subscription cannot be made.
+            ProviderError: the subscription cannot be made.
         """
         with self._client.lock:
             self._check_open()
@@ -93,10 +96,11 @@ class TopicChannel(Channel):
         self._deliver_soon()
 
     def unsubscribe(self, receiver_id: str) -> None:
-        """Keeps nothing more for a durable receiver, which was removed.
+        """Ends the subscription of a durable receiver that was removed.
 
         Raises:
-            SubscriptionError: there is none, it is still there, or holds messages.
+            SubscriptionError: there is no such subscription, or its receiver was not removed, or has
+                messages.
         """
         self._client.unsubscribe(receiver_id)
 
@@ -123,7 +127,7 @@ class TopicChannel(Channel):
                 waiting.append(delivery)
                 if delivery.reference.has_expired():
                     with self._client.lock:
-                        self._client.ledger.give_back([delivery])  # to be found expired
+                        self._client.ledger.give_back([delivery])  # the provider then handles its expiration
                     waiting.pop()
                     continue
                 result = DeliveryResult.REFUSED
@@ -137,7 +141,7 @@ class TopicChannel(Channel):
             share.waiting = waiting + share.waiting
 
     def _next_of(self, share: _Share) -> ChannelDelivery | None:
-        """Its next NEW message; those that have waited come first."""
+        """Returns the next NEW message of a share. Messages that have waited come first."""
         with self._client.lock:
             return share.waiting.pop(0) if share.waiting else self._take(share.poller)
 
@@ -147,10 +151,10 @@ class TopicChannel(Channel):
                 try:
                     self._client.ledger.acknowledge([delivery])
                 except ClaimLost:
-                    pass  # not ours any more, nor to be discarded by us
+                    pass  # another client has the message now
 
     def _drain(self, share: _Share) -> None:
-        """Ends the share of a receiver that was removed, once it holds nothing any more."""
+        """Ends the share of a removed receiver once the receiver has no more messages."""
         with self._client.lock:
             self._drop_waiting(share)
             if share.removed and not self._delivered.held_by(share.receiver.receiver_id):
@@ -158,7 +162,7 @@ class TopicChannel(Channel):
                 self._shares = tuple(other for other in self._shares if other is not share)
 
     def _drop_waiting(self, share: _Share) -> None:
-        """Discards what waits for a receiver that goes; one that is durable finds it when it comes back."""
+        """Discards the waiting messages of a removed receiver. Keeps the messages of a durable receiver."""
         if share.durable:
             self._client.ledger.give_back(share.waiting)
         else:
@@ -167,7 +171,7 @@ class TopicChannel(Channel):
         share.waiting = []
 
     def _new(self) -> list[Reference]:
-        """The NEW messages; what has come for the receivers is taken, so that it can be looked at."""
+        """Returns the NEW messages. Takes all messages of the receivers to see them."""
         for share in self._shares:
             if not share.removed:
                 while (delivery := self._take(share.poller)) is not None:
@@ -200,7 +204,7 @@ class TopicChannel(Channel):
 
 
 def _loaded(references: list[Reference]) -> list[Message]:
-    """Each message once, in the order of delivery."""
+    """Returns each message once, in the order of delivery."""
     found: dict[str, Message] = {}
     for reference in sorted(references):
         if reference.message_id not in found:

@@ -16,14 +16,14 @@ _Channel = TypeVar("_Channel", QueueChannel, TopicChannel)
 
 
 class Channels:
-    """Queues and topics by name. A context manager; thread-safe.
+    """Queues and topics by name. A context manager. Thread-safe.
 
-    Opening them takes over what processes that died had been delivered: it is NEW again, and flagged as
+    The constructor takes over the DELIVERED messages of dead processes. They are NEW again, and flagged as
     redelivered (JBoss Messaging Core, 2 and 5.3).
 
     Args:
-        provider: where the messages live. All processes that use its messages have the same channels.
-        client_id: of durable topic receivers; empty = there are none.
+        provider: of the messages. All processes with this provider have the same channels.
+        client_id: of durable topic receivers. Empty = there are none.
 
     Raises:
         ClientIdError: another process holds the client id.
@@ -36,25 +36,25 @@ class Channels:
         self._client.take_over(at_start=True)
 
     def queue(self, name: str) -> QueueChannel:
-        """The queue of this name, the same at every call until it is closed.
+        """Returns the queue of this name, the same at every call until the queue is closed.
 
         Raises:
-            DestinationError: it is no name of a queue.
+            DestinationError: the name is no name of a queue.
             SessionStateError: the channels are closed.
         """
         return self._open(QueueChannel, Destination("queue", _plain(name)))
 
     def topic(self, name: str) -> TopicChannel:
-        """The topic of this name, the same at every call until it is closed.
+        """Returns the topic of this name, the same at every call until the topic is closed.
 
         Raises:
-            DestinationError: it is no name of a topic.
+            DestinationError: the name is no name of a topic.
             SessionStateError: the channels are closed.
         """
         return self._open(TopicChannel, Destination("topic", _plain(name)))
 
     def transaction(self) -> ChannelTransaction:
-        """A new transaction over any of these channels.
+        """Returns a new transaction over any of these channels.
 
         Raises:
             SessionStateError: the channels are closed.
@@ -62,28 +62,28 @@ class Channels:
         return ChannelTransaction(self._client)
 
     def take_over(self) -> int:
-        """What processes that died had been delivered is NEW again; how many messages.
+        """Makes the DELIVERED messages of dead processes NEW again. Returns the number of messages.
 
         ``deliver`` does so by itself, every 10 seconds at most.
 
         Raises:
-            ProviderError: a commit of the dead cannot be finished.
+            ProviderError: a commit of a dead process cannot be finished.
         """
         return self._client.take_over()
 
     def close(self) -> None:
-        """Closes every channel. Messages of transactions that are still open are lost. Repeatable.
+        """Closes every channel. Messages of open transactions are lost. Repeatable.
 
         Raises:
-            SessionStateError: a receiver calls it while it handles a message.
-            ProviderError: the provider failed; what is left is taken over when this process has ended.
+            SessionStateError: a receiver calls this method while handling a message.
+            ProviderError: the provider failed. The rest is taken over after the end of this process.
         """
         for channel in list(self._channels.values()):
             channel.close()
         self._client.close()
 
     def abandon(self) -> None:
-        """Leaves everything as a crash of this process would, for tests of recovery."""
+        """Ends the channels as a crash of this process would, for tests of recovery."""
         self._client.abandon()
 
     def __enter__(self) -> Channels:
@@ -105,7 +105,7 @@ class Channels:
 
 
 def _plain(name: str) -> str:
-    """A valid name without a kind, and of no virtual destination."""
+    """Returns a valid name without a kind. Refuses virtual destinations."""
     destination = parse_destination(f"queue://{name}")
     if destination.view:
         raise DestinationError(

@@ -1,4 +1,4 @@
-"""Connections: a client of a provider, whose sessions have provider connections of their own."""
+"""Connections of JMS: clients of a provider. Each session has a separate provider connection."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _log = logging.getLogger("connector.core")
 
 
 class MessagingConnection:
-    """See :class:`connector.messaging.client.MessagingConnection`.
+    """Implements :class:`connector.messaging.client.MessagingConnection`.
 
     Args:
-        provider: where the messages live.
-        client_id: held until :meth:`close`; empty = none.
+        provider: of the messages.
+        client_id: held until :meth:`close`. Empty = none.
         start: whether messages are delivered at once.
 
     Raises:
-        ClientIdError: somebody else has the client id.
+        ClientIdError: another client holds the client id.
         ProviderError: the provider is out of reach.
     """
 
@@ -96,7 +96,7 @@ class MessagingConnection:
             if self._closed:
                 return
             self._closed = True
-        with contextlib.ExitStack() as rest:  # each is closed, whatever becomes of the others
+        with contextlib.ExitStack() as rest:  # a failure keeps no other session open
             rest.callback(self._own.close)
             for session in sessions:
                 rest.callback(session.close)
@@ -112,7 +112,7 @@ class MessagingConnection:
     # -- what its sessions need ----------------------------------------------------------------------
 
     def report(self, error: Exception) -> None:
-        """Tells the exception listener, or the log."""
+        """Calls the exception listener, or logs the error if there is none."""
         listener = self.exception_listener
         if listener is None:
             _log.error("the connection has failed", extra={"reason": error_text(error)}, exc_info=error)
@@ -123,27 +123,31 @@ class MessagingConnection:
             _log.exception("the exception listener raised")
 
     def is_takeover_due(self) -> bool:
-        """Whether the session that asks is to look after dead clients, now."""
+        """Whether the calling session must look for dead clients now."""
         return self._schedule.is_due()
 
     def temporary(self, kind: str) -> Destination:
-        """A new temporary destination, for all sessions; it ends with this connection."""
+        """Returns a new temporary destination for all sessions. The destination ends with this connection."""
         with self._lock:
             self._check_open()
             return self._own.temporary(kind)
 
     def delete_temporary(self, destination: Destination) -> None:
-        """Ends one; raises DestinationError."""
+        """Ends a temporary destination.
+
+        Raises:
+            DestinationError: the destination cannot be ended here.
+        """
         with self._lock:
             self._check_open()
             self._own.delete_temporary(destination)
 
     def ended(self, session: Session, connection: Connection, *, broken: bool) -> None:
-        """A session has ended.
+        """Removes an ended session.
 
         Args:
-            connection: the provider connection that it had.
-            broken: something of it is not settled: whoever takes over does that.
+            connection: the provider connection of the session.
+            broken: whether claims of the session are not settled. A takeover settles them.
         """
         with self._lock:
             if session in self._sessions:

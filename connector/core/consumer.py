@@ -1,4 +1,4 @@
-"""Consumers: one queue or subscription, taken from by hand or by a listener (JMS 2.0, 8)."""
+"""Consumers: take messages of a queue or subscription, by call or with a listener (JMS 2.0, 8)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Listener = Callable[[ReceivedMessage], object]
 
 
 class Receiving(Protocol):
-    """What a consumer needs of its session."""
+    """The part of a session that a consumer needs."""
 
     @property
     def closing(self) -> bool:
@@ -27,16 +27,16 @@ class Receiving(Protocol):
         """See :meth:`connector.messaging.client.Consumer.listen`."""
 
     def retire(self, consumer: SessionConsumer) -> None:
-        """The consumer was closed: its poller too, as soon as nothing of it needs it any more."""
+        """Closes the poller of a closed consumer as soon as its messages are settled."""
 
 
 class SessionConsumer:
-    """See :class:`connector.messaging.client.Consumer`.
+    """Implements :class:`connector.messaging.client.Consumer`.
 
     Args:
-        session: whose it is.
-        poller: what it takes from.
-        ends_with_it: its subscription ends with its consumer, and unsettled messages with that.
+        session: of the consumer.
+        poller: takes the messages.
+        ends_with_it: whether the subscription ends with its consumer, together with unsettled messages.
     """
 
     def __init__(self, session: Receiving, poller: Poller, *, ends_with_it: bool = False) -> None:
@@ -61,7 +61,7 @@ class SessionConsumer:
                 message = self._session.receive(self, timeout)
             except SessionStateError:
                 if self.closed or self._session.closing:
-                    return  # between two messages, by another thread
+                    return  # another thread closed the consumer between two messages
                 raise
             if message is None:
                 return
@@ -77,7 +77,7 @@ class SessionConsumer:
     def close(self) -> None:
         """See :meth:`connector.messaging.client.Consumer.close`."""
         if not self.closed:
-            self.closed = True  # before anything that waits: it ends a receive in another thread
+            self.closed = True  # first, because this ends a receive in another thread
             self._session.retire(self)
 
     def __enter__(self) -> SessionConsumer:

@@ -1,4 +1,4 @@
-"""The thread of a session that calls its listeners, one after the other (JMS 2.0, 8.7)."""
+"""The thread of a session that calls the listeners, one after the other (JMS 2.0, 8.7)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _LONGEST_PAUSE: Final = 1.0
 
 
 class Dispatcher:
-    """Gives each listener one message in turn, until it is told to end.
+    """Gives each listener one message in turn, until the session ends.
 
     Args:
         inbox: of the session.
-        lock: of the session; held while a listener runs.
-        received: makes of a message what a listener gets.
-        report: tells what went wrong.
+        lock: of the session. Held while a listener runs.
+        received: makes the message object for a listener.
+        report: called with each exception.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Dispatcher:
         self._thread.start()
 
     def end(self) -> None:
-        """No listener is called any more, once the one that runs has returned."""
+        """Calls no listener any more after the running listener has returned."""
         self._ending.set()
 
     def join(self) -> None:
@@ -52,7 +52,7 @@ class Dispatcher:
         self._thread.join()
 
     def is_current(self) -> bool:
-        """Whether a listener asks."""
+        """Whether the caller is a listener."""
         return threading.current_thread() is self._thread
 
     def _run(self) -> None:
@@ -63,7 +63,7 @@ class Dispatcher:
                 self._pause()
 
     def _round(self) -> bool:
-        """One message for each listener, or a wait; True when something went wrong."""
+        """Delivers one message to each listener, or waits. Returns whether an error happened."""
         busy = failed = False
         for consumer in self._inbox.listening():
             if self._ending.is_set():
@@ -92,6 +92,6 @@ class Dispatcher:
         return True
 
     def _pause(self) -> None:
-        """After failures in a row, longer and longer: what comes again at once must not burn a core."""
+        """Waits longer after each failure in a row, so that a repeated failure does not burn a core."""
         self._failures = min(self._failures + 1, 16)
         self._ending.wait(min(0.001 * 2**self._failures, _LONGEST_PAUSE))

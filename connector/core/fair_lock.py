@@ -1,4 +1,4 @@
-"""A lock that threads get in the order in which they asked for it."""
+"""A lock that threads get in the order of asking."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class FairLock:
         self._lock: Final = threading.Lock()
         self._owner = 0
         self._again = 0
-        """How often the owner has taken it again."""
+        """How often the owner has taken the lock again."""
         self._waiting: Final[deque[threading.Lock]] = deque()
-        """For each thread that waits a lock that it sleeps on."""
+        """A lock for each waiting thread, on which that thread sleeps."""
 
     @property
     def is_mine(self) -> bool:
@@ -32,7 +32,7 @@ class FairLock:
         return self._owner == get_ident()
 
     def try_acquire(self) -> bool:
-        """Takes the lock where no other thread holds it or waits for it; whether this thread holds it now."""
+        """Takes the lock if no thread holds or awaits the lock. Returns whether this thread holds it."""
         me = get_ident()
         if self._owner == me:
             self._again += 1
@@ -52,7 +52,7 @@ class FairLock:
         self._owner = me
 
     def __exit__(self, *_: object) -> None:
-        """Gives the lock away, once for each time that this thread has taken it."""
+        """Releases the lock, once for each time that this thread has taken it."""
         if self._again:
             self._again -= 1
             return
@@ -70,13 +70,13 @@ class FairLock:
         try:
             while self._waiting[0] is not sleeping or not self._lock.acquire(False):
                 sleeping.acquire()
-        except BaseException:  # interrupted (Ctrl-C), perhaps just when it was this thread's turn
+        except BaseException:  # interrupted (Ctrl-C), perhaps at the turn of this thread
             self._waiting.remove(sleeping)
             self._wake()
             raise
         self._waiting.popleft()
 
     def _wake(self) -> None:
-        """Lets the first thread that waits try again."""
-        with contextlib.suppress(IndexError, RuntimeError):  # nobody waits, or it is awake
+        """Lets the first waiting thread try again."""
+        with contextlib.suppress(IndexError, RuntimeError):  # no thread waits, or the thread is awake
             self._waiting[0].release()

@@ -1,4 +1,4 @@
-"""The receiving half of a session: its consumers, and what they have delivered."""
+"""The receiving half of a session: consumers and their deliveries."""
 
 from __future__ import annotations
 
@@ -18,42 +18,46 @@ from connector.messaging.provider import Capabilities, Connection, MessageAccess
 
 
 class Owner(Protocol):
-    """The connection that a session belongs to."""
+    """The connection of a session."""
 
     client_id: str
 
     @property
     def capabilities(self) -> Capabilities:
-        """Of the provider."""
+        """The capabilities of the provider."""
 
     @property
     def started(self) -> bool:
         """Whether messages are delivered now."""
 
     def report(self, error: Exception) -> None:
-        """Tells the exception listener."""
+        """Calls the exception listener."""
 
     def is_takeover_due(self) -> bool:
-        """Whether the session that asks is to look after dead clients, now."""
+        """Whether the calling session must look for dead clients now."""
 
     def temporary(self, kind: str) -> Destination:
-        """A new temporary destination of the connection."""
+        """Returns a new temporary destination of the connection."""
 
     def delete_temporary(self, destination: Destination) -> None:
-        """Ends one; raises DestinationError."""
+        """Ends a temporary destination.
+
+        Raises:
+            DestinationError: the destination cannot be ended here.
+        """
 
     def ended(self, session: Any, connection: Connection, *, broken: bool) -> None:
-        """The session has ended, and with it the use of its provider connection.
+        """Called when the session has ended and no longer uses its provider connection.
 
         Args:
-            broken: something of it is not settled: whoever takes over does that.
+            broken: whether claims of the session are not settled. A takeover settles them.
         """
 
 
 class Inbox:
-    """Takes messages for the consumers of one session and settles them as its mode says.
+    """Takes messages for the consumers of one session and settles them by the mode.
 
-    For one thread at a time: whoever holds the lock of the session.
+    For one thread at a time, which holds the lock of the session.
     """
 
     def __init__(
@@ -72,15 +76,15 @@ class Inbox:
     # -- consumers -----------------------------------------------------------------------------------
 
     def add(self, consumer: SessionConsumer) -> None:
-        """A new consumer."""
+        """Adds a consumer."""
         self._consumers.append(consumer)
 
     def listening(self) -> list[SessionConsumer]:
-        """The consumers that have listeners."""
+        """Returns the consumers that have listeners."""
         return [consumer for consumer in self._consumers if consumer.listener is not None]
 
     def retire(self, consumer: SessionConsumer) -> None:
-        """A consumer was closed: its poller too, at once, or when its last message is settled."""
+        """Removes a closed consumer. Closes the poller at once, or after the last message."""
         if consumer in self._consumers:
             self._consumers.remove(consumer)
             if consumer.ends_with_it and self._ledger.is_held(consumer.poller):
@@ -91,11 +95,11 @@ class Inbox:
     # -- taking --------------------------------------------------------------------------------------
 
     def take(self, consumer: SessionConsumer) -> tuple[Delivery, Message] | None:
-        """The next message of a consumer, not yet acknowledged; None where there is none now.
+        """Returns the next message of a consumer, not yet acknowledged, or None if no message waits.
 
         Raises:
-            MalformedData: it cannot be read; it counts as delivered.
-            ProviderError: the provider failed; the message is not delivered and comes again.
+            MalformedData: the message cannot be read, and counts as delivered.
+            ProviderError: the provider failed. The message is not delivered and comes again.
         """
         if not self._owner.started:
             return None
@@ -108,7 +112,7 @@ class Inbox:
                 self.transaction.acknowledge(delivery)
             try:
                 return delivery, load(self._access, delivery.claim)
-            except LookupError:  # removed by hand between claim and read: there is nothing to deliver
+            except LookupError:  # removed by hand between claim and read
                 self._ledger.forget(delivery)
             except ProviderError:
                 self._put_off_unseen(delivery)
@@ -117,12 +121,12 @@ class Inbox:
         return None
 
     def receive(self, consumer: SessionConsumer) -> tuple[Delivery, Message] | None:
-        """As :meth:`take`, but acknowledged where the mode does that before a message is returned."""
+        """Does the same as :meth:`take`, and acknowledges the message if the mode demands that now."""
         while (taken := self.take(consumer)) is not None:
             try:
                 self._policy.delivered(taken[0])
             except ClaimLost:
-                continue  # somebody has taken it over: it is not ours to deliver
+                continue  # another client has taken over the message, so it must not be delivered
             except ProviderError:
                 self._put_off_unseen(taken[0])
                 raise
@@ -130,7 +134,7 @@ class Inbox:
         return None
 
     def wait(self, seconds: float) -> None:
-        """Waits for messages, ``seconds`` at most. Raises ProviderError where the provider is gone."""
+        """Waits for messages, ``seconds`` at most. Raises ProviderError if the provider is gone."""
         if self._owner.started:
             self._connection.wait(seconds)
         else:
@@ -139,13 +143,13 @@ class Inbox:
     # -- settling ------------------------------------------------------------------------------------
 
     def listen(self, consumer: SessionConsumer, delivery: Delivery, message: ReceivedMessage) -> None:
-        """Calls the listener of a consumer, and settles as the mode says.
+        """Calls the listener of a consumer, and settles by the mode.
 
         Raises:
-            ProviderError: it was not acknowledged, or not given back, and comes again.
-            Exception: the listener's own; the message comes again, its delivery count one more.
+            ProviderError: the message was neither acknowledged nor given back, and comes again.
+            Exception: raised by the listener. The message comes again with a higher delivery count.
         """
-        if consumer.listener is None:  # taken off meanwhile, by another listener
+        if consumer.listener is None:  # another listener has removed this listener meanwhile
             self._put_off_unseen(delivery)
             return
         try:
@@ -156,14 +160,14 @@ class Inbox:
         try:
             self._policy.delivered(delivery)
         except ClaimLost:
-            raise  # it comes again without our help
+            raise  # another client gives the message back
         except ProviderError:
             self._ledger.put_off(delivery)
             raise
         self._close_retired()
 
     def acknowledge(self, delivery: Delivery) -> None:
-        """The program has called ``acknowledge()`` of its message; raises as that."""
+        """Acknowledges a delivery for ``acknowledge()`` of the message, and raises the same errors."""
         self._policy.acknowledge(delivery)
         self._close_retired()
 
@@ -177,10 +181,10 @@ class Inbox:
         self._close_retired()
 
     def give_back(self) -> None:
-        """Everything unacknowledged comes again, what was sent in a transaction never comes.
+        """Gives all unacknowledged messages back. Messages sent in a transaction are never delivered.
 
         Raises:
-            ProviderError: it was not possible; all is as it was.
+            ProviderError: the messages could not be given back. Nothing has changed.
         """
         if self.transaction is not None:
             self._roll_back(self.transaction)
@@ -189,10 +193,10 @@ class Inbox:
         self._close_retired()
 
     def close(self) -> None:
-        """Acknowledges what a mode has put off, gives back the rest, and ends all consumers.
+        """Acknowledges the messages of a lazy mode, gives back the others, and ends all consumers.
 
         Raises:
-            ProviderError: it was not possible: whoever takes over does the rest.
+            ProviderError: the provider failed. A takeover does the rest.
         """
         self._policy.closing()
         self.give_back()

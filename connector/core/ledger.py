@@ -1,4 +1,4 @@
-"""What a client has taken and not yet settled: the deliveries of sessions and channels."""
+"""The unsettled deliveries of a client's sessions or channels."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _MAX_BODY: Final = 1 << 40
 
 
 class DeliveryState(Enum):
-    """What has become of a delivery."""
+    """The state of a delivery."""
 
     OPEN = "open"
     ACKNOWLEDGED = "acknowledged"
     RETURNED = "returned"
-    """Given back, expired, or taken over by another client: it cannot be acknowledged any more."""
+    """Given back, expired, or taken over by another client. The delivery can no longer be acknowledged."""
 
 
 _OPEN: Final = DeliveryState.OPEN
 
 
 class Delivery:
-    """A message on its way to the program: a claim that is not settled yet.
+    """A message on the way to the program: a claim that is not settled yet.
 
     Args:
         claim: of the provider.
-        poller: that took it.
+        poller: the poller that took the message.
     """
 
     __slots__ = ("begun", "claim", "poller", "state")
@@ -43,10 +43,10 @@ class Delivery:
         self.poller = poller
         self.state = _OPEN
         self.begun = 1
-        """How often the program has, or may have, seen the message since it was claimed."""
+        """How often the program has, or may have, seen the message since the claim."""
 
     def end(self, state: DeliveryState) -> None:
-        """The ledger says what has become of it."""
+        """Sets the final state of the delivery. Called by the ledger."""
         self.state = state
 
 
@@ -54,14 +54,14 @@ _Delivery = TypeVar("_Delivery", bound=Delivery)
 
 
 def load(access: MessageAccess, claim: Claim) -> Message:
-    """Reads the message of a claim; raises as :meth:`MessageAccess.load`."""
+    """Reads the message of a claim. Raises the errors of :meth:`MessageAccess.load`."""
     message = access.load(claim.reference, _MAX_BODY)
     message.destination = str(claim.destination)
     return message
 
 
 class Ledger:
-    """The open deliveries of one provider connection, in the order in which they were taken.
+    """The open deliveries of one provider connection, in the order of taking.
 
     For one thread at a time.
     """
@@ -73,7 +73,7 @@ class Ledger:
         self._number = 0
 
     def take(self, poller: Poller, kind: type[_Delivery]) -> _Delivery | None:
-        """The next message of ``poller``, which is open from now on; None where nothing waits.
+        """Takes the next message of ``poller`` and returns an open delivery, or None if no message waits.
 
         Args:
             kind: the class of the delivery.
@@ -90,29 +90,29 @@ class Ledger:
         return delivery
 
     def open(self) -> list[Delivery]:
-        """What is neither acknowledged nor given back."""
+        """Returns the deliveries that are neither acknowledged nor given back."""
         return list(self._open.values())
 
     def is_held(self, poller: Poller) -> bool:
-        """Whether something that this poller took is open."""
+        """Whether a message of this poller is open."""
         return any(delivery.poller is poller for delivery in self._open.values())
 
     def forget(self, delivery: Delivery, state: DeliveryState = DeliveryState.RETURNED) -> None:
-        """It is not ours any more: gone, or somebody else's."""
+        """Removes a delivery whose message is gone or belongs to another client."""
         self._open.pop(delivery.claim.sequence, None)
         delivery.end(state)
 
     def acknowledge(
         self, deliveries: Iterable[Delivery], sends: Sequence[Prepared] = (), *, fenced: bool = False
     ) -> None:
-        """Removes messages from the store and makes ``sends`` visible, all of it or nothing.
+        """Removes messages from the store and makes ``sends`` visible, all or nothing.
 
         Args:
-            fenced: nothing is done when a single one is not ours any more.
+            fenced: whether a single lost claim stops the whole operation.
 
         Raises:
-            ClaimLost: it is not ours any more; one that was acknowledged alone is forgotten.
-            ProviderError: it could not be done; they stay open.
+            ClaimLost: another client has a message. A delivery that was acknowledged alone is removed.
+            ProviderError: the operation failed. The deliveries stay open.
         """
         chosen = [delivery for delivery in deliveries if delivery.state is _OPEN]
         if not chosen and not sends:
@@ -128,22 +128,22 @@ class Ledger:
             self.forget(delivery, DeliveryState.ACKNOWLEDGED)
 
     def give_back(self, deliveries: Iterable[Delivery], discards: Sequence[Prepared] = ()) -> None:
-        """Messages come again, each counted as often as it was delivered; ``discards`` are never sent.
+        """Gives messages back with the count of their deliveries. ``discards`` are never sent.
 
-        A message that is not ours any more comes again without our help.
+        A message that another client has taken over comes again without this call.
 
         Raises:
-            ProviderError: it was not possible; all is as it was.
+            ProviderError: the operation failed. Nothing has changed.
         """
         self._return([delivery for delivery in deliveries if delivery.state is _OPEN], discards)
 
     def put_off(self, delivery: Delivery) -> None:
-        """Gives a delivery back as soon as the provider works again; the program has it no more."""
+        """Removes a delivery, and gives the message back as soon as the provider works again."""
         self.forget(delivery)
         self._overdue.append(delivery)
 
     def give_back_overdue(self) -> None:
-        """Gives back what :meth:`put_off` has left; raises ProviderError while that is not possible."""
+        """Gives back the messages of :meth:`put_off`. Raises ProviderError while the provider fails."""
         if self._overdue:
             self._return(self._overdue, ())
             self._overdue = []
@@ -156,9 +156,10 @@ class Ledger:
         if settlements or discards:
             try:
                 self._connection.settle(settlements, discards=discards)
-            except ClaimLost:  # of a single one: nothing has happened, so the rest is still to do
+            except ClaimLost:  # the only claim was lost: the discards are still to do
                 if discards:
-                    # or this client was taken for dead, and whoever did that deals with all it had
+                    # Fails again if this client was taken for dead. The other client then discards the
+                    # messages.
                     with contextlib.suppress(ClaimLost):
                         self._connection.settle([], discards=discards)
         for delivery in returned:

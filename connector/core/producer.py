@@ -1,4 +1,4 @@
-"""Producers: what is sent where, with which headers (JMS 2.0, 7)."""
+"""Producers: send messages to a destination with given headers (JMS 2.0, 7)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _HIGHEST_PRIORITY: Final = 9
 
 
 class Sending(Protocol):
-    """What a producer needs of its session."""
+    """The part of a session that a producer needs."""
 
     @property
     def reliable(self) -> bool:
         """Whether the provider keeps persistent messages."""
 
     def dispatch(self, destination: Destination, messages: list[Message]) -> list[str]:
-        """Sends messages that are ready, all or none; returns their ids."""
+        """Sends prepared messages, all or none. Returns their ids."""
 
 
 class SessionProducer:
@@ -131,13 +131,13 @@ class SessionProducer:
 
 
 def _copy(message: Message) -> Message:
-    """A message of its own, as if it had never been sent or delivered.
+    """Returns a copy of a message that looks as if it had never been sent or delivered.
 
-    Whoever sends on what came out of a store, which has an id, answers for none of its names: foreign
-    programs may have given them. What its provider had set is left out.
+    A message with an id comes from a store. The program is not responsible for the property names of such a
+    message, because other programs may have chosen them. The properties of the provider are left out.
 
     Raises:
-        ValueError: a property that the program has set cannot have its name.
+        ValueError: a property that the program has set has an invalid name.
     """
     names = list(message.properties)
     if message.message_id is None:
@@ -160,7 +160,7 @@ def _copy(message: Message) -> Message:
 
 
 def as_destination(destination: Destination | str) -> Destination:
-    """A destination given as itself or as text; raises DestinationError."""
+    """Returns a destination that is given as object or as text. Raises DestinationError."""
     return parse_destination(destination) if isinstance(destination, str) else destination
 
 

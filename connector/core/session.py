@@ -1,8 +1,8 @@
-"""Sessions: one order of sends, receives and acknowledgements (JMS 2.0, 6.2; JMS Guaranteed Messaging).
+"""Sessions: one order of sends, receives and acknowledgements (JMS 2.0, 6.2, and JMS Guaranteed Messaging).
 
-It needs nothing of a provider but the contract in :mod:`connector.messaging.provider`, so every provider
-has it. What is received stands in :mod:`connector.core.inbox`, what acknowledges when in
-:mod:`connector.core.acknowledgement`, transactions in :mod:`connector.core.transaction`.
+A session needs only the contract in :mod:`connector.messaging.provider`, so every provider has
+sessions. :mod:`connector.core.inbox` receives, :mod:`connector.core.acknowledgement` decides when to
+acknowledge, and :mod:`connector.core.transaction` holds the transactions.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from connector.messaging.selector import compile_selector
 from connector.messaging.subscription import TopicSubscription
 
 _SLICE: Final = 0.05
-"""Seconds that one wait lasts at most: so soon does ``close`` in another thread go on."""
+"""Longest wait in seconds, after which a ``close`` in another thread can go on."""
 
 
 class Session:
-    """See :class:`connector.messaging.client.Session`.
+    """Implements :class:`connector.messaging.client.Session`.
 
     Args:
-        connection: of the provider, this session's alone.
+        connection: of the provider, for this session only.
         mode: of acknowledgement.
         owner: the connection of JMS.
     """
@@ -114,7 +114,7 @@ class Session:
         return SessionProducer(self, destination).send_many(bodies)
 
     def dispatch(self, destination: Destination, messages: list[Message]) -> list[str]:
-        """Sends what a producer has made: into the transaction, or at once and all together."""
+        """Sends the messages of a producer: in the transaction, or at once and all together."""
         with self._lock:
             self._check_open()
             if self._inbox.transaction is not None:
@@ -240,7 +240,7 @@ class Session:
                 self._dispatcher = Dispatcher(self._inbox, self._lock, self._received, self._owner.report)
 
     def retire(self, consumer: SessionConsumer) -> None:
-        """A consumer was closed."""
+        """Removes a closed consumer."""
         with self._lock:
             self._inbox.retire(consumer)
 
@@ -288,7 +288,7 @@ class Session:
     def close(self) -> None:
         """See :meth:`connector.messaging.client.Session.close`."""
         self.refuse_own_listener()
-        self._closing = True  # before anything that waits: it ends a receive in another thread
+        self._closing = True  # first, because this ends a receive in another thread
         if self._dispatcher is not None:
             self._dispatcher.end()
         with self._lock:
@@ -305,12 +305,12 @@ class Session:
             self._dispatcher.join()
 
     def refuse_own_listener(self) -> None:
-        """Raises SessionStateError in a listener of this session."""
+        """Raises SessionStateError if a listener of this session calls."""
         if self._dispatcher is not None and self._dispatcher.is_current():
             raise SessionStateError("a listener cannot close or stop what calls it: it would wait for itself")
 
     def wait_for_listener(self) -> None:
-        """Returns when no listener of this session runs; at once in a listener of it."""
+        """Waits until no listener of this session runs. Returns at once in a listener of this session."""
         with self._lock:
             pass
 
@@ -332,7 +332,7 @@ class Session:
         return self._closing
 
     def _check_open(self) -> None:
-        # a listener that runs when its session is closed ends its work in peace
+        # a listener that runs when its session is closed may still finish its work
         is_listener = self._dispatcher is not None and self._dispatcher.is_current()
         if self._closed or (self._closing and not is_listener):
             raise SessionStateError("the session is closed: make another one")

@@ -1,8 +1,7 @@
 """The states of a message in a channel (JBoss Messaging Core, 5).
 
-A channel is a pair: *which message is in which state* and *where its body lies*. In ``dropbox`` the
-state is the folder that the file is in, so a transition is a rename. :mod:`connector.core.local.changes`
-names the transitions of a local provider.
+In ``dropbox`` the state is the folder of the file, so a transition is a rename.
+:mod:`connector.core.local.changes` names the transitions of a local provider.
 
 ===============  ======================  ==============================================================
 state            dropbox folder          leaves it by
@@ -22,7 +21,7 @@ from connector.messaging.destination import Destination
 
 
 class MessageState(Enum):
-    """Where a message stands in its channel (JBoss Messaging Core, 5)."""
+    """The state of a message in a channel (JBoss Messaging Core, 5)."""
 
     NOT_COMMITTED = "not committed"
     NEW = "new"
@@ -31,15 +30,15 @@ class MessageState(Enum):
 
 
 def order_key(priority: int, timestamp: int, identity: str) -> tuple[int, int, str]:
-    """Sorts messages by priority, then by age, then by name (JBoss Messaging Core, 10)."""
+    """Returns a key that sorts messages by priority, then by age, then by name (JBoss Messaging Core, 10)."""
     return (-priority, timestamp, identity)
 
 
 def check_in_progress(source: Destination, in_progress: Destination | None) -> None:
-    """Whether messages of one destination can be in progress in another.
+    """Checks that messages of one destination can be in progress in another.
 
     Raises:
-        CapabilityError: they are not two whole queues.
+        CapabilityError: the destinations are not two whole queues.
     """
     if in_progress is None:
         return

@@ -1,8 +1,8 @@
-"""Who may attach to which subscription of a topic, and what becomes of one that is in the way (Qpid JMS).
+"""Rules for attaching to subscriptions of a topic, and for subscriptions that are in the way (Qpid JMS).
 
-Pure: a provider finds out what exists, under whatever lock it has for that, asks :func:`decide`, and does it.
-The names of durable subscriptions, shared or not, are one space within a client id; those of shared
-non-durable ones are another.
+These functions have no effects. A provider finds the existing subscriptions under a lock, asks
+:func:`decide`, and acts. Within a client id, durable subscriptions have one set of names, shared or not.
+Shared non-durable subscriptions have another set.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from connector.messaging.subscription import TopicSubscription
 
 @dataclass(frozen=True, slots=True)
 class Existing:
-    """A subscription that the provider found under the client id and name that are asked for.
+    """A subscription that the provider found under the wanted client id and name.
 
     Args:
-        subscription: its details.
-        consumers: of it now, those of the asking application not counted.
-        own: consumers of the asking application, other than the one that asks.
+        subscription: the details.
+        consumers: number of consumers now, without the asking application's.
+        own: number of other consumers of the asking application.
     """
 
     subscription: TopicSubscription
@@ -31,23 +31,23 @@ class Existing:
 
 
 class Attach(Enum):
-    """What a provider does for a new consumer."""
+    """The action of a provider for a new consumer."""
 
     CREATE = "create"
-    """Make the subscription: there is none."""
+    """Make the subscription, because there is none."""
     USE = "use"
-    """Attach to the one that exists."""
+    """Attach to the existing subscription."""
     REPLACE = "replace"
-    """Remove the one that exists, its backlog is lost (the provider warns), and make it anew."""
+    """Make a new subscription instead of the old one, whose backlog is lost. The provider warns."""
 
 
 def check(wanted: TopicSubscription) -> None:
-    """Whether a subscription may be asked for at all; looks at nothing but itself.
+    """Checks a subscription by itself.
 
     Raises:
-        DestinationError: its destination is no topic.
-        SelectorError: its selector is not valid.
-        SubscriptionError: a name or client id that it needs is missing, or a name that means nothing.
+        DestinationError: the destination is no topic.
+        SelectorError: the selector is not valid.
+        SubscriptionError: a necessary name or client id is missing, or a name is useless.
     """
     if wanted.topic.kind != "topic":
         raise DestinationError(f"'{wanted.topic}' is no topic: only topics have subscriptions")
@@ -71,25 +71,25 @@ def check(wanted: TopicSubscription) -> None:
 def decide(
     wanted: TopicSubscription, durable: Existing | None, non_durable_shared: Existing | None
 ) -> Attach:
-    """What a new consumer of ``wanted`` means for what exists.
+    """Returns the action of the provider for a new consumer of ``wanted``.
 
     Args:
         wanted: passed :func:`check`.
         durable: the durable subscription of that client id and name, shared or not.
-        non_durable_shared: the shared non-durable one of that client id and name.
+        non_durable_shared: the shared non-durable subscription of that client id and name.
 
     Raises:
-        SubscriptionError: a subscription, or a consumer of it, is in the way.
+        SubscriptionError: a subscription or a consumer is in the way.
     """
     if wanted.durable:
         return _decide_durable(wanted, durable)
     if wanted.shared:
         return _decide_non_durable_shared(wanted, non_durable_shared)
-    return Attach.CREATE  # of one consumer, without a name: never in anybody's way
+    return Attach.CREATE  # a subscription of one consumer, without a name, is never in the way
 
 
 def same_details(one: TopicSubscription, other: TopicSubscription) -> bool:
-    """Whether two subscriptions of one name get the same messages: topic, selector and no-local."""
+    """Whether two subscriptions of the same name get the same messages: topic, selector and no-local."""
     return (one.topic, one.selector, one.no_local) == (other.topic, other.selector, other.no_local)
 
 
@@ -97,9 +97,9 @@ def is_local(subscription: TopicSubscription, own: str, sender: str) -> bool:
     """Whether messages are local to a subscription with no-local (JMS 2.0, 8.3.2).
 
     Args:
-        subscription: its details.
+        subscription: the details.
         own: the origin of the subscription.
-        sender: the origin of the messages; empty where it is not known.
+        sender: the origin of the messages. Empty if unknown.
     """
     return sender in (own, subscription.client_id) if sender else False
 
@@ -129,7 +129,7 @@ def _decide_non_durable_shared(wanted: TopicSubscription, found: Existing | None
     if same_details(found.subscription, wanted):
         return Attach.USE
     _refuse_while_consumed(wanted, found)
-    return Attach.REPLACE  # its last consumer has died: it has ended, only nobody has tidied it away yet
+    return Attach.REPLACE  # the last consumer has died, so the subscription has ended, but still exists
 
 
 def _refuse_while_consumed(wanted: TopicSubscription, found: Existing) -> None:

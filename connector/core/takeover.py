@@ -1,6 +1,6 @@
-"""What dead clients have left comes again: any living client that is no adapter takes it over.
+"""Takes over the messages of dead clients, for any living client but adapters.
 
-Adapters do it for their own kind, with what their journals know (:mod:`connector.events.recovery`).
+Adapters take over from dead adapters with the help of journals (:mod:`connector.events.recovery`).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ INTERVAL: Final = 10.0
 
 
 def take_over(connection: Connection, *, at_start: bool) -> int:
-    """Gives back the claims of dead clients, their delivery counts one more; returns how many.
+    """Gives back the claims of dead clients, their delivery counts one higher. Returns the number of claims.
 
     Raises:
-        ProviderError: it could not be finished; somebody tries again.
+        ProviderError: the provider failed. Another client tries again.
     """
     number = 0
     for leftover in connection.leftovers(None, at_start=at_start):
@@ -35,14 +35,14 @@ def take_over(connection: Connection, *, at_start: bool) -> int:
                     "messages of a dead client come again",
                     extra={"client": leftover.client_id, "number": len(claims)},
                 )
-            for claim in claims:  # one by one: one that is gone must keep no other
+            for claim in claims:  # one by one, so that a lost claim keeps no other claim
                 try:
                     connection.settle(
                         [Settlement(claim, give_back=True, delivery_count=claim.delivery_count + 1)]
                     )
                     number += 1
-                except ClaimLost:  # settled by hand or by its owner, who was not dead after all ...
-                    connection.check()  # ... or this client is itself taken for dead: others do it then
+                except ClaimLost:  # settled by hand, or by an owner that was not dead ...
+                    connection.check()  # ... or this client itself was taken for dead, and check() raises
         except BaseException:
             leftover.release()
             raise
@@ -51,7 +51,7 @@ def take_over(connection: Connection, *, at_start: bool) -> int:
 
 
 def try_take_over(connection: Connection, *, at_start: bool) -> None:
-    """As :func:`take_over`, for those with something else to do: what fails is logged, and tried again."""
+    """Does the same as :func:`take_over`, but logs an error and tries again later."""
     try:
         take_over(connection, at_start=at_start)
     except ProviderError as error:
@@ -59,14 +59,14 @@ def try_take_over(connection: Connection, *, at_start: bool) -> None:
 
 
 class Schedule:
-    """Says when it is time to look again, to one of all the sessions that ask."""
+    """The time of the next look for dead clients, shared by all sessions of a connection."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._next = time.monotonic() + INTERVAL
 
     def is_due(self) -> bool:
-        """True once an interval, to whoever asks first."""
+        """Returns True to the first caller after each interval, and otherwise False."""
         now = time.monotonic()
         if now < self._next:
             return False

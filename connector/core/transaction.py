@@ -1,4 +1,4 @@
-"""Sends and acknowledgements that stand or fall together (JMS 2.0, 6.2.7; JBoss Messaging Core, 2.2)."""
+"""Transactions of sends and acknowledgements (JMS 2.0, 6.2.7, and JBoss Messaging Core, 2.2)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from connector.messaging.settlement import Prepared
 
 
 class Transaction:
-    """One transaction of a session or of channels. It ends with a commit or a rollback.
+    """One transaction of a session or of channels, which ends with a commit or a rollback.
 
-    Messages sent in it are prepared (NOT_COMMITTED). Deliveries acknowledged in it stay open. The commit
-    settles both in one commit record of the provider.
+    Messages sent in the transaction are prepared (NOT_COMMITTED). Deliveries acknowledged in the transaction
+    stay open. The commit settles both in one commit record of the provider.
 
     Args:
         access: prepares the messages.
         ledger: of the deliveries.
-        key: names the messages; no other transaction of the client has it.
+        key: names the messages. No other transaction of the client has this key.
         gives_back: whether a rollback gives the deliveries back. Otherwise the program keeps them.
     """
 
@@ -37,10 +37,10 @@ class Transaction:
         self._first_to_expire = 0
 
     def send(self, destination: Destination, messages: list[Message]) -> list[str]:
-        """Adds messages that nobody sees before the commit, all or none; returns their ids.
+        """Adds messages that nobody sees before the commit, all or none. Returns their ids.
 
         Raises:
-            ProviderError: they cannot be written.
+            ProviderError: the messages cannot be written.
         """
         added: list[Prepared] = []
         ids: list[str] = []
@@ -48,7 +48,7 @@ class Transaction:
         try:
             for number, message in enumerate(messages, len(self._prepared)):
                 added.append(self._access.prepare(destination, message, f"{self._key}{number}"))
-                ids.append(message.message_id or "")  # prepare() gives each an id
+                ids.append(message.message_id or "")  # prepare() gives each message an id
                 if message.expiration:
                     first_to_expire = min(message.expiration, first_to_expire or message.expiration)
         except BaseException:
@@ -67,24 +67,24 @@ class Transaction:
         """Sends and acknowledges everything.
 
         Raises:
-            TransactionRolledBack: a message to be sent has expired or cannot be made durable, or a message is
-                not this client's any more. All was undone.
-            SettlementError: nothing has happened; it may be tried again.
-            ProviderError: it is committed, but not finished; recovery does that.
+            TransactionRolledBack: a message to be sent has expired or cannot be made durable, or another
+                client has a received message. Everything was undone.
+            SettlementError: nothing has happened. The commit may be tried again.
+            ProviderError: the transaction is committed, but not finished. Recovery does the rest.
         """
         self.check_expiry()
         try:
             if self._prepared:
                 self._access.sync()
-        except ProviderError as error:  # a page that was not written is not written by asking again
+        except ProviderError as error:  # a second sync would not write the missing page
             self._undo(str(error), error)
         try:
             self._ledger.acknowledge(self._deliveries, self._prepared, fenced=True)
         except ClaimLost as error:
             self._undo(f"what was received or sent is not this client's any more: {error}", error)
         except SettlementError:
-            raise  # nothing has happened, and it may be possible in a moment
-        except ProviderError:  # behind the commit point: it will be finished, so this one is over
+            raise  # nothing has happened, and another attempt may succeed
+        except ProviderError:  # after the commit point: recovery finishes the commit
             for delivery in self._deliveries:
                 if delivery.state is DeliveryState.OPEN:
                     self._ledger.forget(delivery, DeliveryState.ACKNOWLEDGED)
@@ -93,10 +93,10 @@ class Transaction:
         self._end()
 
     def rollback(self) -> None:
-        """Nothing is sent, and nothing is acknowledged.
+        """Sends nothing and acknowledges nothing.
 
         Raises:
-            ProviderError: it was not possible; all is as it was.
+            ProviderError: the rollback failed. Nothing has changed.
         """
         self._ledger.give_back(self._deliveries if self._gives_back else (), self._prepared)
         for prepared in self._prepared:
@@ -104,10 +104,10 @@ class Transaction:
         self._end()
 
     def check_expiry(self) -> None:
-        """Rolls back where a message to be sent has expired (JBoss Messaging Core, 5.1.3).
+        """Rolls back if a message to be sent has expired (JBoss Messaging Core, 5.1.3).
 
         Raises:
-            TransactionRolledBack: one has.
+            TransactionRolledBack: a message has expired.
         """
         if 0 < self._first_to_expire <= time.time_ns() // 1_000_000:
             self._undo("a message to be sent has expired before the commit")
