@@ -1,1 +1,1 @@
-"""What users test their own parts with: suites, fixtures, fault injection."""
+"""Support for users' own tests: suites, fixtures, fault injection."""

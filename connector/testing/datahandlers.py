@@ -1,6 +1,6 @@
 """The suite that every data handler passes.
 
-Subclass it in a test module of yours and give it the handler, objects that its format can hold, and
+Subclass it in a test module. Define fixtures for the handler, for objects that its format can hold, and for
 some bodies::
 
     class TestCsv(DataHandlerSuite):
@@ -20,8 +20,8 @@ some bodies::
         def malformed(self):
             return [b"Custom"]
 
-Every test stands for one sentence of :class:`connector.businessobjects.datahandler.DataHandler`. Needs the
-``dev`` extra (pytest, hypothesis).
+Every test checks one sentence of :class:`connector.businessobjects.datahandler.DataHandler`. The suite needs
+the ``dev`` extra (pytest, hypothesis).
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ _SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Sample:
-    """A body and what it means.
+    """A body and the expected meaning.
 
     Args:
-        body: as it arrives.
-        hint: what a rule dictates; None = nothing.
-        values: what ``as_dict()`` is then.
-        type, verb: what they are then; None = the hint's.
+        body: as received.
+        hint: object and verb of a rule. None = no rule.
+        values: the expected result of ``as_dict()``.
+        type, verb: the expected object and verb. None = the hint's.
     """
 
     body: bytes
@@ -72,8 +72,11 @@ class Sample:
 
 
 def sample_definitions() -> Definitions:
-    """Objects for tests: ``Customer`` has every type, children of both cardinalities and a dynamic
-    meta-object ``Meta``; ``Note`` has a ``Text``; both have the verbs Create and Update."""
+    """Returns definitions of objects for tests.
+
+    ``Customer`` has every type, children of both cardinalities and a dynamic meta-object ``Meta``. ``Note``
+    has a ``Text``. Both have the verbs Create and Update.
+    """
     verbs = {name: Verb(name) for name in ("Create", "Update")}
 
     def define(name: str, *attributes: Attribute, info: str = "") -> Definition:
@@ -127,10 +130,10 @@ def sample_definitions() -> Definitions:
 
 
 class DataHandlerSuite:
-    """Override the four fixtures; see the module."""
+    """The tests of a data handler. Override the four fixtures as the module shows."""
 
     can_be_blank: ClassVar[bool] = True
-    """False where the format has no way to tell blank from not set."""
+    """False if the format cannot tell blank from not set."""
 
     @pytest.fixture
     def handler(self) -> DataHandler:
@@ -139,17 +142,17 @@ class DataHandlerSuite:
 
     @pytest.fixture
     def objects(self) -> Sequence[BusinessObject]:
-        """Objects that the format can hold whole; at least one."""
+        """At least one object that the format can hold completely."""
         raise NotImplementedError("override the fixture 'objects'")
 
     @pytest.fixture
     def samples(self) -> Sequence[Sample]:
-        """Bodies and what they mean; at least one."""
+        """At least one body with the expected meaning."""
         raise NotImplementedError("override the fixture 'samples'")
 
     @pytest.fixture
     def malformed(self) -> Sequence[bytes]:
-        """Bodies that are wrong for the type of the first sample; at least one."""
+        """At least one body that is wrong for the type of the first sample."""
         raise NotImplementedError("override the fixture 'malformed'")
 
     # --- the class ----------------------------------------------------------------------------
@@ -389,7 +392,7 @@ def _damage(original: bytes, chance: random.Random) -> bytes:
 
 
 def _read_or_refuse(handler: DataHandler, body: bytes, hint: Hint | None) -> None:
-    """Reads a body; any exception but MalformedData comes through and fails the test."""
+    """Reads a body. Any exception but MalformedData fails the test."""
     bo, reason = None, ""
     try:
         bo = handler.to_business_object(body, hint)

@@ -1,4 +1,4 @@
-"""A deployment to test: written from texts, fed with files, run without Spark, looked at from outside.
+"""A deployment for tests: written from texts, filled with messages, and run without Spark.
 
 ::
 
@@ -9,8 +9,8 @@
             adapter.drain()
         assert len(deployment.names("archive")) == 1
 
-``Deployment("path")`` takes the files that are there. A root that an environment variable names
-(``root: ${DATA:./data}``) is kept apart from the real one by ``environment={"DATA": str(tmp_path)}``.
+``Deployment("path")`` takes existing files. If an environment variable names the root (``root:
+${DATA:./data}``), ``environment={"DATA": str(tmp_path)}`` keeps the test away from the real root.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from connector.testing.pipeline import InProcessPipeline
 
 
 class Folders(Protocol):
-    """Where the files of a queue are."""
+    """The folders of a queue."""
 
     @property
     def working(self) -> str:
-        """The directory in which a foreign program writes a file."""
+        """The directory in which another program writes a file."""
 
     @property
     def target(self) -> str:
-        """The directory into which it moves the file then."""
+        """The directory into which that program then moves the file."""
 
 
 @runtime_checkable
 class FolderProvider(Protocol):
-    """A provider that holds messages as files, which foreign programs put there."""
+    """A provider that holds messages as files, which other programs can add."""
 
     def folders(self, destination: Destination) -> Folders:
-        """The folders of a queue, made when missing."""
+        """Returns the folders of a queue. Makes missing folders."""
 
 
 class InProcessAdapter(Adapter):
@@ -57,9 +57,9 @@ class InProcessAdapter(Adapter):
 
     Args:
         configuration: of the deployment.
-        provider: shared with others of this process; None = one of its own, made from the configuration.
-        isolated, parallelism: as :class:`~connector.testing.pipeline.InProcessPipeline` has them; with a
-            provider of one process nothing can be isolated.
+        provider: shared with other parts of this process. None = made from the configuration.
+        isolated, parallelism: as in :class:`~connector.testing.pipeline.InProcessPipeline`. A provider of one
+            process cannot be used with ``isolated``.
     """
 
     def __init__(
@@ -90,14 +90,14 @@ class InProcessAdapter(Adapter):
 
 
 class Deployment:
-    """A deployment in a directory, and the queues under its root.
+    """A deployment in a directory, and the queues under the root.
 
     Args:
-        directory: of ``adapter.yaml``; made when missing.
-        adapter: text of ``adapter.yaml``; None = the file is there.
+        directory: of ``adapter.yaml``. Made if missing.
+        adapter: text of ``adapter.yaml``. None = the file exists.
         metaobjects: text of ``metaobjects/objects.yaml``.
         processes: text of ``processes.py``.
-        environment: for ``${NAME}`` in ``adapter.yaml``; None = that of the process.
+        environment: for ``${NAME}`` in ``adapter.yaml``. None = that of the process.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class Deployment:
 
     @property
     def configuration(self) -> Configuration:
-        """As the files say now.
+        """The configuration in the present files.
 
         Raises:
             ConfigurationError: with every mistake.
@@ -141,18 +141,18 @@ class Deployment:
         return load(self.directory / "adapter.yaml", self._environment, in_process=True)
 
     def running(self, *, isolated: bool = False, parallelism: int = 1) -> InProcessAdapter:
-        """An adapter for ``with``: entering starts it, leaving stops it."""
+        """Returns an adapter for ``with``, which starts and stops the adapter."""
         return InProcessAdapter(self.configuration, self.provider, isolated=isolated, parallelism=parallelism)
 
     @property
     def provider(self) -> AdapterProvider:
-        """Where its messages live; made once, and anew when ``adapter.yaml`` is written."""
+        """The provider of the messages. Made once, and again after ``adapter.yaml`` is written."""
         if self._provider is None:
             self._provider = make_provider(self.configuration)
         return self._provider
 
     def folders(self, queue: str | Destination) -> Folders:
-        """The folders of a queue, made when missing. Only for a provider that holds messages as files."""
+        """Returns the folders of a queue. Only for a provider that holds messages as files."""
         provider = self.provider
         assert isinstance(provider, FolderProvider), (
             f"the provider {self.configuration.provider.type} has no files"
@@ -160,13 +160,13 @@ class Deployment:
         return provider.folders(parse_destination(queue) if isinstance(queue, str) else queue)
 
     def send(self, destination: str, body: str | bytes | Message, **headers: Any) -> str:
-        """Sends a message, as persistent as the provider takes it. Returns its id.
+        """Sends a message, persistent if the provider is reliable. Returns the id.
 
         Args:
             destination: a queue or topic.
-            body: of a text message, of a bytes message, or the message as it is.
-            headers: attributes of :class:`~connector.messaging.message.Message`; ``properties`` as a mapping
-                of names to values.
+            body: of a text message or a bytes message, or a whole message.
+            headers: attributes of :class:`~connector.messaging.message.Message`, and ``properties`` as a
+                mapping of names to values.
         """
         properties = headers.pop("properties", {})
         if isinstance(body, Message):
@@ -185,12 +185,12 @@ class Deployment:
             connection.close()
 
     def drop(self, queue: str, body: str | bytes, name: str | None = None) -> str:
-        """Puts a message into a queue as foreign programs do: written in ``working/``, moved to ``target/``.
+        """Puts a message into a queue as other programs do: written in ``working/``, moved to ``target/``.
 
         Args:
-            queue: its name.
+            queue: name of the queue.
             body: text is written as UTF-8.
-            name: of the file, with the headers; None = a text message with a number of its own.
+            name: of the file, with the headers. None = a text message with a new number.
 
         Returns:
             the name of the file.
@@ -204,11 +204,11 @@ class Deployment:
         return name
 
     def messages(self, queue: str) -> list[Message]:
-        """The messages of a queue in the order in which they would be taken; none where there is no queue."""
+        """Returns the messages of a queue in the order of taking. Empty if there is no queue."""
         try:
             connection = self.provider.existing()
         except ProviderError:
-            return []  # nobody has made the root yet
+            return []  # the root does not exist yet
         try:
             return list(connection.browse(parse_destination(queue)))
         except UnknownDestination:
@@ -217,7 +217,7 @@ class Deployment:
             connection.close()
 
     def names(self, queue: str, folder: str = "target") -> list[str]:
-        """The names of the files in a folder of a queue: ``target``, ``processing`` ...
+        """Returns the file names in a folder of a queue: ``target``, ``processing`` ...
 
         Only for a provider that holds messages as files.
         """

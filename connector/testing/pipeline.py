@@ -1,8 +1,8 @@
-"""An event pipeline without Spark: the same tasks, run in the process of a test.
+"""An event pipeline without Spark, which runs the same tasks in the process of a test.
 
-Everything of a batch is real but the distribution: claims, conversion, processes, journals,
-settlement. A cycle takes milliseconds and needs no Java, so that a deployment can be tested in
-bulk; that its code reaches the workers of a cluster is the one thing this cannot show.
+Claims, conversion, processes, journals and settlement are real. Only the distribution is not. A cycle takes
+milliseconds and needs no Java, so that many tests of a deployment are quick. Such tests cannot show that the
+code reaches the workers of a cluster.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from connector.spark.worker import resolve
 
 
 class InProcessAnswer(NamedTuple):
-    """What the one executor there is answered to a probe.
+    """The answer of the only executor to a probe.
 
     Args:
         executor: ``this process``.
-        answer: what the function returned; empty when it failed.
-        error: why it failed; empty when it did not.
+        answer: result of the function. Empty after a failure.
+        error: reason of the failure. Empty after success.
     """
 
     executor: str
@@ -42,19 +42,18 @@ class InProcessAnswer(NamedTuple):
 
 
 class InProcessPipeline:
-    """A :class:`connector.events.job.Pipeline` with its life, :class:`~connector.events.job.Workers`.
+    """Implements :class:`connector.events.job.Workers` without Spark.
 
-    The tasks of a job run one after the other, in the deployment's directory. Jobs run side by side where
-    they are isolated, each with a child process of its own.
+    The tasks of a job run one after the other, in the deployment's directory. Isolated jobs run side by side,
+    each with a separate child process.
 
     Args:
         deployment: directory of adapter.yaml.
-        isolated: True: business processes run in a forked child that is watched, exactly as in a
-            Spark worker, so that ``timeout`` and the death of a process mean what they mean there.
-            False: they run in this very process, where a debugger stops and what they change can
-            be looked at; then nobody ends one that takes too long, and one that ends its
+        isolated: True = business processes run in a watched child, as in a Spark worker. ``timeout`` and the
+            death of a process then have their usual effects. False = business processes run in this process,
+            and a debugger can stop them. ``timeout`` then has no effect, and a process that ends its
             interpreter ends the test.
-        parallelism: into how many tasks a batch is divided at most, and how many batches run side by side.
+        parallelism: most tasks of a batch, and most batches that run side by side.
     """
 
     def __init__(self, deployment: str | Path, *, isolated: bool = True, parallelism: int = 1) -> None:
@@ -65,7 +64,7 @@ class InProcessPipeline:
         self._task: tuple[bytes, Task] | None = None
         self._one_at_a_time = threading.Lock()
         self.jobs: list[str] = []
-        """The descriptions of the jobs that were run: one a batch."""
+        """The descriptions of all jobs, one for each batch."""
 
     @property
     def parallelism(self) -> int:
@@ -76,10 +75,10 @@ class InProcessPipeline:
         return self._alive
 
     def launch(self) -> None:
-        """There is nothing to launch."""
+        """Does nothing."""
 
     def start(self) -> None:
-        """There is nothing to start; after :meth:`stop` it may be used again."""
+        """Makes the pipeline usable again after :meth:`stop`."""
         self._alive = True
 
     def stop(self) -> None:
@@ -89,17 +88,17 @@ class InProcessPipeline:
         stop_runners()
 
     def cancel(self) -> None:
-        """Nothing: a job that runs here comes to its end by itself."""
+        """Does nothing, because a running job ends by itself."""
 
     def probe(self, function: str, plan: bytes) -> list[InProcessAnswer]:
-        """Runs ``function`` once; what is wrong is in the answer."""
+        """Runs ``function`` once. The answer contains a failure."""
         try:
             return [InProcessAnswer("this process", self._call(function, plan, b""), "")]
         except PipelineError as error:
             return [InProcessAnswer("this process", b"", str(error))]
 
     def run(self, function: str, plan: bytes, payloads: Sequence[bytes], description: str) -> list[bytes]:
-        """The answers, in the order of the payloads.
+        """Runs a job and returns the answers, in the order of the payloads.
 
         Raises:
             PipelineError: a task failed.
@@ -113,7 +112,7 @@ class InProcessPipeline:
             raise PipelineError("the pipeline has been stopped")
         try:
             with _working_directory(self._deployment), warnings.catch_warnings():
-                # the child only runs what a fork may run in a process with threads
+                # the child runs only code that is safe after a fork in a process with threads
                 warnings.filterwarnings("ignore", ".*multi-threaded.*fork", DeprecationWarning)
                 if self._isolated or function not in (FUNCTION, CHECK):
                     return resolve(function)(plan, self._deployment, payload)
@@ -143,7 +142,7 @@ class InProcessPipeline:
 
 
 class _Unwatched:
-    """A watch that ends nothing."""
+    """A watch that ends no process."""
 
     stopping = False
 
@@ -158,7 +157,7 @@ _entered: list[str] = []
 
 @contextlib.contextmanager
 def _working_directory(path: str) -> Iterator[None]:
-    """The working directory of this process, until the last job that needs it has ended."""
+    """Changes the working directory of this process until the last job has ended."""
     with _inside:
         before = os.getcwd()
         if not _entered:

@@ -1,7 +1,6 @@
 """The suite that every provider passes.
 
-Subclass it in a test module of yours and give it the provider, and a destination that cannot be
-written::
+Subclass it in a test module. Define fixtures for the provider and for a destination that cannot be written::
 
     class TestShelf(ProviderSuite):
         able = ShelfProvider.capabilities
@@ -15,11 +14,12 @@ written::
             provider.refuse("blocked")
             return parse_destination("queue://blocked")
 
-One with a redelivery limit also has a fixture ``limited``: an empty provider with a limit of two.
+For a provider with a redelivery limit, also define a fixture ``limited``: an empty provider with a limit of
+two.
 
-Every test stands for one sentence of :mod:`connector.messaging.provider` and begins with a provider that
-holds nothing. What a provider is not able to do is read from its ``capabilities``: then the suite
-expects the refusal instead. Needs the ``dev`` extra (pytest).
+Every test checks one sentence of :mod:`connector.messaging.provider` and begins with an empty provider. For
+an ability that is missing in its ``capabilities``, the suite expects a refusal. The suite needs the ``dev``
+extra (pytest).
 """
 
 from __future__ import annotations
@@ -88,4 +88,4 @@ class ProviderSuite(
     VirtualRefused,
     Virtual,
 ):
-    """Override the fixtures ``provider`` and ``unwritable``, and ``limited``; see the module."""
+    """The tests of a provider. Override the fixtures ``provider``, ``unwritable`` and ``limited``."""

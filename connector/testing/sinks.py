@@ -1,7 +1,7 @@
 """The suites that every sink passes.
 
-Subclass the one for your kind of sink in a test module of yours. Say the entry of a subscription, and for an
-external sink also what has arrived::
+Subclass the suite for the kind of the sink in a test module. Define the entry of a subscription, and for an
+external sink also the delivered texts::
 
     class TestAppend(ExternalSinkSuite):
         key = "append"
@@ -11,9 +11,9 @@ external sink also what has arrived::
             lines = (deployment.directory / "notes.jsonl").read_text().splitlines()
             return [json.loads(line)["object"]["Text"] for line in lines]
 
-The package of the sink has to be installed, so that its entry point is found. Every test stands for one
-sentence of :mod:`connector.broker.sinks` or :mod:`connector.config.subscription_model`. Needs the ``dev``
-extra (pytest).
+The package of the sink must be installed, so that its entry point is found. Every test checks one sentence of
+:mod:`connector.broker.sinks` or :mod:`connector.config.subscription_model`. The suites need the ``dev`` extra
+(pytest).
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ attributes: {Text: {type: LongText, key: true}}
 
 
 def sample_object(text: str = "one") -> BusinessObject:
-    """A ``Note`` with a ``Text``."""
+    """Returns a ``Note`` with a ``Text``."""
     return BusinessObject(sample_definitions(), "Note", "Create", {"Text": text})
 
 
 def sample_event(message: Message | None = None, *, delivery_count: int = 1) -> Event:
-    """What a sink is told of a message."""
+    """Returns the event that a sink gets for a message."""
     return Event("ID:1", "queue://in", delivery_count, message or Message(message_id="ID:1"), "suite")
 
 
@@ -82,24 +82,24 @@ def sample_context(
     properties: Callable[[str, str], Mapping[str, str]] = lambda name, verb: {},
     persistent: bool = True,
 ) -> SinkContext:
-    """What a worker tells a sink that it opens. The arguments are those of :class:`SinkContext`."""
+    """Returns the context in which a worker opens a sink, with the arguments of :class:`SinkContext`."""
     return SinkContext("suite", str(deployment), writer, properties, JMS_TYPE, persistent)
 
 
 class _SinkSuite:
-    """What holds for both kinds."""
+    """The tests for both kinds of sink."""
 
     key: ClassVar[str]
-    """The key of the sink: the name of its entry point."""
+    """The key of the sink: the name of the entry point."""
     entry: ClassVar[str]
     """The entry of a subscription without ``object``, as a YAML mapping in braces."""
     files: ClassVar[Mapping[str, str]] = {}
-    """More files of the deployment, by their names."""
+    """More files of the deployment: their texts by name."""
     base: ClassVar[type[SinkEntry]]
 
     @pytest.fixture
     def deployment(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deployment:
-        """A deployment with one subscription, of this sink. It is the working directory, too."""
+        """A deployment with one subscription, which uses this sink. Also the working directory."""
         monkeypatch.chdir(tmp_path)
         entry = f"{{object: Note, {self.entry.strip().removeprefix('{')}"
         deployment = Deployment(tmp_path, adapter=_ADAPTER.format(entry=entry), metaobjects=_OBJECTS)
@@ -144,7 +144,7 @@ class _SinkSuite:
     # --- an event -----------------------------------------------------------------------------
 
     def publish(self, deployment: Deployment, *texts: str) -> None:
-        """Processes one event for each text, in a worker of its own."""
+        """Processes one event for each text, in a separate worker."""
         for text in texts:
             deployment.drop("in", json.dumps({"BusinessObject": "Note", "Verb": "Create", "Text": text}))
         with deployment.running(isolated=True) as adapter:
@@ -155,17 +155,17 @@ class _SinkSuite:
 
 
 class ExternalSinkSuite(_SinkSuite):
-    """For a sink that is called."""
+    """The tests of a sink that is called."""
 
     base = ExternalEntry
 
     def arrived(self, deployment: Deployment) -> Sequence[str]:
-        """The ``Text`` of each Note that was delivered, in the order of the deliveries."""
+        """Returns the ``Text`` of each delivered Note, in the order of the deliveries."""
         raise NotImplementedError
 
     @pytest.fixture
     def open_sink(self, deployment: Deployment) -> Callable[[], ExternalSink]:
-        """Opens a sink as a worker does: by a spec that has travelled."""
+        """Opens a sink as a worker does, from a pickled spec."""
         (entry,) = deployment.configuration.subscriptions
         spec = pickle.dumps(entry.sink())
 
@@ -226,13 +226,13 @@ class ExternalSinkSuite(_SinkSuite):
 
 
 class PreparedSinkSuite(_SinkSuite):
-    """For a sink that makes a message."""
+    """The tests of a sink that makes a message."""
 
     base = PreparedEntry
 
     @pytest.fixture
     def open_sink(self, deployment: Deployment) -> Callable[[], PreparedSink]:
-        """Opens a sink as a worker does: by a spec that has travelled."""
+        """Opens a sink as a worker does, from a pickled spec."""
         (entry,) = deployment.configuration.subscriptions
         spec = pickle.dumps(entry.sink())
 

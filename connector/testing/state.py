@@ -1,7 +1,7 @@
 """The suite that every StateStore passes.
 
-Subclass it in a test module of yours. Give it a way to open the store, and one to record what a settlement of
-your provider records::
+Subclass it in a test module. Define fixtures that open the store, and that record published keys as a
+settlement of your provider does::
 
     class TestShelfState(StateStoreSuite):
         @pytest.fixture
@@ -12,8 +12,9 @@ your provider records::
         def record(self, tmp_path):
             return lambda client_id, keys: ShelfSettlement(tmp_path, client_id).publish(keys)
 
-Every test stands for one sentence of :mod:`connector.state.store` and begins with a store that holds nothing.
-Some start real processes, which open journals by their pickled handles. Needs the ``dev`` extra (pytest).
+Every test checks one sentence of :mod:`connector.state.store` and begins with an empty store. Some tests
+start real processes, which open journals by their pickled handles. The suite needs the ``dev`` extra
+(pytest).
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ for line in sys.stdin:
 
 
 class RunningTask:
-    """A process that holds a journal, and does with it what it is told."""
+    """A process that holds a journal and calls methods on request."""
 
     def __init__(self, handle: JournalHandle) -> None:
         import base64
@@ -72,7 +73,7 @@ class RunningTask:
         return self._process.pid
 
     def tell(self, command: str) -> str:
-        """Calls a method of the journal; returns ``ok``, or the name of what it has raised."""
+        """Calls a method of the journal. Returns ``ok``, or the name of the raised error."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{command}\n")
@@ -80,21 +81,21 @@ class RunningTask:
         return self._process.stdout.readline().strip()
 
     def kill(self) -> None:
-        """Ends it as nothing can be caught."""
+        """Kills the process with SIGKILL."""
         self._process.kill()
         self._process.communicate()
 
     def wait(self, timeout: float) -> int:
-        """The exit status; a signal as its negative number."""
+        """Waits for the exit status. A signal is a negative number."""
         return self._process.wait(timeout)
 
 
 class StateStoreSuite:
-    """Override the fixtures ``open_store`` and ``record``; see the module."""
+    """The tests of a StateStore. Override the fixtures ``open_store`` and ``record``."""
 
     @pytest.fixture
     def open_store(self) -> OpenStore:
-        """Opens the store of one application; each call as another process would."""
+        """Opens the store of one application. Each call stands for another process."""
         raise NotImplementedError("override the fixture 'open_store'")
 
     @pytest.fixture
@@ -109,7 +110,7 @@ class StateStoreSuite:
 
     @pytest.fixture
     def start_task(self) -> Iterator[StartTask]:
-        """Starts processes that hold a journal; they end with the test."""
+        """Starts processes that hold a journal. They end with the test."""
         started: list[RunningTask] = []
 
         def start(handle: JournalHandle) -> RunningTask:

@@ -1,4 +1,4 @@
-"""What the parts of the suite share: fixtures, destinations, and the few steps that every test takes."""
+"""The shared fixtures, destinations and helpers of the suite."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ Test = TypeVar("Test", bound=Callable[..., Any])
 
 
 def needs(capability: str, *, has: bool = True) -> Callable[[Test], Test]:
-    """Passes over tests of what a provider is not able to do; that it refuses is a test of its own.
+    """Skips tests that do not fit the capabilities of the provider.
 
     Args:
-        capability: its name in :class:`connector.messaging.provider.Capabilities`; what is decorated is
-            one test, or a class of them.
-        has: False for tests of what a provider without it does.
+        capability: name in :class:`connector.messaging.provider.Capabilities`. The decorator is for a
+            test or for a class of tests.
+        has: False for tests of a provider without the capability.
     """
 
     def decorate(target: Any) -> Any:
@@ -64,16 +64,16 @@ def needs(capability: str, *, has: bool = True) -> Callable[[Test], Test]:
 
 
 def _needed(test: Callable[..., Any]) -> Iterable[tuple[str, bool]]:
-    """The capabilities that a test needs, and whether the provider has them."""
+    """Returns the capabilities that a test depends on, and whether the provider must have them."""
     needed: dict[str, bool] = getattr(test, "needed", {})
     return needed.items()
 
 
 class SuiteBase:
-    """Fixtures and helpers; the fixtures ``provider`` and ``unwritable`` are the subclass's.
+    """Fixtures and helpers. The subclass defines the fixtures ``provider`` and ``unwritable``.
 
-    A subclass names by ``able`` what its provider is able to do. Then it has the tests of that alone. Without
-    ``able`` the other tests are passed over while they run.
+    A subclass that sets ``able`` has only the tests for these capabilities. Without ``able`` the other tests
+    are skipped while they run.
     """
 
     has_limit: ClassVar[bool] = True
@@ -82,12 +82,12 @@ class SuiteBase:
     """Whether the provider has a waiter."""
 
     patience: ClassVar[float] = 5.0
-    """Seconds after which a message that somebody sent or gave back is seen by everybody."""
+    """Seconds after which every client sees a message that was sent or given back."""
 
     able: Capabilities
-    """What the provider under test is able to do."""
+    """The capabilities of the provider under test."""
     delivery_mode: int
-    """The one that it takes: persistent, unless it is not reliable."""
+    """The delivery mode of test messages: persistent if the provider is reliable."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -111,7 +111,7 @@ class SuiteBase:
 
     @pytest.fixture
     def unwritable(self, provider: Provider) -> Any:
-        """A destination to which nothing can be sent, though its name is right."""
+        """A destination with a valid name to which nothing can be sent."""
         raise NotImplementedError("override the fixture 'unwritable'")
 
     @pytest.fixture
@@ -147,33 +147,33 @@ class SuiteBase:
 
     @pytest.fixture
     def client(self, connect: Connect) -> Callable[..., Connection]:
-        """Opens connections of programs that are no adapter, each a client of its own."""
+        """Opens connections of programs that are no adapter, each a separate client."""
         return partial(connect, "")
 
     def message(self, body: bytes = b"", message_class: str = "T", **headers: Any) -> Message:
-        """A message that the provider takes."""
+        """Returns a message that the provider takes."""
         headers.setdefault("delivery_mode", self.delivery_mode)
         return Message(body, message_class, **headers)
 
     def text(self, body: str, **headers: Any) -> Message:
-        """A text message that the provider takes."""
+        """Returns a text message that the provider takes."""
         return self.message(body.encode(), **headers)
 
     def send(
         self, connection: Connection, destination: Destination, *bodies: str, **headers: Any
     ) -> list[str]:
-        """Sends text messages in one go; returns their ids."""
+        """Sends text messages in one call. Returns their ids."""
         return connection.send(destination, [self.text(body, **headers) for body in bodies])
 
     @staticmethod
     def take(poller: Poller, cycle: int = 1, sequence: int = 0) -> Claim:
-        """Takes a message that is there."""
+        """Takes a message that is already there."""
         claim = poller.take(cycle, sequence)
         assert claim is not None
         return claim
 
     def take_soon(self, poller: Poller, cycle: int = 1, sequence: int = 0) -> Claim:
-        """Takes a message that another has sent or given back, or that was given back."""
+        """Takes a message that may take a moment to come."""
         deadline = time.monotonic() + self.patience
         while (claim := poller.take(cycle, sequence)) is None:
             assert time.monotonic() < deadline, f"nothing came to {poller.destination}"
@@ -182,7 +182,7 @@ class SuiteBase:
 
     @staticmethod
     def access(connection: Connection) -> MessageAccess:
-        """What a task has of a connection: made from a recipe that was sent to it."""
+        """Returns the access that a task makes from a pickled recipe."""
         spec = pickle.loads(pickle.dumps(connection.access()))  # a pickle of our own
         access: MessageAccess = spec.open()
         return access
@@ -191,11 +191,14 @@ class SuiteBase:
         return self.access(connection).load(claim.reference, NO_LIMIT)
 
     def drain(self, connection: Connection, source: Destination | TopicSubscription) -> list[str]:
-        """The bodies of all that waits, taken and settled, in the order of taking."""
+        """Takes and settles all waiting messages. Returns their bodies in the order of taking."""
         return self.rest(connection, connection.poller(source))
 
     def rest(self, connection: Connection, poller: Poller) -> list[str]:
-        """The bodies of all that waits for a poller, taken and settled, in the order of taking."""
+        """Takes and settles all waiting messages of a poller.
+
+        Returns their bodies in the order of taking.
+        """
         found: list[str] = []
         while (claim := poller.take(1, len(found))) is not None:
             found.append(self.load(connection, claim).body.decode())
@@ -203,7 +206,7 @@ class SuiteBase:
         return found
 
     def rest_soon(self, connection: Connection, poller: Poller, count: int) -> list[str]:
-        """As :meth:`rest`, but waits until ``count`` messages have come."""
+        """Does the same as :meth:`rest`, but waits until ``count`` messages have come."""
         deadline = time.monotonic() + self.patience
         found = self.rest(connection, poller)
         while len(found) < count and time.monotonic() < deadline:
@@ -212,7 +215,7 @@ class SuiteBase:
         return found
 
     def in_queue(self, connection: Connection, destination: Destination, *, claimed: str) -> bool:
-        """Whether all that a queue holds are claimed messages of these bodies, as far as one can see."""
+        """Whether a queue holds only claimed messages with these bodies, as far as browsing shows."""
         return self.visible(connection, destination) == (list(claimed) if self.able.shows_all else [])
 
     @staticmethod
@@ -220,13 +223,13 @@ class SuiteBase:
         return [message.body.decode() for message in connection.browse(destination)]
 
     def visible(self, connection: Connection, destination: Any) -> list[str]:
-        """As :meth:`bodies`; nothing where there is no such destination yet."""
+        """Does the same as :meth:`bodies`, but returns nothing if the destination does not exist yet."""
         with suppress(UnknownDestination):
             return self.bodies(connection, destination)
         return []
 
     def end_all(self, leftovers: Iterator[Leftover], *, expected: int) -> None:
-        """Deals with dead clients: all back to their queues. Where nobody takes over there are none."""
+        """Gives back all claims of dead clients. A provider without takeover must have none."""
         found: Sequence[Leftover] = list(leftovers)
         assert len(found) == (expected if self.able.takeover else 0)
         for leftover in found:

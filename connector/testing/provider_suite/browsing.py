@@ -1,4 +1,4 @@
-"""Looking takes nothing."""
+"""Browsing takes no message."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from connector.testing.provider_suite.base import (
 
 
 class Browsing(SuiteBase):
-    """See the module."""
-
     def test_browsing_shows_what_waits_and_what_is_claimed_in_the_order_of_taking(
         self, connection: Connection
     ) -> None:

@@ -1,4 +1,4 @@
-"""One call claims many messages: best first, each with the number that it is given."""
+"""A call claims many messages: highest priority first, each with the given number."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from connector.testing.provider_suite.base import ORDERS, Connect, SuiteBase, ne
 
 
 class Claiming(SuiteBase):
-    """See the module."""
-
     def _bodies(self, connection: Connection, claims: Sequence[Claim]) -> list[str]:
         return [self.load(connection, claim).body.decode() for claim in claims]
 
@@ -117,7 +115,7 @@ class Claiming(SuiteBase):
         leftover.forget()
 
     def _claim_soon(self, poller: Poller, cycle: int, count: int) -> list[Claim]:
-        """Claims ``count`` messages that were given back or sent by another."""
+        """Claims ``count`` messages that were given back, or sent by another client."""
         claims: list[Claim] = []
         deadline = time.monotonic() + self.patience
         while len(claims) < count:

@@ -1,4 +1,4 @@
-"""What tells a message that came twice from two messages."""
+"""Duplicate keys tell a message that came twice from two messages."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from connector.testing.provider_suite.base import (
 
 
 class Duplicates(SuiteBase):
-    """See the module."""
-
     def test_the_duplicate_key_stays_when_a_message_comes_again(self, connection: Connection) -> None:
         connection.send(ORDERS, [self.text("body")])
         poller = connection.poller(ORDERS)

@@ -1,4 +1,4 @@
-"""A claim that somebody else has taken over cannot be settled by its late owner."""
+"""The earlier owner of a claim cannot settle the claim after another client has taken it over."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from connector.testing.provider_suite.base import ARCHIVE, NOTES, ORDERS, Connec
 
 
 class Fencing(SuiteBase):
-    """See the module."""
-
     def test_a_claim_that_was_taken_over_cannot_be_settled_by_its_late_owner(self, connect: Connect) -> None:
         late, connection, lost = self._lost(connect, 1)
         for settlement in (
@@ -70,9 +68,10 @@ class Fencing(SuiteBase):
         assert self.bodies(connection, ORDERS) == ["2"]
 
     def _lost(self, connect: Connect, count: int) -> tuple[Connection, Connection, list[Claim]]:
-        """A connection whose claims another has given back: it was taken for dead, and is not.
+        """Returns a connection that was taken for dead, another connection, and the lost claims.
 
-        Where nobody takes over, it has given them back itself.
+        The other connection has given back the claims. Without takeover the first connection has given them
+        back itself.
         """
         late, connection = connect(), connect()
         self.send(late, ORDERS, *map(str, range(count)))

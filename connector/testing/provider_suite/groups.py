@@ -1,4 +1,4 @@
-"""A group settlement means the same as a settlement of each of its claims."""
+"""A group settlement has the same effect as a settlement of each of its claims."""
 
 from __future__ import annotations
 
@@ -30,10 +30,8 @@ DONE = Destination("queue", "done")
 
 
 class Groups(SuiteBase):
-    """See the module."""
-
     def _kinds(self) -> list[Message]:
-        """Messages of many kinds: what a copy keeps, what it does not inherit, and headers of any length."""
+        """Returns messages of many kinds: copied and dropped properties, and headers of any length."""
         kept = self.text("kept", correlation_id="c1", type="T1", priority=8)
         kept.set_property("region", "EU & more")
         history = self.text("history")
@@ -173,7 +171,10 @@ class Groups(SuiteBase):
         assert self.bodies(connection, ORDERS) == ["0", "1", "2"]
 
     def _one_is_lost(self, connect: Connect) -> tuple[Connection, list[Claim]]:
-        """A connection and its claims. The first was given back, by another client where that is possible."""
+        """Returns a connection and its claims, the first of which was given back.
+
+        If the provider has takeover, another client has given back that claim.
+        """
         late, other = connect(), connect()
         claims = list(self._claims(late, *"012"))
         thief = other if self.able.takeover else late
@@ -247,5 +248,5 @@ class Groups(SuiteBase):
 
 
 def _told(copy: Message) -> tuple[object, ...]:
-    """A copy without its id and times."""
+    """Returns the parts of a copy without id and times."""
     return copy.body, copy.message_class, copy.correlation_id, copy.type, copy.priority, copy.properties

@@ -1,4 +1,4 @@
-"""Taking as a move to an in-progress destination."""
+"""Taking a message moves it to an in-progress destination."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from connector.testing.provider_suite.base import (
 
 
 class InProgressRefused(SuiteBase):
-    """A provider without in-progress destinations says so."""
+    """A provider without in-progress destinations refuses them."""
 
     def test_in_progress_destinations_are_refused_by_a_provider_without_them(
         self, capabilities: Capabilities, connection: Connection
@@ -36,8 +36,6 @@ class InProgressRefused(SuiteBase):
 
 @needs("in_progress")
 class InProgress(SuiteBase):
-    """See the module."""
-
     def test_taking_into_an_in_progress_destination_is_the_move_there(self, connection: Connection) -> None:
         message = self.text("body", type="T1")
         message.set_property("p", "v")
@@ -227,7 +225,7 @@ class InProgress(SuiteBase):
     def test_a_claim_that_stays_with_its_queue_is_not_in_progress_whoever_asks(
         self, connect: Connect
     ) -> None:
-        """Not even where the queue is called like the beginning of the in-progress destination."""
+        """Also if the name of the in-progress destination begins with the name of the queue."""
         first, second = connect(), connect()
         first.send(IN_PROGRESS, [self.text("body")])
         assert not self.take(first.poller(IN_PROGRESS)).in_progress

@@ -1,4 +1,4 @@
-"""Pruning: copies that were kept long enough are removed, and nothing else."""
+"""Pruning removes copies whose retention time is over, and nothing else."""
 
 from __future__ import annotations
 
@@ -25,8 +25,6 @@ _HOUR: Final = 3600.0
 
 
 class Keeping(SuiteBase):
-    """See the module."""
-
     def test_a_copy_that_was_kept_long_enough_is_removed(self, connection: Connection) -> None:
         self.copy(connection, "old", hours=3)
         self.copy(connection, "long", hours=3, reason="é& " * 2700)
@@ -97,7 +95,7 @@ class Keeping(SuiteBase):
         reason: str = "",
         target: Destination = ARCHIVE,
     ) -> None:
-        """Makes a copy that was settled so long ago; None = its time cannot be read."""
+        """Makes a copy that was settled ``hours`` ago. None = an unreadable time."""
         self.send(connection, ORDERS, body)
         claim = self.take_soon(connection.poller(ORDERS))
         properties: dict[str, PropertyValue] = {
@@ -110,7 +108,7 @@ class Keeping(SuiteBase):
 
     @staticmethod
     def prune(connection: Connection, *retentions: Retention, seconds: float = 0.5) -> dict[Destination, int]:
-        """Prunes until all is done; returns what was removed."""
+        """Prunes until all is done. Returns the number of removed copies."""
         removed: dict[Destination, int] = {}
         for _ in range(100):
             pruned = connection.prune(retentions, seconds=seconds)
@@ -122,6 +120,6 @@ class Keeping(SuiteBase):
 
 
 def _time(hours: float) -> str:
-    """The ``connector_time`` of so many hours ago."""
+    """Returns the ``connector_time`` of ``hours`` ago."""
     then = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=hours)
     return then.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""Connections end and begin again, and close while they are in use; nothing is lost over it."""
+"""Connections end, begin again, and close while in use, without losing a message."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from connector.testing.provider_suite.base import NOTES, ORDERS, PRICES, Connect
 
 
 class Lasting(SuiteBase):
-    """See the module."""
-
     def test_a_new_connection_finds_what_an_earlier_one_sent_and_left(self, connect: Connect) -> None:
         first = connect()
         self.send(first, ORDERS, "1", "2", "3")
@@ -127,13 +125,13 @@ class Lasting(SuiteBase):
     def test_closing_from_another_thread_loses_nothing_and_takes_nothing_twice(
         self, connect: Connect
     ) -> None:
-        """The one method that may be called from any thread, at any moment of a poll."""
+        """``close`` may be called from any thread, at any moment of a poll."""
         sender = connect()
         sent = [identity for n in range(4) for identity in self.send(sender, ORDERS, *map(str, range(50)))]
         settled: list[str] = []
 
         def consume(connection: Connection) -> None:
-            with suppress(ConnectorError):  # closed under its hands, and says so
+            with suppress(ConnectorError):  # raised because the connection was closed meanwhile
                 poller = connection.poller(ORDERS)
                 for sequence in range(len(sent)):
                     claim = poller.take(1, sequence)
@@ -159,7 +157,7 @@ class Lasting(SuiteBase):
         rest = [message.message_id or "" for message in last.browse(ORDERS)]
         assert len(settled) == len(set(settled))
         assert set(sent) - set(settled) - set(rest) == set()
-        # the one that was being settled when its connection closed may be gone without having been noted
+        # a message whose connection closed during its settlement may be gone without having been noted
         assert len(set(rest) & set(settled)) == 0
 
     def test_waiting_ends_when_a_message_comes_and_when_the_time_is_up(self, connect: Connect) -> None:

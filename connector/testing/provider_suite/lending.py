@@ -1,4 +1,7 @@
-"""What a broker lends to a connection: nobody takes it over, and it comes back when the connection ends."""
+"""Brokers lend messages to a connection.
+
+No client takes over such a message. The message comes back when the connection ends.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,6 @@ from connector.testing.provider_suite.base import NO_LIMIT, NOTES, ORDERS, Conne
 
 
 class Lending(SuiteBase):
-    """See the module."""
-
     @needs("takeover", has=False)
     @pytest.mark.parametrize("end", ["close", "abandon"])
     def test_what_is_not_settled_comes_again_as_soon_as_its_connection_ends(

@@ -1,4 +1,4 @@
-"""A redelivery limit: what is delivered that often and given back is put aside, counted anew."""
+"""A redelivery limit: a message that was delivered that often is put aside, and counted anew."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ REPAIRED = parse_destination("queue://orders~RECOVER-ERROR")
 
 
 class Limits(SuiteBase):
-    """See the module. For a provider that has the limit; that is up to its fixture ``limited``."""
+    """The tests of a redelivery limit. Override the fixture ``limited`` to run them."""
 
     @pytest.fixture
     def limited(self, provider: Provider) -> Provider:
-        """The provider under test, empty, that delivers a message twice at most."""
+        """The empty provider under test, which delivers a message twice at most."""
         pytest.skip("the provider has no redelivery limit")
 
     @pytest.fixture

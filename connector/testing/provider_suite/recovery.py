@@ -1,4 +1,4 @@
-"""What a dead client leaves, and who takes it over."""
+"""Recovery: claims of dead clients, and their takeover."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from connector.testing.provider_suite.base import (
 
 
 class Recovery(SuiteBase):
-    """See the module."""
-
     @needs("takeover")
     def test_claims_of_a_client_that_ended_are_found_with_who_it_was(self, connect: Connect) -> None:
         first, second = connect("suite", "a"), connect("suite", "b")
@@ -79,7 +77,7 @@ class Recovery(SuiteBase):
         getattr(first, end)()
         again = second.poller(ORDERS)
         assert again.take(1, 0) is None
-        # a provider may keep nothing but the claims of a client that was closed: a start looks for them
+        # some providers find the claims of a closed client only at a start
         self.end_all(second.leftovers(None, at_start=end == "close"), expected=1)
         assert list(second.leftovers(None, at_start=True)) == []
         for number in range(2):

@@ -1,4 +1,7 @@
-"""What whoever awaits replies stands on: to be woken while it waits, and to know the ids of its requests."""
+"""The abilities that a client needs to await replies.
+
+Another thread can wake the client, and the client knows the ids of its requests.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,10 @@ REPLIES = parse_destination("queue://replies")
 
 
 class Waking(SuiteBase):
-    """A wait ends when another thread says so."""
+    """Another thread can end a wait."""
 
     def seconds_of_a_wait(self, connection: Connection, seconds: float) -> float:
-        """How long it lasts. Without a poller nothing but a wake can end it before its time."""
+        """Returns the seconds of a wait. Without a poller only a wake can end the wait early."""
         begun = time.monotonic()
         connection.wait(seconds)
         return time.monotonic() - begun
@@ -67,7 +70,7 @@ class Waking(SuiteBase):
         assert self.seconds_of_a_wait(other, 0.2) >= 0.19
 
     def test_every_change_that_is_followed_by_a_wake_is_seen_at_once(self, connection: Connection) -> None:
-        """However the two meet: between the look and the wait, or in the middle of it."""
+        """Whether the wake comes between the look and the wait, or during the wait."""
         asked, seen = threading.Semaphore(0), threading.Semaphore(0)
         rounds, slowest = 300, 0.0
 
@@ -98,14 +101,14 @@ class Waking(SuiteBase):
 
 
 class SentIds(SuiteBase):
-    """A client knows the ids of what it sends."""
+    """A client knows the ids of its messages."""
 
     def ids_of(self, connection: Connection) -> list[str]:
-        """Ids of messages that a connection sends in each way there is."""
+        """Returns the ids of messages that a connection sends in each possible way."""
         before = set(self.ids_in(connection))
         connection.send(ORDERS, [self.text("alone")])
         connection.send(ORDERS, [self.text("one of two"), self.text("the other")])
-        for opened in range(2):  # by two accesses of the one connection
+        for opened in range(2):  # by two accesses of the same connection
             access = self.access(connection)
             prepared = access.prepare(ORDERS, self.text("prepared"), f"key-{opened}")
             access.sync()

@@ -1,4 +1,4 @@
-"""Negative acknowledgement: what is given back comes again, counted."""
+"""Negative acknowledgement: a message that is given back comes again, and is counted."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from connector.testing.provider_suite.base import (
 
 
 class Returning(SuiteBase):
-    """See the module."""
-
     def test_an_untouched_message_comes_back_as_it_was(self, connection: Connection) -> None:
         connection.send(ORDERS, [self.text("body", type="T1")])
         poller = connection.poller(ORDERS)
@@ -66,7 +64,7 @@ class Returning(SuiteBase):
         assert self.take_soon(poller).delivery_count == 1
 
     def test_what_becomes_of_one_claim_counts_nothing_of_the_others(self, connect: Connect) -> None:
-        """All are claimed under one number, and settled one after the other."""
+        """One call claims all messages, and several calls settle them."""
         connection = connect()
         self.send(connection, ORDERS, *"0123")
         done, returned, untouched, late = connection.poller(ORDERS).claim(1, range(4))

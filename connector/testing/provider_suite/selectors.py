@@ -1,4 +1,7 @@
-"""Selectors of queue consumers: asked before a message is taken, without its body; the others stay."""
+"""Selectors of queue consumers: checked before a message is taken, without the body.
+
+Other messages stay in the queue.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from connector.testing.provider_suite.base import ARCHIVE, IN_PROGRESS, ORDERS, 
 
 
 class SelectorsRefused(SuiteBase):
-    """A provider without selectors says so."""
+    """A provider without selectors refuses them."""
 
     def test_selectors_are_refused_by_a_provider_without_them(
         self, capabilities: Capabilities, connection: Connection
@@ -30,8 +33,6 @@ class SelectorsRefused(SuiteBase):
 
 @needs("selectors")
 class Selectors(SuiteBase):
-    """See the module."""
-
     @needs("shows_all")
     def test_a_message_that_has_expired_is_put_aside_whatever_the_selector(
         self, connection: Connection

@@ -1,4 +1,4 @@
-"""What is sent arrives as it was: headers, properties, bodies, all of a batch or none."""
+"""A sent message arrives unchanged: headers, properties, body. A batch arrives completely or not at all."""
 
 from __future__ import annotations
 
@@ -36,8 +36,6 @@ _TYPED: dict[str, tuple[PropertyValue, ...]] = {
 
 
 class Sending(SuiteBase):
-    """See the module."""
-
     def test_headers_arrive_as_they_were_sent(self, connection: Connection) -> None:
         far = 4102444800000
         sent = self.text(

@@ -1,4 +1,4 @@
-"""What sessions over the provider promise a program: acknowledgement, redelivery, stop, close, expiry."""
+"""The promises of sessions over the provider: acknowledgement, redelivery, stop, close, expiry."""
 
 from __future__ import annotations
 
@@ -18,10 +18,8 @@ from connector.testing.provider_suite.base import NOTES, ORDERS, PRICES, SuiteBa
 
 
 class Sessions(SuiteBase):
-    """See the module."""
-
     accepts_persistent: ClassVar[bool] = False
-    """Whether a provider that is not reliable was told to take persistent messages all the same."""
+    """Whether an unreliable provider was configured to take persistent messages all the same."""
 
     @pytest.fixture
     def messaging(self, provider: Provider) -> Iterator[MessagingConnection]:
@@ -31,7 +29,7 @@ class Sessions(SuiteBase):
     def test_persistent_messages_are_refused_by_a_provider_that_could_lose_them(
         self, capabilities: Capabilities, connection: Connection, messaging: MessagingConnection
     ) -> None:
-        """Unless somebody has told it to take them, knowing that."""
+        """Unless the provider was configured to take them."""
         producer = messaging.session().producer(ORDERS)
         producer.send("default")
         (seen,) = connection.browse(ORDERS)
@@ -150,7 +148,7 @@ class Sessions(SuiteBase):
         return message
 
     def everything(self, messaging: MessagingConnection, count: int) -> list[ReceivedMessage]:
-        """What waits in ORDERS; ``count`` messages may take a moment to come back."""
+        """Returns the messages of ORDERS. Waits a moment for ``count`` messages to come back."""
         consumer = messaging.session().consumer(ORDERS)
         found: list[ReceivedMessage] = []
         deadline = time.monotonic() + self.patience / 10

@@ -1,4 +1,4 @@
-"""The rules of Qpid JMS: who may make, share, change and remove which subscription."""
+"""The rules of Qpid JMS for making, sharing, changing and removing subscriptions."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from connector.testing.provider_suite.topics import RATES
 
 @needs("topics")
 class SubscriptionRules(SuiteBase):
-    """See the module."""
-
     def test_an_unshared_durable_subscription_needs_a_client_id(self, client: Client) -> None:
         with pytest.raises(SubscriptionError, match="client id"):
             client().poller(replace(UNSHARED, client_id=""))
@@ -200,7 +198,7 @@ class SubscriptionRules(SuiteBase):
             connection.unsubscribe("own", "billing")
 
     def test_a_claim_outlives_its_consumer(self, client: Client) -> None:
-        """Closing a consumer takes no message away from who is still at work on it."""
+        """Closing a consumer takes no message away from the worker that processes it."""
         connection = client()
         poller = connection.poller(SHARED)
         self.send(connection, PRICES, "1", "2")

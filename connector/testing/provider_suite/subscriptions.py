@@ -1,4 +1,4 @@
-"""How long subscriptions last and who shares them: what they keep, what ends them (Qpid JMS)."""
+"""Subscriptions: their duration, their consumers, and the messages that they keep (Qpid JMS)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ Client = Callable[..., Connection]
 
 @needs("topics")
 class Subscriptions(SuiteBase):
-    """See the module."""
-
     @pytest.mark.parametrize("wanted", [UNSHARED, SHARED], ids=["unshared", "shared"])
     def test_a_durable_subscription_keeps_messages_while_nobody_consumes(
         self, client: Client, wanted: TopicSubscription

@@ -1,4 +1,4 @@
-"""Claims: by priority and age, each message once, expired ones never."""
+"""Taking messages: by priority and age, each message once, expired messages never."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from connector.testing.provider_suite.base import (
 
 
 class Taking(SuiteBase):
-    """See the module."""
-
     def test_an_empty_destination_gives_nothing_and_does_not_wait(self, connection: Connection) -> None:
         poller = connection.poller(ORDERS)
         begun = time.monotonic()

@@ -1,4 +1,4 @@
-"""What a Spark task does with a provider: load by reference, prepare, discard."""
+"""The operations of a Spark task on a provider: load by reference, prepare, discard."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ from connector.testing.provider_suite.base import (
 
 
 class Tasks(SuiteBase):
-    """See the module."""
-
     def test_a_worker_reads_a_claim_by_its_reference(self, connection: Connection) -> None:
         connection.send(ORDERS, [self.text("body")])
         claim = self.take(connection.poller(ORDERS))

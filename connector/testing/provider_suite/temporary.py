@@ -1,4 +1,7 @@
-"""Temporary destinations: anybody may send to one, its own connection consumes it, and it ends with that."""
+"""Temporary destinations: every client may send to a temporary destination.
+
+Only its own connection consumes it, and it ends with that connection.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from connector.testing.provider_suite.base import ARCHIVE, ORDERS, Connect, Suit
 
 
 class TemporaryRefused(SuiteBase):
-    """A provider without temporary destinations says so."""
+    """A provider without temporary destinations refuses them."""
 
     @pytest.mark.parametrize("kind", ["queue", "topic"])
     def test_temporary_destinations_are_refused_by_a_provider_without_them(
@@ -38,8 +41,6 @@ class TemporaryRefused(SuiteBase):
 
 @needs("temporary_destinations")
 class Temporary(SuiteBase):
-    """See the module."""
-
     def test_anybody_may_send_to_a_temporary_queue_and_its_own_connection_takes(
         self, connect: Connect
     ) -> None:
@@ -51,7 +52,7 @@ class Temporary(SuiteBase):
         assert self.rest_soon(own, poller, 3) == ["1", "2", "3"]
 
     def test_a_temporary_queue_is_found_by_its_name_in_a_header(self, connect: Connect) -> None:
-        """That is what a reply needs."""
+        """Replies need this."""
         own, other = connect(), connect()
         queue = own.temporary("queue")
         own.send(ORDERS, [self.text("request", reply_to=str(queue))])
@@ -136,7 +137,7 @@ class Temporary(SuiteBase):
 
     @pytest.mark.parametrize("kind", ["queue", "topic"])
     def test_a_temporary_destination_with_a_consumer_is_not_ended(self, connect: Connect, kind: str) -> None:
-        """A consumer of any connection that may have one (JMS 2.0, TemporaryQueue.delete)."""
+        """The consumer may belong to any connection (JMS 2.0, TemporaryQueue.delete)."""
         if kind == "topic" and not self.able.topics:
             pytest.skip("the provider has no topics, and says so")
         own, same, other = connect(origin="o"), connect(origin="o"), connect()

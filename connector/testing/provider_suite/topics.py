@@ -1,4 +1,4 @@
-"""What is sent to a topic: there for every subscription of that moment, for all of them or none."""
+"""A message to a topic goes to every subscription that exists at that moment, or to none."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BOOKS = TopicSubscription(PRICES, "books", durable=True, shared=True)
 
 
 class TopicsRefused(SuiteBase):
-    """A provider without topics says so."""
+    """A provider without topics refuses them."""
 
     def test_topics_are_refused_by_a_provider_without_them(
         self, capabilities: Capabilities, connection: Connection
@@ -40,8 +40,6 @@ class TopicsRefused(SuiteBase):
 
 @needs("topics")
 class Topics(SuiteBase):
-    """See the module."""
-
     def test_every_subscription_gets_every_message_in_its_order(self, connection: Connection) -> None:
         pollers = [connection.poller(source) for source in (ALL, ALL, AUDIT, BOOKS)]
         self.send(connection, PRICES, "1", "2")
@@ -192,7 +190,7 @@ class Topics(SuiteBase):
     def test_what_was_prepared_is_for_the_subscriptions_that_there_are_at_the_commit(
         self, connection: Connection
     ) -> None:
-        """One that is made or removed after the message was prepared has it, or has it not."""
+        """Subscriptions may be made and removed after the message was prepared."""
         connection.poller(AUDIT).close()
         staying = connection.poller(BOOKS)
         access = self.access(connection)
@@ -265,7 +263,7 @@ class Topics(SuiteBase):
         for poller in pollers:
             found = self.rest_soon(connection, poller, 75)
             assert sorted(found) == expected
-            for name in "abc":  # each sender's own order is kept (JBoss Messaging Core, 9.1)
+            for name in "abc":  # the order of each sender is kept (JBoss Messaging Core, 9.1)
                 own = [body for body in found if body.startswith(name)]
                 assert own == [f"{name}{number}" for number in range(25)]
 
@@ -301,7 +299,7 @@ class Topics(SuiteBase):
 
     @staticmethod
     def counts(connection: Connection) -> dict[str, tuple[int, int]]:
-        """Waiting and claimed messages of the subscriptions that have a name."""
+        """Returns the numbers of waiting and claimed messages by name of the subscription."""
         return {
             info.subscription.name: (info.waiting, info.in_progress)
             for info in connection.subscriptions()

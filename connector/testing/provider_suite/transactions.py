@@ -1,4 +1,4 @@
-"""Send and receive in one transaction."""
+"""Sending and receiving in one transaction."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from connector.testing.provider_suite.base import NOTES, ORDERS, SuiteBase, need
 
 
 class Transactions(SuiteBase):
-    """See the module."""
-
     @pytest.fixture
     def session(self, provider: Provider) -> Iterator[Session]:
         """A transacted session."""

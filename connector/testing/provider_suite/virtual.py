@@ -17,7 +17,7 @@ EXPIRED = parse_destination("queue://orders~EXPIRED")
 
 
 class VirtualRefused(SuiteBase):
-    """A provider without virtual destinations says so."""
+    """A provider without virtual destinations refuses them."""
 
     def test_virtual_destinations_are_refused_by_a_provider_without_them(
         self, capabilities: Capabilities, connection: Connection
@@ -33,8 +33,6 @@ class VirtualRefused(SuiteBase):
 
 @needs("virtual_destinations")
 class Virtual(SuiteBase):
-    """See the module."""
-
     @pytest.mark.parametrize("view", sorted(VIEWS))
     def test_nothing_is_sent_to_a_virtual_destination(self, connection: Connection, view: str) -> None:
         self.send(connection, ORDERS, "1")

@@ -1,4 +1,4 @@
-"""Whoever polls is told that a message has come, where the provider can tell."""
+"""A provider with a waiter reports new messages to polling clients."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from connector.messaging.subscription import TopicSubscription
 from connector.testing.provider_suite.base import ARCHIVE, NOTES, ORDERS, PRICES, Connect, SuiteBase, needs
 
 NOT_TOLD = 0.2
-"""Seconds that a wait lasts in which nothing is to be told."""
+"""Seconds of a wait in which nothing may be reported."""
 
 
 class Waiting(SuiteBase):
-    """A poll may begin when a message comes, instead of some time later."""
+    """The tests of a waiter, which lets a poll begin when a message comes."""
 
     @pytest.fixture
     def waiter(self, connection: Connection) -> Waiter:
-        """That of the connection."""
+        """The waiter of the connection."""
         waiter = connection.waiter()
         if waiter is None:
             pytest.skip("the provider tells nobody that a message has come, and says so")
         return waiter
 
     def is_told_soon(self, waiter: Waiter) -> bool:
-        """Whether a wait ends, long before its time, because a message has come."""
+        """Whether a new message ends a wait long before the time is up."""
         begun = time.monotonic()
         return waiter.wait(self.patience) and time.monotonic() - begun < self.patience / 2
 
