@@ -1,0 +1,1 @@
+"""The ``sql`` provider: queues and topics in a database."""

@@ -1,0 +1,238 @@
+"""A database: its connections, its transactions, and what its errors mean."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import Connection, Engine, create_engine, update
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from connector.errors import ProviderError
+from connector.providers.sql import schema as tables
+from connector.providers.sql.dialects import READ_ONLY, Dialect, dialect_of
+
+_SHARED: Final[dict[tuple[int, Settings], Database]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Where a database is, and how it is used. Picklable.
+
+    Args:
+        url: of the database, with the password.
+        schema: of PostgreSQL; None = the first one of the user's search path.
+        pool_size: connections that a process keeps open.
+        durable: whether a commit is on the disk when it returns.
+    """
+
+    url: str
+    schema: str | None = None
+    pool_size: int = 5
+    durable: bool = True
+
+    def __repr__(self) -> str:
+        return f"Settings({self.title!r})"  # never the password
+
+    @property
+    def parsed(self) -> URL:
+        return make_url(self.url)
+
+    @property
+    def title(self) -> str:
+        """The database in texts: the file of SQLite, else the URL without its password."""
+        url = self.parsed
+        if url.get_backend_name() == "sqlite":
+            return url.database or ""
+        return url.set(query={}).render_as_string(hide_password=True)
+
+    @property
+    def file(self) -> str | None:
+        """The absolute path of the file of SQLite; None for PostgreSQL."""
+        url = self.parsed
+        return os.path.abspath(url.database or "") if url.get_backend_name() == "sqlite" else None
+
+
+class CommitUnknown(ProviderError):
+    """The connection was lost in a commit: nobody knows whether that has happened."""
+
+
+class Database:
+    """The connections of one process to a database. Its tables are made when it is first used.
+
+    Args:
+        settings: where it is.
+
+    Raises:
+        ProviderError: it cannot be reached, or its tables are newer than this program.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.title = settings.title
+        file = settings.file
+        if file is not None:
+            os.makedirs(os.path.dirname(file), exist_ok=True)
+        options: dict[str, Any] = {"check_same_thread": False} if file is not None else {}
+        self.engine: Engine = create_engine(
+            settings.parsed,
+            pool_size=settings.pool_size,
+            max_overflow=2,
+            pool_pre_ping=False,
+            hide_parameters=True,
+            json_serializer=write_json,
+            connect_args=options,
+        )
+        self.dialect: Dialect = dialect_of(self.engine.dialect.name)
+        self.dialect.configure(self.engine, schema=settings.schema, durable=settings.durable)
+        weakref.finalize(self, self.engine.dispose)
+        with self.transaction() as connection:
+            tables.prepare(connection, self.title)
+
+    @contextmanager
+    def transaction(self, *, reads: bool = False) -> Iterator[Connection]:
+        """A transaction of its own: all of it at the end, or nothing.
+
+        Args:
+            reads: whether it only reads.
+
+        Raises:
+            CommitUnknown: nobody knows whether it has happened.
+            ProviderError: nothing has happened.
+        """
+        is_committing = False
+        try:
+            with self.engine.connect() as connection:
+                if reads:
+                    connection.execution_options(**{READ_ONLY: True})
+                with connection.begin() as transaction:
+                    yield connection
+                    is_committing = True
+                    transaction.commit()
+                    is_committing = False
+        except SQLAlchemyError as error:
+            if is_committing and isinstance(error, DBAPIError) and error.connection_invalidated:
+                raise CommitUnknown(
+                    f"the connection to {self.title} was lost in a commit, and nobody knows whether that has "
+                    f"happened: {reason_of(error)}"
+                ) from error
+            raise ProviderError(f"cannot use {self.title}: {reason_of(error)}") from error
+
+    @classmethod
+    def shared(cls, settings: Settings) -> Database:
+        """The database of the process that calls, for its tasks: one for all of them."""
+        key = os.getpid(), settings
+        if key not in _SHARED:
+            _SHARED[key] = cls(settings)
+        return _SHARED[key]
+
+
+def write_json(value: object) -> str:
+    """A value as JSON text."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def reason_of(error: SQLAlchemyError) -> str:
+    """The text of an error, without statement and parameters."""
+    return str(error.orig if isinstance(error, DBAPIError) else error).strip()
+
+
+class DatabaseClient:
+    """A database as one client uses it. Any thread may, one at a time.
+
+    Args:
+        database: that is used.
+        client_id: of the client, for error texts.
+    """
+
+    def __init__(self, database: Database, client_id: str) -> None:
+        self.database = database
+        self.dialect = database.dialect
+        self.title = database.title
+        self._client_id = client_id
+        self._lock = threading.RLock()
+        self._connection: Connection | None = None
+        self._is_counted = False
+        self._is_closed = False
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """All that is executed is done at the end, or nothing is. Re-entrant: the outermost one counts."""
+        with self._used():
+            if self._connection is not None:
+                yield self._connection
+                return
+            try:
+                with self.database.transaction() as connection:
+                    self._connection, self._is_counted = connection, False
+                    yield connection
+            finally:
+                self._connection = None
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A transaction that only reads, or the one under way."""
+        with self._used():
+            if self._connection is not None:
+                yield self._connection
+                return
+            with self.database.transaction(reads=True) as connection:
+                yield connection
+
+    @contextmanager
+    def _used(self) -> Iterator[None]:
+        with self._lock:
+            if self._is_closed:
+                raise ProviderError(
+                    f"the connection {self._client_id} is closed, nothing was done: connect anew"
+                )
+            yield
+
+    def rows(self, statement: Any, parameters: Mapping[str, Any] | None = None) -> Sequence[Any]:
+        """The rows of a statement that reads."""
+        with self.reading() as connection:
+            return connection.execute(statement, parameters).fetchall()
+
+    def first(self, statement: Any, parameters: Mapping[str, Any] | None = None) -> Any:
+        """The first column of the first row, or None where there is no row."""
+        with self.reading() as connection:
+            return connection.execute(statement, parameters).scalar()
+
+    def count_transaction(self, connection: Connection) -> None:
+        """The transaction under way lets messages wait: it gets its number."""
+        statement = self.dialect.count_transaction()
+        if statement is not None and not self._is_counted:
+            connection.execute(statement)
+            self._is_counted = True
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether a transaction is under way."""
+        return self._connection is not None
+
+    def close(self) -> None:
+        """Ends every use. Waits for a transaction under way."""
+        with self._lock:
+            self._is_closed = True
+
+
+def add_if_missing(connection: Connection, name: str) -> None:
+    """Makes a channel where it is not there."""
+    if connection.dialect.name == "sqlite":
+        from sqlalchemy.dialects.sqlite import insert as insert_on
+    else:
+        from sqlalchemy.dialects.postgresql import insert as insert_on  # type: ignore[assignment]
+    connection.execute(insert_on(tables.channel).on_conflict_do_nothing(), {"name": name})
+
+
+def records_changed(connection: Connection) -> None:
+    """Whoever has read records reads them again."""
+    changed = tables.counter.c.value + 1
+    connection.execute(update(tables.counter).where(tables.counter.c.name == "records").values(value=changed))

@@ -1,0 +1,287 @@
+"""What SQLite and PostgreSQL do differently: their connections, and a few statements."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    ColumnElement,
+    Engine,
+    FromClause,
+    Integer,
+    Select,
+    String,
+    Text,
+    Update,
+    bindparam,
+    cast,
+    column,
+    delete,
+    event,
+    func,
+    literal_column,
+    select,
+    text,
+    update,
+)
+
+from connector.providers.sql.schema import counter, message, reference
+
+BUSY_SECONDS: Final = 30.0
+"""For which a statement waits for the lock of another process on a SQLite file."""
+IDLE_SECONDS: Final = 60
+"""After which PostgreSQL ends a transaction in which nothing happens. None of ours waits for so long."""
+
+READ_ONLY: Final = "connector_read_only"
+"""Option of a connection whose transaction only reads."""
+
+
+class Rows:
+    """A list of rows that a statement gets as one parameter, named ``rows`` or ``rows_<column>``.
+
+    Args:
+        dialect: that the statement is for.
+        columns: names and types; texts or numbers.
+    """
+
+    def __init__(self, dialect: Dialect, **columns: type[Text] | type[BigInteger]) -> None:
+        self._names = list(columns)
+        self._as_arrays = dialect.name == "postgresql"
+        self.source: FromClause
+        if self._as_arrays:
+            arrays = [bindparam(f"rows_{name}", type_=ARRAY(kind)) for name, kind in columns.items()]
+            made = func.unnest(*arrays).table_valued(*(column(name, kind) for name, kind in columns.items()))
+            self.source = made.render_derived(name="given")
+        else:
+            each = func.json_each(bindparam("rows", type_=String)).table_valued("value", name="each")
+            picked = [
+                func.json_extract(each.c.value, literal_column(f"'$[{index}]'"), type_=kind()).label(name)
+                for index, (name, kind) in enumerate(columns.items())
+            ]
+            self.source = select(*picked).subquery("given")
+
+    def __call__(self, rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
+        """The parameters of a statement."""
+        if not self._as_arrays:
+            return {"rows": json.dumps(rows)}
+        columns = list(zip(*rows, strict=True)) or [()] * len(self._names)
+        return {f"rows_{name}": list(values) for name, values in zip(self._names, columns, strict=True)}
+
+
+class Dialect(Protocol):
+    """One of the two."""
+
+    name: str
+    now: ColumnElement[int]
+    """The clock of the store, in milliseconds since 1970."""
+    mark: ColumnElement[str]
+    """What has happened until now, for :meth:`since`."""
+    beginning: Any
+    """The mark of a time when nothing had happened."""
+
+    def configure(self, engine: Engine, *, schema: str | None, durable: bool) -> None:
+        """Prepares what every new connection is told."""
+
+    def count_transaction(self) -> Update | None:
+        """Gives the transaction under way its number; None where the database does so."""
+
+    def since(self) -> ColumnElement[bool]:
+        """Whether a reference has changed since the mark in the parameter ``mark``."""
+
+    def of_message(self, found: ColumnElement[Any]) -> ColumnElement[Any]:
+        """A column of the message, in what an UPDATE of its reference returns."""
+
+    def deletion(self, rows: Rows) -> Any:
+        """Deletes the references whose ``id`` and ``version`` are given; returns ``id`` and ``message``."""
+
+    def share(self, statement: Select[Any]) -> Select[Any]:
+        """Lets nobody delete the rows that are found, until the transaction ends."""
+
+
+def _held(source: FromClause) -> ColumnElement[bool]:
+    return (reference.c.id == source.c.id) & (reference.c.version == source.c.version)
+
+
+class SqliteDialect:
+    """SQLite: one writer at a time, whose transaction begins with the lock."""
+
+    name = "sqlite"
+    now: ColumnElement[int] = literal_column(
+        "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)", BigInteger
+    )
+    mark: ColumnElement[Any] = (
+        select(counter.c.value).where(counter.c.name == literal_column("'transactions'")).scalar_subquery()
+    )
+    beginning = 0
+
+    def configure(self, engine: Engine, *, schema: str | None, durable: bool) -> None:
+        @event.listens_for(engine, "connect")
+        def tell(connection: Any, record: Any) -> None:
+            connection.isolation_level = None  # the driver begins no transactions of its own
+            connection.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+
+        @event.listens_for(engine, "begin")
+        def begin(connection: Any) -> None:
+            reads = connection.get_execution_options().get(READ_ONLY)
+            connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+
+    def count_transaction(self) -> Update:
+        return (
+            update(counter)
+            .where(counter.c.name == literal_column("'transactions'"))
+            .values(value=counter.c.value + 1)
+        )
+
+    def since(self) -> ColumnElement[bool]:
+        return reference.c.changed > bindparam("mark", type_=BigInteger)
+
+    def of_message(self, found: ColumnElement[Any]) -> ColumnElement[Any]:
+        return select(found).where(message.c.id == reference.c.message).scalar_subquery()
+
+    def deletion(self, rows: Rows) -> Any:
+        found = select(reference.c.id).where(_held(rows.source))
+        statement = delete(reference).where(reference.c.id.in_(found))
+        return statement.returning(reference.c.id, reference.c.version, reference.c.message)
+
+    def share(self, statement: Select[Any]) -> Select[Any]:
+        return statement
+
+
+class PostgresDialect:
+    """PostgreSQL: many writers, who skip each other's rows."""
+
+    name = "postgresql"
+    now: ColumnElement[int] = literal_column(
+        "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)", BigInteger
+    )
+    mark: ColumnElement[Any] = cast(func.pg_current_snapshot(), Text)
+    beginning = "1:1:"
+
+    def configure(self, engine: Engine, *, schema: str | None, durable: bool) -> None:
+        settings = {"idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s"}
+        if not durable:
+            settings["synchronous_commit"] = "off"
+        if schema:
+            settings["search_path"] = '"' + schema.replace('"', '""') + '"'
+
+        @event.listens_for(engine, "connect")
+        def tell(connection: Any, record: Any) -> None:
+            before, connection.autocommit = connection.autocommit, True
+            with connection.cursor() as cursor:
+                for key, value in settings.items():
+                    cursor.execute("SELECT set_config(%s, %s, false)", (key, value))
+            connection.autocommit = before
+
+    def count_transaction(self) -> None:
+        return None
+
+    def since(self) -> ColumnElement[bool]:
+        return text(
+            "changed >= pg_snapshot_xmin(CAST(:mark AS pg_snapshot)) "
+            "AND NOT pg_visible_in_snapshot(changed, CAST(:mark AS pg_snapshot))"
+        ).bindparams(bindparam("mark", type_=Text))  # type: ignore[return-value]
+
+    def of_message(self, found: ColumnElement[Any]) -> ColumnElement[Any]:
+        return found
+
+    def deletion(self, rows: Rows) -> Any:
+        statement = delete(reference).where(_held(rows.source))
+        return statement.returning(reference.c.id, reference.c.version, reference.c.message)
+
+    def share(self, statement: Select[Any]) -> Select[Any]:
+        return statement.with_for_update(read=True)
+
+
+_SQLITE: Final = SqliteDialect()
+_POSTGRESQL: Final = PostgresDialect()
+SOME: Final = literal_column("1", Integer)
+"""What a statement selects that only asks whether there is a row."""
+
+
+def dialect_of(name: str) -> Dialect:
+    """The dialect of a database."""
+    return _SQLITE if name == "sqlite" else _POSTGRESQL
+
+
+def claim_statement(dialect: Dialect, candidates: Rows | None) -> Any:
+    """Claims up to ``limit`` messages of the channel ``at`` in one statement, best first.
+
+    Args:
+        dialect: of the database.
+        candidates: the references with ``id`` and ``version`` that may be taken; None = all.
+    """
+    found = select(reference.c.id, reference.c.priority).where(*waiting())
+    if candidates is not None:
+        found = found.where(_held(candidates.source))
+    found = found.order_by(reference.c.priority.desc(), reference.c.id).limit(bindparam("limit"))
+    picked = found.with_for_update(skip_locked=True, of=reference).cte("picked").prefix_with("MATERIALIZED")
+    place = func.row_number().over(order_by=(picked.c.priority.desc(), picked.c.id)) - 1
+    numbered = select(picked.c.id, place.label("place")).subquery("numbered")
+    statement = update(reference).where(reference.c.id == numbered.c.id)
+    if dialect.name == "postgresql":
+        statement = statement.where(message.c.id == reference.c.message)
+    return statement.values(
+        state="DELIVERED",
+        version=reference.c.version + 1,
+        owner=bindparam("owner_"),
+        cycle=bindparam("cycle_"),
+        sequence=bindparam("start") + bindparam("step") * numbered.c.place,
+        taken_from=bindparam("taken_from_"),
+        channel=bindparam("into"),
+        part=bindparam("into_part"),
+        home=bindparam("home_"),
+        home_part=bindparam("home_part_"),
+        returned_by=None,
+        settled=None,
+    ).returning(*claim_columns(dialect), dialect.now.label("now"))
+
+
+def waiting() -> tuple[ColumnElement[bool], ...]:
+    """What waits in the channel ``at`` and its part ``at_part``."""
+    return (
+        reference.c.channel == bindparam("at"),
+        reference.c.part == bindparam("at_part"),
+        reference.c.state == literal_column("'NEW'"),
+    )
+
+
+_CLAIM: Final = (
+    *(
+        "id",
+        "version",
+        "message",
+        "channel",
+        "part",
+        "priority",
+        "expiration",
+        "delivery_count",
+        "properties",
+    ),
+    *("owner", "cycle", "sequence", "taken_from", "home", "home_part", "waits"),
+)
+
+
+def claim_columns(dialect: Dialect | None) -> list[ColumnElement[Any]]:
+    """What a claim is made of.
+
+    Args:
+        dialect: of the database, for what an UPDATE returns; None for a SELECT of both tables.
+    """
+    columns: Mapping[str, ColumnElement[Any]] = {
+        "headers": message.c.headers,
+        "given_properties": message.c.properties,
+        "property_types": message.c.property_types,
+    }
+    return [
+        *(reference.c[name] for name in _CLAIM),
+        *(
+            (dialect.of_message(one) if dialect is not None else one).label(name)
+            for name, one in columns.items()
+        ),
+    ]

@@ -1,0 +1,153 @@
+"""How a message stands in the tables: its headers and properties, and what a copy has beyond those."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from sqlalchemy import Connection, insert
+
+from connector.core.local.changes import Edit
+from connector.core.local.channel import Channel, Owner, Part
+from connector.core.local.claims import LocalClaim
+from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.message import PERSISTENT, Message, PropertyValue, natural_type
+from connector.providers.sql.schema import message as messages
+
+_HEADERS: Final = {
+    "message_class": ("MessageClass", "T"),
+    "message_id": ("JMSMessageID", None),
+    "timestamp": ("JMSTimestamp", 0),
+    "correlation_id": ("JMSCorrelationID", None),
+    "reply_to": ("JMSReplyTo", None),
+    "type": ("JMSType", None),
+    "delivery_mode": ("JMSDeliveryMode", PERSISTENT),
+}
+"""Field of a message -> its name in the column ``headers``, and what it is where that has no such name."""
+
+Patch = Mapping[str, PropertyValue | None]
+"""Properties of one copy, in place of those of its message; None where the copy has none of that name."""
+
+
+class SqlClaim(LocalClaim):
+    """A claim, or a message that was looked at. The version tells whether it has changed since.
+
+    Args:
+        row: of :func:`.dialects.claim_columns`.
+        source: where it was taken from; None = as the row says.
+    """
+
+    __slots__ = ("patch", "row_id", "version")
+
+    def __init__(self, row: Any, source: Destination | None = None) -> None:
+        self.row_id: int = row.id
+        self.version: int = row.version
+        self.patch: Patch | None = row.properties
+        owner = Owner(row.owner, row.cycle, row.sequence) if row.owner is not None else None
+        home = channel_of(row.channel, row.part) if row.home is None else channel_of(row.home, row.home_part)
+        if source is None and row.taken_from is not None:
+            source = parse_destination(row.taken_from)
+        super().__init__(
+            (row.id, row.version),
+            read_message(row),
+            home,
+            owner,
+            source,
+            in_progress=row.home is not None,
+            waits=row.waits,
+        )
+
+    @property
+    def headers_now(self) -> Message:
+        """Its headers and properties, to look at only."""
+        return self._message
+
+
+def channel_name(channel: Channel) -> str:
+    """A channel in the tables: ``queue://orders``, or ``topic://prices;KEY`` for a subscription."""
+    where = str(channel.destination)
+    return f"{where};{channel.subscription}" if channel.subscription else where
+
+
+def channel_of(name: str, part: str) -> Channel:
+    """See :func:`channel_name`. The name of a destination has no semicolon."""
+    where, _, subscription = name.partition(";")
+    return Channel(parse_destination(where), subscription, Part(part))
+
+
+def patched(claim: SqlClaim, edit: Edit) -> Patch | None:
+    """The patch of a copy after an edit."""
+    patch = dict(claim.patch or {})
+    present = claim.headers_now.properties
+    for name in edit.dropped:
+        if name in present:
+            patch[name] = None
+    patch.update(edit.properties)
+    return patch or None
+
+
+def write_message(message: Message) -> dict[str, Any]:
+    """The row of a message."""
+    headers = {}
+    for field, (name, default) in _HEADERS.items():
+        value = getattr(message, field)
+        if value != default:
+            headers[name] = value
+    properties, types = message.properties, {}
+    for name, kind in message.property_types.items():
+        value = properties[name]
+        if isinstance(value, float) and not math.isfinite(value):
+            properties = {**properties, name: str(value)}
+            types[name] = kind
+        elif kind != natural_type(value):
+            types[name] = kind
+    return {
+        "headers": headers,
+        "properties": properties,
+        "property_types": types or None,
+        "body": message.body,
+    }
+
+
+def write_reference(message: Message) -> dict[str, Any]:
+    """What a reference knows of a message that is new."""
+    return {
+        "priority": message.priority,
+        "expiration": message.expiration,
+        "delivery_count": message.delivery_count - 1,
+    }
+
+
+def read_message(row: Any, body: bytes = b"") -> Message:
+    """The message of a row of :func:`.dialects.claim_columns`."""
+    properties: dict[str, Any] = row.given_properties
+    types: dict[str, str] = row.property_types or {}
+    for name, kind in types.items():
+        if kind in ("float", "double"):
+            properties[name] = float(properties[name])
+    found = Message(body, priority=row.priority, expiration=row.expiration, properties=properties)
+    found.delivery_count = row.delivery_count + 1
+    headers = row.headers
+    for field, (name, _) in _HEADERS.items():
+        if name in headers:
+            setattr(found, field, headers[name])
+    if found.message_id is None:
+        found.message_id = f"ID:{row.message}"
+    for name, value in (row.properties or {}).items():
+        if value is None:
+            properties.pop(name, None)
+            types.pop(name, None)
+        else:
+            properties[name] = value
+    found.property_types = {name: types.get(name) or natural_type(properties[name]) for name in properties}
+    return found
+
+
+_INSERT: Final = insert(messages).returning(messages.c.id, sort_by_parameter_order=True)
+
+
+def add_messages(connection: Connection, stored: Sequence[Message]) -> list[int]:
+    """Stores headers and bodies; returns their numbers in the same order."""
+    rows = [write_message(message) for message in stored]
+    return list(connection.execute(_INSERT, rows).scalars()) if rows else []

@@ -1,0 +1,302 @@
+"""The clients of a database, the records that they share, and how one of them waits."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from sqlalchemy import Connection, delete, insert, literal_column, select, update
+
+from connector.core.local.channel import Channel
+from connector.core.local.client import SUBSCRIPTION
+from connector.core.local.registry import ClientInfo, Record
+from connector.errors import ProviderError
+from connector.messaging.subscription import TopicSubscription
+from connector.providers.sql.changes import remove_messages
+from connector.providers.sql.database import DatabaseClient, add_if_missing, records_changed
+from connector.providers.sql.dialects import SOME
+from connector.providers.sql.liveness import Marks
+from connector.providers.sql.messages import channel_name
+from connector.providers.sql.reader import SqlReader
+from connector.providers.sql.schema import NOT_COMMITTED, counter, reference
+from connector.providers.sql.schema import client as clients
+from connector.providers.sql.schema import record as records
+from connector.providers.sql.schema import subscription as subscriptions
+
+_LOOK_SECONDS: Final = 0.01
+"""Between two looks for messages of other processes."""
+_LIVING_SECONDS: Final = 0.5
+"""For which the owner of a record that was alive is taken for alive, by whoever decides nothing."""
+_VERSION: Final = select(counter.c.value).where(counter.c.name == "records")
+
+
+class SqlDeadClient:
+    """See :class:`connector.core.local.registry.DeadClient`: the client's row says who takes over from it."""
+
+    def __init__(self, registry: SqlRegistry, info: ClientInfo) -> None:
+        self.info = info
+        self._registry = registry
+        self._is_forgotten = False
+
+    def forget(self) -> None:
+        self._is_forgotten = True
+        self._registry.forget_client(self.info.client_id)
+
+    def release(self) -> None:
+        if not self._is_forgotten:
+            self._registry.release_client(self.info.client_id)
+
+
+class SqlRegistry:
+    """See :class:`connector.core.local.registry.Registry`.
+
+    Args:
+        db: of the client.
+        info: of the client.
+        marks: say who is alive.
+    """
+
+    def __init__(self, db: DatabaseClient, info: ClientInfo, marks: Marks) -> None:
+        self.info = info
+        self._db = db
+        self._marks = marks
+        self._cached: dict[tuple[str, Channel | str], tuple[int, float, tuple[Record, ...]]] = {}
+        self._has_ended = False
+        marks.hold(info.client_id)
+        values = {
+            "id": info.client_id,
+            "application": info.application,
+            "instance": info.instance,
+            "origin": info.origin,
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "since": time.time(),
+        }
+        try:
+            with db.transaction() as connection:
+                connection.execute(insert(clients), values)
+        except BaseException:
+            marks.release(info.client_id)
+            raise
+
+    # -- clients -----------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        rows = self._db.rows(select(clients.c.declared_dead).where(clients.c.id == self.info.client_id))
+        if not rows:
+            raise ProviderError(f"somebody has taken over from {self.info.client_id} in {self._db.title}")
+        if rows[0].declared_dead:
+            raise ProviderError(f"somebody has declared {self.info.client_id} dead in {self._db.title}")
+
+    def living(self, client_id: str) -> ClientInfo | None:
+        row = self._row(client_id)
+        return info_of(row) if row is not None and self._is_alive(row) else None
+
+    def _is_alive(self, row: Any) -> bool:
+        return not row.declared_dead and self._marks.is_alive(row.id)
+
+    def knows(self, client_id: str) -> bool:
+        return self._row(client_id) is not None
+
+    def _row(self, client_id: str) -> Any:
+        rows = self._db.rows(select(clients).where(clients.c.id == client_id))
+        return rows[0] if rows else None
+
+    def dead(self, *, at_start: bool) -> Iterator[SqlDeadClient]:
+        found = []
+        with self.lock() as connection:
+            rows = {row.id: row for row in connection.execute(select(clients)).fetchall()}
+            alive = {name for name, row in rows.items() if self._is_alive(row)}
+            for name, row in rows.items():
+                if name not in alive and row.taken_by not in alive:
+                    take = update(clients).where(clients.c.id == name).values(taken_by=self.info.client_id)
+                    connection.execute(take)
+                    found.append(SqlDeadClient(self, info_of(row)))
+        return iter(found)
+
+    def release_client(self, client_id: str) -> None:
+        """Somebody else may take over from a dead client."""
+        own = (clients.c.id == client_id) & (clients.c.taken_by == self.info.client_id)
+        with self._db.transaction() as connection:
+            connection.execute(update(clients).where(own).values(taken_by=None))
+
+    def forget_client(self, client_id: str) -> None:
+        """Nothing of a client is kept. What it has claimed in an in-progress destination has no owner."""
+        with self.lock() as connection:
+            owned = reference.c.owner == client_id
+            lies = update(reference).where(owned & (reference.c.state == literal_column("'DELIVERED'")))
+            connection.execute(lies.values(owner=None, version=reference.c.version + 1))
+            prepared = delete(reference).where(owned & (reference.c.state == NOT_COMMITTED))
+            gone = connection.execute(prepared.returning(reference.c.message)).scalars()
+            remove_messages(connection, self._db, list(gone))
+            if connection.execute(delete(records).where(records.c.owner == client_id)).rowcount:
+                records_changed(connection)
+            connection.execute(delete(clients).where(clients.c.id == client_id))
+        self._marks.forget(client_id)
+
+    # -- records -----------------------------------------------------------------------------------
+
+    @contextmanager
+    def lock(self) -> Iterator[Connection]:
+        """See :meth:`connector.core.local.registry.Registry.lock`: a transaction that holds one row."""
+        with self._db.transaction() as connection:
+            connection.execute(_VERSION.with_for_update())
+            yield connection
+
+    def records(self, kind: str, of: Channel | str) -> Sequence[Record]:
+        cached = self._cached.get((kind, of))
+        version = self._db.first(_VERSION)
+        if cached is not None and cached[0] == version:
+            if not self._db.is_locked and time.monotonic() < cached[1]:
+                return cached[2]
+            if all(one.owner is None or self._lives(one.owner.client_id) for one in cached[2]):
+                self._cached[kind, of] = (version, time.monotonic() + _LIVING_SECONDS, cached[2])
+                return cached[2]
+        found = tuple(self._read(kind, of))
+        if cached is not None and cached[2] == found:
+            found = cached[2]
+        self._cached[kind, of] = (version, time.monotonic() + _LIVING_SECONDS, found)
+        return found
+
+    def _lives(self, client_id: str) -> bool:
+        row = self._row(client_id)
+        return row is not None and self._is_alive(row)
+
+    def _read(self, kind: str, of: Channel | str) -> Iterator[Record]:
+        if kind == SUBSCRIPTION:
+            columns = select(subscriptions).where(subscriptions.c.topic == _name_of(of))
+            for row in self._db.rows(columns.order_by(subscriptions.c.number)):
+                yield Record(kind, of, row.key, row.details, durable=row.durable)
+            return
+        joined = records.outerjoin(clients, clients.c.id == records.c.owner)
+        columns = select(records.c.key, records.c.data, records.c.owner, clients).select_from(joined)
+        where = (records.c.kind == kind) & (records.c.of == _name_of(of))
+        for row in self._db.rows(columns.where(where).order_by(records.c.number)):
+            if row.owner is None:
+                yield Record(kind, of, row.key, row.data)
+            elif row.id is not None and self._is_alive(row):
+                yield Record(kind, of, row.key, row.data, info_of(row))
+
+    def subscription_key(self, details: TopicSubscription, unique: str) -> str:
+        kind = "durable" if details.durable else "shared"
+        return json.dumps([kind, details.client_id, details.name]) if details.name else unique
+
+    def write(self, record: Record) -> None:
+        with self._db.transaction() as connection:
+            self._delete(connection, record)
+            of = _name_of(record.of)
+            if record.kind == SUBSCRIPTION:
+                assert isinstance(record.of, Channel)
+                add_if_missing(connection, channel_name(Channel(record.of.destination, record.key)))
+                details = {"topic": of, "key": record.key, "durable": record.durable}
+                connection.execute(insert(subscriptions), {**details, "details": dict(record.data)})
+            else:
+                owner = record.owner.client_id if record.owner else None
+                values = {"kind": record.kind, "of": of, "key": record.key, "owner": owner}
+                connection.execute(insert(records), {**values, "data": dict(record.data)})
+            records_changed(connection)
+
+    def remove(self, record: Record) -> None:
+        with self._db.transaction() as connection:
+            self._delete(connection, record)
+            records_changed(connection)
+
+    def _delete(self, connection: Connection, record: Record) -> None:
+        of = _name_of(record.of)
+        if record.kind == SUBSCRIPTION:
+            which = (subscriptions.c.topic == of) & (subscriptions.c.key == record.key)
+            connection.execute(delete(subscriptions).where(which))
+        else:
+            which = (records.c.kind == record.kind) & (records.c.of == of) & (records.c.key == record.key)
+            connection.execute(delete(records).where(which))
+
+    def end(self, *, abandoned: bool) -> None:
+        if self._has_ended:
+            return
+        self._has_ended = True
+        own = self.info.client_id
+        claims = select(SOME).select_from(reference).where(reference.c.owner == own)
+        claims = claims.where(reference.c.state == literal_column("'DELIVERED'")).limit(1)
+        try:
+            with self._db.transaction() as connection:
+                if not abandoned and connection.execute(claims).scalar() is None:
+                    self.forget_client(own)
+                records_changed(connection)
+        finally:
+            self._db.close()
+            self._marks.release(own)
+
+
+def info_of(row: Any) -> ClientInfo:
+    """A client, of its row."""
+    here = row.host == socket.gethostname() and row.pid == os.getpid()
+    who = "this process" if here else f"process {row.pid} on {row.host}"
+    return ClientInfo(row.id, row.application, row.instance, row.origin, row.declared_dead, who=who)
+
+
+def _name_of(of: Channel | str) -> str:
+    return channel_name(of) if isinstance(of, Channel) else of
+
+
+class SqlWatch:
+    """See :class:`connector.core.local.store.Watch`. It looks into the database every few milliseconds.
+
+    Args:
+        db: of the client.
+        readers: of the client.
+    """
+
+    can_tell = True
+
+    def __init__(self, db: DatabaseClient, readers: dict[SqlReader, None]) -> None:
+        self._db = db
+        self._readers = readers
+        self._woken = threading.Event()
+        self._ended = False
+        self._mark: Any = db.dialect.beginning
+
+    def begin(self) -> bool:
+        self._ask(self._begin)
+        return not self._ended
+
+    def _begin(self) -> bool:
+        self._mark = self._db.first(select(self._db.dialect.mark))
+        for reader in tuple(self._readers):
+            reader.begin()
+        return True
+
+    def wait(self, seconds: float) -> bool:
+        self.pause(self._has_come, seconds)
+        return self._ask(self._has_come)
+
+    def _has_come(self) -> bool:
+        return any(reader.has_come(self._mark) for reader in tuple(self._readers))
+
+    def _ask(self, question: Callable[[], bool]) -> bool:
+        """The answer, or True where the client has ended."""
+        try:
+            return self._ended or question()
+        except ProviderError:
+            if not self._ended:
+                raise
+            return True
+
+    def pause(self, has_news: Callable[[], bool], seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while not self._ask(has_news) and (left := deadline - time.monotonic()) > 0:
+            if self._woken.wait(min(left, _LOOK_SECONDS)):
+                break
+        self._woken.clear()
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def end(self) -> None:
+        self._ended = True
+        self._woken.set()

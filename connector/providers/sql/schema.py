@@ -1,0 +1,256 @@
+"""The tables of the database, and how they are made (docs/reference/database.md describes every column)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Connection,
+    Double,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    inspect,
+    text,
+)
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import GenericFunction
+from sqlalchemy.types import UserDefinedType
+
+from connector.errors import ProviderError
+
+VERSION: Final = 1
+"""Of the tables that this program makes."""
+
+NOT_COMMITTED: Final = "NOT_COMMITTED"
+NEW: Final = "NEW"
+DELIVERED: Final = "DELIVERED"
+PROCESSED: Final = "PROCESSED"
+"""The part of a channel with messages that were settled without a copy; no reader takes from it."""
+
+_MAKING: Final = 0x636F6E6E6563746F
+"""Key of the lock under which PostgreSQL makes the tables: ``connecto`` as a number."""
+
+metadata: Final = MetaData()
+_Id: Final = BigInteger().with_variant(Integer, "sqlite")
+_Json: Final = JSON(none_as_null=True)
+
+
+class TransactionNumber(UserDefinedType[int]):
+    """The type of :class:`this_transaction`: ``xid8`` of PostgreSQL, a number on SQLite."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **options: Any) -> str:
+        return "xid8"
+
+
+class this_transaction(GenericFunction[int]):
+    """The number of the transaction under way."""
+
+    inherit_cache = True
+
+
+@compiles(this_transaction, "sqlite")
+def _compile_for_sqlite(element: Any, compiler: Any, **options: Any) -> str:
+    return "(SELECT value FROM counter WHERE name = 'transactions')"
+
+
+@compiles(this_transaction)
+def _compile(element: Any, compiler: Any, **options: Any) -> str:
+    return "pg_current_xact_id()"
+
+
+schema_version: Final = Table("schema_version", metadata, Column("version", Integer, nullable=False))
+
+counter: Final = Table(
+    "counter",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", BigInteger, nullable=False),
+)
+
+channel: Final = Table("channel", metadata, Column("name", Text, primary_key=True))
+
+message: Final = Table(
+    "message",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("headers", _Json, nullable=False, server_default="{}"),
+    Column("properties", _Json, nullable=False, server_default="{}"),
+    Column("property_types", _Json),
+    Column("body", LargeBinary, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+reference: Final = Table(
+    "message_reference",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("message", BigInteger, nullable=False),
+    Column("channel", Text),
+    Column("part", Text, nullable=False, server_default=""),
+    Column("state", Text, nullable=False, server_default=NEW),
+    Column("priority", Integer, nullable=False, server_default="4"),
+    Column("expiration", BigInteger, nullable=False, server_default="0"),
+    Column("delivery_count", Integer, nullable=False, server_default="0"),
+    Column("properties", _Json),
+    Column("version", Integer, nullable=False, server_default="0"),
+    Column("changed", TransactionNumber().with_variant(Integer, "sqlite")),
+    Column("returned_by", Text),
+    Column("owner", Text),
+    Column("cycle", BigInteger),
+    Column("sequence", BigInteger),
+    Column("taken_from", Text),
+    Column("home", Text),
+    Column("home_part", Text),
+    Column("waits", Boolean, nullable=False, server_default=text("FALSE")),
+    Column("key", Text),
+    Column("settled", BigInteger),
+    CheckConstraint("state IN ('NOT_COMMITTED', 'NEW', 'DELIVERED')"),
+    sqlite_autoincrement=True,
+)
+
+
+def _index(name: str, *columns: Any, where: str, unique: bool = False) -> Index:
+    return Index(name, *columns, unique=unique, sqlite_where=text(where), postgresql_where=text(where))
+
+
+_at = reference.c.channel, reference.c.part
+_index("message_reference_new", *_at, reference.c.priority.desc(), reference.c.id, where="state = 'NEW'")
+_index("message_reference_changed", *_at, reference.c.changed, where="state = 'NEW'")
+_index("message_reference_expiring", *_at, reference.c.expiration, where="state = 'NEW' AND expiration > 0")
+_index(
+    "message_reference_counted",
+    *_at,
+    reference.c.delivery_count,
+    where="state = 'NEW' AND delivery_count > 0",
+)
+_index("message_reference_owner", reference.c.owner, where="state = 'DELIVERED' AND settled IS NULL")
+_index(
+    "message_reference_key",
+    reference.c.owner,
+    reference.c.key,
+    where="state = 'NOT_COMMITTED'",
+    unique=True,
+)
+_index("message_reference_settled", *_at, reference.c.settled, where="settled IS NOT NULL")
+Index("message_reference_message", reference.c.message)
+
+client: Final = Table(
+    "client",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("application", Text, nullable=False),
+    Column("instance", Text, nullable=False),
+    Column("origin", Text, nullable=False),
+    Column("host", Text, nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("since", Double, nullable=False),
+    Column("declared_dead", Boolean, nullable=False, server_default=text("FALSE")),
+    Column("taken_by", Text),
+)
+
+subscription: Final = Table(
+    "subscription",
+    metadata,
+    Column("topic", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("number", _Id),
+    Column("durable", Boolean, nullable=False),
+    Column("details", _Json, nullable=False),
+)
+
+record: Final = Table(
+    "record",
+    metadata,
+    Column("number", _Id, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("of", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("owner", Text),
+    Column("data", _Json, nullable=False),
+    UniqueConstraint("kind", "of", "key"),
+)
+Index("record_owner", record.c.owner)
+
+published: Final = Table(
+    "published",
+    metadata,
+    Column("number", _Id, primary_key=True),
+    Column("application", Text, nullable=False),
+    Column("key", LargeBinary, nullable=False),
+    sqlite_autoincrement=True,
+)
+Index("published_application", published.c.application, published.c.number)
+
+in_flight: Final = Table(
+    "in_flight",
+    metadata,
+    Column("application", Text, primary_key=True),
+    Column("key", LargeBinary, primary_key=True),
+    Column("client", Text, primary_key=True),
+)
+
+_SQLITE: Final = (
+    # what another program inserts gets the number of its transaction, too
+    "CREATE TRIGGER message_reference_inserted AFTER INSERT ON message_reference "
+    "WHEN NEW.changed IS NULL BEGIN UPDATE counter SET value = value + 1 WHERE name = 'transactions'; "
+    "UPDATE message_reference SET changed = (SELECT value FROM counter WHERE name = 'transactions') "
+    "WHERE id = NEW.id; END",
+)
+_POSTGRESQL: Final = (
+    "ALTER TABLE message_reference ALTER changed SET DEFAULT pg_current_xact_id()",
+    # every message is updated twice and deleted: vacuum by number of rows, not by share of the table
+    "ALTER TABLE message_reference SET (autovacuum_vacuum_scale_factor = 0.01, "
+    "autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.02, "
+    "autovacuum_vacuum_cost_delay = 0, fillfactor = 80)",
+    "ALTER TABLE message SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0)",
+)
+
+
+def prepare(connection: Connection, where: str) -> None:
+    """Makes the tables where there are none, within the transaction under way.
+
+    Args:
+        connection: to the database, in a transaction that may write.
+        where: the database in error texts.
+
+    Raises:
+        ProviderError: a newer program has made them.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(text(f"SELECT pg_advisory_xact_lock({_MAKING})"))
+    if not inspect(connection).has_table(schema_version.name):
+        metadata.create_all(connection, checkfirst=False)
+        connection.execute(schema_version.insert(), {"version": VERSION})
+        connection.execute(
+            counter.insert(), [{"name": "transactions", "value": 0}, {"name": "records", "value": 0}]
+        )
+        for statement in _SQLITE if connection.dialect.name == "sqlite" else _POSTGRESQL:
+            connection.execute(text(statement))
+        return
+    check(connection, where)
+
+
+def check(connection: Connection, where: str) -> None:
+    """Whether this program knows the tables.
+
+    Raises:
+        ProviderError: a newer program has made them.
+    """
+    found = connection.execute(schema_version.select()).scalar_one()
+    if found > VERSION:
+        raise ProviderError(
+            f"the tables in {where} have the schema version {found}, and this program knows {VERSION}: a "
+            "newer connector has made them; install that version here, or use another database"
+        )

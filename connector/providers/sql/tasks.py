@@ -1,0 +1,124 @@
+"""What a task has of a database: it reads claimed messages by reference, and prepares others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import func, insert, literal_column, select
+
+from connector.core.local.channel import Channel
+from connector.core.local.client import temporary_owner
+from connector.errors import MalformedData, ProviderError, UnknownDestination
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+from connector.providers.sql.changes import open_channels, remove_messages, statements_of
+from connector.providers.sql.database import Database, DatabaseClient, Settings
+from connector.providers.sql.dialects import SOME, claim_columns
+from connector.providers.sql.liveness import Marks, marks_of
+from connector.providers.sql.messages import add_messages, read_message, write_reference
+from connector.providers.sql.schema import channel as channels
+from connector.providers.sql.schema import client, message, reference, this_transaction
+
+_JOINED: Final = reference.join(message, message.c.id == reference.c.message)
+_PREPARED: Final = insert(reference).values(
+    state=literal_column("'NOT_COMMITTED'"), changed=this_transaction()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SqlTaskSpec:
+    """See :class:`connector.core.local.store.TaskStoreSpec`."""
+
+    settings: Settings
+    client_id: str
+
+    def open(self) -> SqlTaskStore:
+        return SqlTaskStore(Database.shared(self.settings), self.client_id)
+
+
+class SqlTaskStore:
+    """See :class:`connector.core.local.store.TaskStore`. What it prepares, it writes when it syncs."""
+
+    def __init__(self, database: Database, client_id: str) -> None:
+        self.client_id = client_id
+        self._db = DatabaseClient(database, client_id)
+        self._marks = marks_of(database.settings)
+        self._statements = statements_of(self._db.dialect.name)
+        self._prepared: dict[str, Message] = {}
+        self._targets: set[Destination] = set()
+        """Those that are there and not temporary: nothing has to be asked of them again."""
+        found = select(SOME).select_from(client).where(client.c.id == client_id)
+        self._known = self._db.dialect.share(found)
+
+    def check(self) -> None:
+        if self._db.first(self._known) is None:
+            raise ProviderError(f"there is no client {self.client_id} in {self._db.title} any more")
+
+    def check_target(self, destination: Destination) -> None:
+        if destination not in self._targets:
+            check_target(self._db, self._marks, destination)
+            if temporary_owner(destination) is None:
+                self._targets.add(destination)
+
+    def read(self, reference_: tuple[int, int], max_body: int) -> Message:
+        size = func.length(message.c.body).label("size")
+        number, version = reference_
+        where = (reference.c.id == number) & (reference.c.version == version)
+        columns = select(*claim_columns(None), message.c.body, size).select_from(_JOINED)
+        rows = self._db.rows(columns.where(where))
+        if not rows:
+            raise LookupError(f"message {number} is gone")
+        if rows[0].size > max_body:
+            raise MalformedData(f"the body has {rows[0].size} bytes, more than max_body ({max_body} bytes)")
+        return read_message(rows[0], bytes(rows[0].body))
+
+    def prepare(self, destination: Destination, message: Message, key: str) -> tuple[str, str]:
+        self._prepared[key] = message.copy(message.body)
+        return self.client_id, key
+
+    def discard(self, handle: Sequence[str]) -> None:
+        if self._prepared.pop(handle[1], None) is None:
+            self._remove([(handle[0], handle[1])])
+
+    def _remove(self, handles: Sequence[tuple[str, str]]) -> None:
+        with self._db.transaction() as connection:
+            found = connection.execute(
+                self._statements.find_prepared, self._statements.keys(handles)
+            ).fetchall()
+            if found:
+                pairs = self._statements.pairs([(row.id, row.version) for row in found])
+                rows = connection.execute(self._statements.remove, pairs).fetchall()
+                remove_messages(connection, self._db, (row.message for row in rows))
+
+    def sync(self) -> None:
+        if not self._prepared:
+            return
+        with self._db.transaction() as connection:
+            self.check()
+            self._remove([(self.client_id, key) for key in self._prepared])
+            numbers = add_messages(connection, list(self._prepared.values()))
+            rows = [
+                {"message": number, "owner": self.client_id, "key": key, **write_reference(one)}
+                for number, (key, one) in zip(numbers, self._prepared.items(), strict=True)
+            ]
+            connection.execute(_PREPARED, rows)
+        self._prepared.clear()
+
+
+def check_target(db: DatabaseClient, marks: Marks, destination: Destination) -> None:
+    """See :meth:`connector.core.local.store.TaskStore.check_target`. A queue that is not there is made.
+
+    Within a transaction it is made with that.
+    """
+    found = select(SOME).select_from(channels).where(channels.c.name == str(destination))
+    is_there = db.first(found) is not None
+    owner = temporary_owner(destination)
+    if owner is not None and not (is_there and marks.is_alive(owner)):
+        raise UnknownDestination(
+            f"there is no {destination}: it was temporary, and has ended with its connection"
+        )
+    if not is_there:
+        with db.transaction() as connection:
+            open_channels(connection, db, [Channel(destination)])

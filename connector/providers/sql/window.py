@@ -1,0 +1,80 @@
+"""The duplicate window in the database, where a settlement writes the published keys in its transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from sqlalchemy import delete, insert, select
+
+from connector.providers.sql.changes import write_key
+from connector.providers.sql.database import Database, DatabaseClient
+from connector.providers.sql.schema import counter, in_flight, published
+
+
+class SqlWindow:
+    """See :class:`connector.state.store.PublishedIds`.
+
+    Args:
+        database: with the published keys.
+        application: whose.
+        client_id: names what the client has in flight.
+        size: keys to remember, at least.
+    """
+
+    def __init__(self, database: Database, application: str, client_id: str, size: int) -> None:
+        self._db = DatabaseClient(database, client_id)
+        self._application = application
+        self._client_id = client_id
+        self._size = size
+        self._keys: dict[str, None] = {}
+        self._read = 0
+        self._refresh()
+
+    def _refresh(self) -> None:
+        """Reads what has been published since; the newest at the end."""
+        own = published.c.application == self._application
+        newest = select(published.c.number, published.c.key).where(own, published.c.number > self._read)
+        for row in self._db.rows(newest.order_by(published.c.number)):
+            self._read = row.number
+            self.add((_read_key(row.key),))
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._keys
+
+    def add(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self._keys.pop(key, None)
+            self._keys[key] = None
+        if len(self._keys) > 2 * self._size + 1000:
+            self._keys = dict.fromkeys(list(self._keys)[-self._size :])
+
+    def reserve(self, keys: Sequence[str], held: Sequence[str] = ()) -> set[str]:
+        with self._db.transaction() as connection:
+            one_at_a_time = select(counter.c.value).where(counter.c.name == "records").with_for_update()
+            connection.execute(one_at_a_time)
+            self._refresh()
+            others = (in_flight.c.application == self._application) & (in_flight.c.client != self._client_id)
+            taken = {
+                _read_key(key) for key in connection.execute(select(in_flight.c.key).where(others)).scalars()
+            }
+            busy = taken.intersection(keys)
+            self.release()
+            rows = [
+                {"application": self._application, "client": self._client_id, "key": write_key(key)}
+                for key in {*held, *keys} - busy
+            ]
+            if rows:
+                connection.execute(insert(in_flight), rows)
+        return busy
+
+    def release(self, client_id: str | None = None) -> None:
+        if client_id is not None:
+            self._refresh()
+        own = in_flight.c.application == self._application
+        own &= in_flight.c.client == (client_id or self._client_id)
+        with self._db.transaction() as connection:
+            connection.execute(delete(in_flight).where(own))
+
+
+def _read_key(key: bytes) -> str:
+    return bytes(key).decode("utf-8", "surrogateescape")

@@ -1,0 +1,163 @@
+"""Several processes use one database, and one that is killed loses and doubles nothing."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message
+from connector.messaging.settlement import Settlement
+from connector.messaging.subscription import TopicSubscription
+from connector.providers.sql.database import Settings
+from connector.providers.sql.provider import SqlProvider
+from tests.providers.conftest import Children
+
+ORDERS = parse_destination("orders")
+ARCHIVE = parse_destination("archive")
+PRICES = parse_destination("topic://prices")
+
+PRELUDE = """
+from connector.messaging.subscription import TopicSubscription
+from connector.providers.sql.database import Settings
+from connector.providers.sql.provider import SqlProvider
+orders, archive = parse_destination("orders"), parse_destination("archive")
+connection = SqlProvider(Settings(sys.argv[1])).connect("suite", "child")
+"""
+
+
+@pytest.fixture
+def url(root: Path) -> str:
+    return f"sqlite:///{root}/messages.db"
+
+
+@pytest.fixture
+def provider(url: str) -> SqlProvider:
+    return SqlProvider(Settings(url))
+
+
+def kill(child: subprocess.Popen[str]) -> None:
+    """Kills a process when it has said that it is ready."""
+    assert child.stdout is not None
+    line = child.stdout.readline()
+    assert line == "ready\n", line + (child.communicate()[1])
+    child.send_signal(signal.SIGKILL)
+    child.wait(10)
+
+
+def test_what_a_killed_process_has_claimed_is_taken_over_at_once(
+    provider: SqlProvider, url: str, children: Children
+) -> None:
+    connection = provider.connect("suite", "parent")
+    connection.send(ORDERS, [Message(str(n).encode()) for n in range(10)])
+    child = children.start(
+        PRELUDE
+        + """
+queue = connection.temporary("queue")
+claims = connection.poller(orders).claim(3, range(0, 12, 2))
+access = connection.access().open()
+prepared = access.prepare(archive, Message(b"prepared"), "key")
+access.sync()
+connection.settle([Settlement(claims[0], copy_to=archive)])
+prices = parse_destination("topic://prices")
+subscription = connection.poller(TopicSubscription(prices, "shared", shared=True))
+print("ready", flush=True)
+time.sleep(60)
+""",
+        url,
+    )
+    kill(child)
+    (leftover,) = connection.leftovers(None, at_start=False)
+    assert [(claim.cycle, claim.sequence) for claim in leftover.claims] == [(3, n) for n in range(2, 12, 2)]
+    late = provider.connect("suite", "late")
+    assert list(late.leftovers(None, at_start=False)) == []
+    connection.settle([Settlement(leftover.claims[0], copy_to=ARCHIVE)])
+    leftover.forget()
+    assert [message.body for message in connection.browse(ARCHIVE)] == [b"0", b"1"]
+    counts = [claim.delivery_count for claim in late.poller(ORDERS).claim(1, range(20))]
+    assert counts == [1, 1, 1, 1, 0, 0, 0, 0]
+    assert (list(connection.subscriptions()), connection.names()) == ([], [ARCHIVE, ORDERS, PRICES])
+
+
+def test_processes_that_are_killed_in_the_middle_lose_and_double_nothing(
+    provider: SqlProvider, url: str, children: Children
+) -> None:
+    number = 300
+    with_all = TopicSubscription(PRICES, "all", "suite", durable=True)
+    connection = provider.connect("suite", "parent")
+    copies = connection.poller(with_all)
+    connection.send(ORDERS, [Message(str(n).encode()) for n in range(number)])
+    work = """
+poller = connection.poller(orders)
+for cycle in range(1000):
+    claims = poller.claim(cycle, range(5))
+    if cycle == 3:
+        print("ready", flush=True)
+    if not claims:
+        break
+    connection.settle([Settlement(claim, copy_to=parse_destination("topic://prices")) for claim in claims])
+connection.close()
+"""
+    for _ in range(3):
+        kill(children.start(PRELUDE + work, url))
+    for leftover in connection.leftovers(None, at_start=False):
+        leftover.forget()
+    assert children.run(PRELUDE + work, url)[0] == 0
+    access = connection.access().open()
+    found = Counter(access.load(claim.reference, 100).body for claim in copies.claim(1, range(2 * number)))
+    assert found == Counter(str(n).encode() for n in range(number))
+    assert list(connection.browse(ORDERS)) == []
+
+
+def test_the_bodies_of_a_fan_out_are_kept_once(provider: SqlProvider, root: Path) -> None:
+    connection = provider.connect("suite", "parent")
+    pollers = [connection.poller(TopicSubscription(PRICES)) for _ in range(20)]
+    connection.send(PRICES, [Message(b"x" * 1_000_000)])
+    assert sum(path.stat().st_size for path in root.glob("messages*")) < 4_000_000
+    for poller in pollers:
+        (claim,) = poller.claim(1, range(5))
+        connection.settle([Settlement(claim)])
+
+
+def test_who_takes_over_and_is_killed_is_taken_over_from_too(
+    provider: SqlProvider, url: str, children: Children
+) -> None:
+    connection = provider.connect("suite", "parent")
+    connection.send(ORDERS, [Message(b"1"), Message(b"2")])
+    work = """
+claims = connection.poller(orders).claim(1, range(1))
+held = list(connection.leftovers(None, at_start=True))
+print("ready", flush=True)
+time.sleep(60)
+"""
+    for _ in range(2):
+        kill(children.start(PRELUDE + work, url))
+    leftovers = list(connection.leftovers(None, at_start=False))
+    assert [len(leftover.claims) for leftover in leftovers] == [1, 1]
+    for leftover in leftovers:
+        leftover.forget()
+    assert [message.delivery_count for message in connection.browse(ORDERS)] == [2, 2]
+
+
+def test_processes_that_come_to_a_subscription_and_leave_it_at_once_leave_nothing(
+    provider: SqlProvider, url: str, children: Children
+) -> None:
+    work = """
+shared = TopicSubscription(parse_destination("topic://prices"), "all", shared=True)
+for number in range(40):
+    poller = connection.poller(shared)
+    connection.send(shared.topic, [Message(b"body")])
+    connection.settle([Settlement(claim) for claim in poller.claim(number, range(3))])
+    poller.close()
+connection.close()
+"""
+    started = [children.start(PRELUDE + work, url) for _ in range(3)]
+    ended = [(child.communicate(timeout=60)[1], child.returncode) for child in started]
+    assert ended == [("", 0)] * 3
+    connection = provider.connect("suite", "parent")
+    assert (list(connection.subscriptions()), connection.names()) == ([], [PRICES])
+    assert list(connection.leftovers(None, at_start=True)) == []
