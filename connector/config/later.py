@@ -23,5 +23,5 @@ REFUSED: Final = {
 LATER: Final = {key: (not_yet(what), "it left out") for key, what in _KEYS.items()}
 """Keys of later versions, named with their section, with the found and the expected text of the problem."""
 
-PROVIDERS: Final = ("sql", "amqp", "jms")
+PROVIDERS: Final = ("amqp", "jms")
 """Provider types of later versions."""

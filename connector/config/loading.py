@@ -159,7 +159,8 @@ def _read(
     Lint(places, reading, read, entries, metaobjects, collected, catalogue, directory).run()
     if provider is None:
         return None
-    check_provider(provider, _paths(directory, read.state), places, in_process=in_process)
+    master = read.spark.master or "local[*]"
+    check_provider(provider, _paths(directory, read.state), places, master=master, in_process=in_process)
     subscriptions = tuple(
         read_entry.entry.model_copy(update={"name": read_entry.name})
         for read_entry in entries

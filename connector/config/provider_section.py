@@ -112,7 +112,7 @@ def _installed(node: Table, problems: Problems) -> InstalledProvider | None:
 
 
 def check_provider(
-    provider: ReadProvider, paths: DeploymentPaths, places: Places, *, in_process: bool
+    provider: ReadProvider, paths: DeploymentPaths, places: Places, *, master: str, in_process: bool
 ) -> None:
     """Reports the mistakes that the model of the section cannot see.
 
@@ -120,6 +120,7 @@ def check_provider(
         provider: the section as read.
         paths: of the deployment.
         places: gets the mistakes.
+        master: of Spark.
         in_process: whether the deployment runs in one process, without Spark.
     """
     name = provider.installed.name
@@ -135,6 +136,12 @@ def check_provider(
             f"the messages of {name} are in one process, and the adapter, its workers and every command are "
             "several",
             f"{DEFAULT_PROVIDER}; {name} is for tests without Spark (connector.testing.deployment)",
+        )
+    if not in_process and kind.one_machine(provider.section) and not master.startswith("local"):
+        places.add(
+            ("provider", "type"),
+            f"the messages of this {name} are on one machine, and spark.master is {shown(master)}",
+            "spark.master local[*], or a provider that every machine reaches",
         )
     if paths.state is not None and kind.own_state:
         places.add(

@@ -136,6 +136,10 @@ def _no_problems(section: Any, paths: DeploymentPaths) -> Iterable[SectionProble
     return ()
 
 
+def _many_machines(section: Any) -> bool:
+    return False
+
+
 def _no_root(section: Any, paths: DeploymentPaths) -> AcceptedRoot | None:
     return None
 
@@ -160,6 +164,7 @@ class ProviderKind:
         own_state: where the provider keeps journals, duplicate window and instance locks, in words: "under
             its root". ``state.directory`` is then a mistake. Empty for a provider that takes it.
         one_process: whether the messages are those of one process. Then only tests without Spark can use it.
+        one_machine: whether the messages of a section are those of one machine. Then Spark runs there, too.
     """
 
     section: Callable[[], type[Any]]
@@ -169,6 +174,7 @@ class ProviderKind:
     accept_root: Callable[[Any, DeploymentPaths], AcceptedRoot | None] = _no_root
     own_state: str = ""
     one_process: bool = False
+    one_machine: Callable[[Any], bool] = _many_machines
 
 
 class InstalledProvider:

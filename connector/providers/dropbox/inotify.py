@@ -1,6 +1,6 @@
 """inotify(7) through the C library: the kernel tells of what happens in directories.
 
-Only what happens on this machine is told. So :func:`is_shared` says which file systems others change unseen.
+Only what happens on this machine is told (see :mod:`connector.state.file_systems`).
 """
 
 from __future__ import annotations
@@ -21,33 +21,6 @@ _OVERFLOW: Final = 0x4000
 _ISDIR: Final = 0x4000_0000
 _HEAD: Final = struct.Struct("iIII")
 _BUFFER: Final = 1 << 16
-_STATFS_BYTES: Final = 512
-
-_SHARED: Final = frozenset(
-    {
-        0x6969,  # NFS
-        0x517B,  # SMB
-        0xFF534D42,  # CIFS
-        0xFE534D42,  # SMB 2
-        0x65735546,  # FUSE: sshfs, GlusterFS, virtiofs ...
-        0x00C36400,  # Ceph
-        0x01021997,  # 9P
-        0x5346414F,  # OpenAFS
-        0x6B414653,  # AFS of the kernel
-        0x73757245,  # Coda
-        0x7461636F,  # OCFS2
-        0x01161970,  # GFS2
-        0x0BD00BD0,  # Lustre
-        0x47504653,  # GPFS
-        0x19830326,  # BeeGFS
-        0x20030528,  # OrangeFS
-        0xAAD7AAEA,  # PanFS
-        0x786F4256,  # folders of a VirtualBox host
-        0xBACBACBC,  # folders of a VMware host
-    }
-)
-"""Types of file systems (statfs(2)) that other machines change, or may."""
-
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
@@ -66,17 +39,6 @@ class Event(NamedTuple):
 def exists() -> bool:
     """Whether this system has inotify."""
     return hasattr(_libc, "inotify_init1")
-
-
-def is_shared(path: str) -> bool:
-    """Whether a directory lies on a file system that other machines may change.
-
-    Raises:
-        OSError: there is no such directory.
-    """
-    status = ctypes.create_string_buffer(_STATFS_BYTES)  # its first field is the type
-    _check(_libc.statfs(os.fsencode(path), status), path)
-    return ctypes.c_long.from_buffer(status).value & 0xFFFF_FFFF in _SHARED
 
 
 class Inotify:

@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from connector.providers.dropbox.inotify import Inotify, exists, is_shared
+from connector.providers.dropbox.inotify import Inotify, exists
+from connector.state.file_systems import is_shared
 
 _log = logging.getLogger("connector.dropbox")
 

@@ -2,24 +2,68 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from sqlalchemy import Connection, Engine, create_engine, update
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from connector.errors import ProviderError
+from connector.providers.sql import forking
 from connector.providers.sql import schema as tables
 from connector.providers.sql.dialects import READ_ONLY, Dialect, dialect_of
 
 _SHARED: Final[dict[tuple[int, Settings], Database]] = {}
+
+URL_EXPECTED: Final = (
+    "sqlite:///./FILE, sqlite:////DIRECTORY/FILE or postgresql+psycopg://USER:PASSWORD@HOST:PORT/DATABASE"
+)
+_DRIVERS: Final = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
+
+
+class WrongUrl(ValueError):
+    """A URL names no database that the provider uses. The text never shows the URL.
+
+    Attributes:
+        found, expected: as in :class:`connector.errors.Problem`.
+    """
+
+    def __init__(self, found: str, expected: str = URL_EXPECTED) -> None:
+        super().__init__(f"{found}, expected {expected}")
+        self.found, self.expected = found, expected
+
+
+def parse_url(text: str) -> URL:
+    """Reads the URL of a database.
+
+    Raises:
+        WrongUrl: it names none.
+    """
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        raise WrongUrl("a text that is no URL") from None
+    backend = url.get_backend_name()
+    if url.drivername not in (backend, _DRIVERS.get(backend)) or backend not in _DRIVERS:
+        raise WrongUrl(f"a URL of {url.drivername!r}")
+    if backend == "sqlite":
+        if url.host or url.query or not url.database or url.database == ":memory:":
+            raise WrongUrl("a URL of SQLite that does not name a file")
+    elif "@" in (url.host or ""):
+        raise WrongUrl("a host with '@'", "a password with '@' written as %40")
+    elif not url.host or not url.database:
+        raise WrongUrl("a URL without host or database")
+    elif "password" in url.query:
+        raise WrongUrl("a password behind '?'", "it before the host: USER:PASSWORD@HOST")
+    return url.set(drivername=_DRIVERS[backend])
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +84,14 @@ class Settings:
 
     def __repr__(self) -> str:
         return f"Settings({self.title!r})"  # never the password
+
+    def at(self, directory: str | os.PathLike[str]) -> Settings:
+        """The same, with the file of SQLite relative to a directory."""
+        url = self.parsed
+        if url.get_backend_name() != "sqlite":
+            return self
+        file = os.path.abspath(os.path.join(directory, url.database or ""))
+        return replace(self, url=url.set(database=file).render_as_string(hide_password=False))
 
     @property
     def parsed(self) -> URL:
@@ -65,22 +117,18 @@ class CommitUnknown(ProviderError):
 
 
 class Database:
-    """The connections of one process to a database. Its tables are made when it is first used.
+    """The connections of one process to a database. Nothing connects before it is used.
 
     Args:
         settings: where it is.
-
-    Raises:
-        ProviderError: it cannot be reached, or its tables are newer than this program.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.title = settings.title
-        file = settings.file
-        if file is not None:
-            os.makedirs(os.path.dirname(file), exist_ok=True)
-        options: dict[str, Any] = {"check_same_thread": False} if file is not None else {}
+        self._is_prepared = False
+        is_sqlite = settings.file is not None
+        options: dict[str, Any] = {"check_same_thread": False} if is_sqlite else {}
         self.engine: Engine = create_engine(
             settings.parsed,
             pool_size=settings.pool_size,
@@ -92,9 +140,39 @@ class Database:
         )
         self.dialect: Dialect = dialect_of(self.engine.dialect.name)
         self.dialect.configure(self.engine, schema=settings.schema, durable=settings.durable)
+        self._in_use = contextlib.nullcontext
+        if is_sqlite:
+            self._in_use = forking.in_use  # type: ignore[assignment]
+            forking.watch(self.engine)
         weakref.finalize(self, self.engine.dispose)
-        with self.transaction() as connection:
-            tables.prepare(connection, self.title)
+
+    def prepare(self, *, make: bool) -> bool:
+        """Looks whether the tables are there, and whether this program knows them.
+
+        Args:
+            make: whether they are made where they are not there.
+
+        Returns:
+            False where they are not there.
+
+        Raises:
+            ProviderError: the database cannot be reached, or its tables are newer than this program.
+        """
+        if self._is_prepared:
+            return True
+        file = self.settings.file
+        if file is not None and not os.path.exists(file):
+            if not make:
+                return False
+            try:
+                os.makedirs(os.path.dirname(file), exist_ok=True)
+            except OSError as error:
+                raise ProviderError(
+                    f"cannot make {error.filename}: {error.strerror}; give this user the right to write there"
+                ) from error
+        with self.transaction(reads=not make) as connection:
+            self._is_prepared = tables.prepare(connection, self.title, self.settings.schema, make=make)
+        return self._is_prepared
 
     @contextmanager
     def transaction(self, *, reads: bool = False) -> Iterator[Connection]:
@@ -109,7 +187,7 @@ class Database:
         """
         is_committing = False
         try:
-            with self.engine.connect() as connection:
+            with self._in_use(), self.engine.connect() as connection:
                 if reads:
                     connection.execution_options(**{READ_ONLY: True})
                 with connection.begin() as transaction:
@@ -131,6 +209,7 @@ class Database:
         key = os.getpid(), settings
         if key not in _SHARED:
             _SHARED[key] = cls(settings)
+        _SHARED[key].prepare(make=True)
         return _SHARED[key]
 
 

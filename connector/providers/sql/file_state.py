@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from urllib.parse import quote
 
 from connector.providers.sql.database import Database
@@ -15,11 +16,11 @@ class SqlState(StateDirectory):
 
     Args:
         directory: of all applications.
-        database: with the published keys.
+        database: returns the one with the published keys.
         application: whose state it is.
     """
 
-    def __init__(self, directory: str, database: Database, application: str) -> None:
+    def __init__(self, directory: str, database: Callable[[], Database], application: str) -> None:
         super().__init__(
             os.path.join(directory, _folder(application)), folder=_folder, keys_of=lambda data: ()
         )
@@ -28,7 +29,7 @@ class SqlState(StateDirectory):
 
     def window(self, client_id: str, size: int) -> SqlWindow:  # type: ignore[override]
         """See :meth:`connector.state.store.StateStore.window`."""
-        return SqlWindow(self._database, self._application, client_id, size)
+        return SqlWindow(self._database(), self._application, client_id, size)
 
 
 def _folder(name: str) -> str:

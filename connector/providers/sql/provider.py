@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import os
 import secrets
+from typing import Any
 
 from connector.core.local.connection import LocalConnection
 from connector.core.local.registry import ClientInfo
+from connector.errors import ProviderError
+from connector.messaging.destination import Destination
+from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
 from connector.messaging.provider import Capabilities
+from connector.messaging.subscription import TopicSubscription
 from connector.providers.sql.database import Database, DatabaseClient, Settings
 from connector.providers.sql.file_state import SqlState
 from connector.providers.sql.liveness import marks_of
+from connector.providers.sql.looking import declare_dead, list_clients, look_at_waiting, open_batches
 from connector.providers.sql.reader import SqlReader
 from connector.providers.sql.registry import SqlRegistry, SqlWatch
 from connector.providers.sql.store import SqlStore
@@ -44,27 +50,110 @@ class SqlProvider:
         self._state_directory = state_directory
         self._opened: tuple[int, Database] | None = None
 
-    def _database(self) -> Database:
-        """The database, with connections of this process's own."""
+    def __getstate__(self) -> dict[str, Any]:
+        """Another process opens connections of its own."""
+        return {**self.__dict__, "_opened": None}
+
+    def _database(self, *, make: bool = True) -> Database:
+        """The database, with connections of this process's own.
+
+        Raises:
+            ProviderError: it cannot be reached, or has no tables, and none are to be made.
+        """
         if self._opened is None or self._opened[0] != os.getpid():
             self._opened = os.getpid(), Database(self._settings)
-        return self._opened[1]
+        database = self._opened[1]
+        if not database.prepare(make=make):
+            raise ProviderError(f"there are no tables in {database.title} yet; run or send makes them")
+        return database
 
     def state(self, application: str) -> SqlState:
         """See :meth:`connector.messaging.provider.Provider.state`."""
-        directory = self._state_directory or f"{self._settings.file}.state"
-        return SqlState(os.fspath(directory), self._database(), application)
+        return self._state(application, make=True)
+
+    def existing_state(self, application: str) -> SqlState:
+        """As :meth:`state`, to look only: it makes nothing."""
+        return self._state(application, make=False)
+
+    def _state(self, application: str, *, make: bool) -> SqlState:
+        directory = self._state_directory
+        if directory is None:
+            if self._settings.file is None:
+                raise ProviderError(
+                    "PostgreSQL does not keep journals and instance locks yet: give state.directory, which "
+                    "all instances of the application share"
+                )
+            directory = f"{self._settings.file}.state"
+        return SqlState(os.fspath(directory), lambda: self._database(make=make), application)
 
     def connect(
         self, application: str = "", instance: str = "", *, client_id: str = "", origin: str = ""
     ) -> LocalConnection:
         """See :meth:`connector.messaging.provider.Provider.connect`."""
         own = f"s{secrets.token_hex(6)}"
-        db = DatabaseClient(self._database(), own)
-        marks = marks_of(self._settings)
         info = ClientInfo(own, application, instance, origin or client_id or own)
+        return self._open(self._database(), info, client_id)
+
+    def existing(self) -> LocalConnection:
+        """A connection that only looks: it makes nothing.
+
+        Raises:
+            ProviderError: there are no tables yet.
+        """
+        return self._open(self._database(make=False), ClientInfo(""), "")
+
+    def _open(self, database: Database, info: ClientInfo, client_id: str) -> LocalConnection:
+        db = DatabaseClient(database, info.client_id)
+        marks = marks_of(self._settings)
         readers: dict[SqlReader, None] = {}
         registry = SqlRegistry(db, info, marks)
-        store = SqlStore(db, own, application, marks, readers, self._keep_processed)
+        store = SqlStore(db, info.client_id, info.application, marks, readers, self._keep_processed)
         limit = self._redelivery_limit or None
         return LocalConnection(store, registry, SqlWatch(db, readers), limit=limit, client_id=client_id)
+
+    # -- for operators -----------------------------------------------------------------------------
+
+    def check(self) -> bool:
+        """Whether the tables are there; False where the first connection makes them.
+
+        Raises:
+            ProviderError: the database cannot be reached.
+        """
+        return Database(self._settings).prepare(make=False)
+
+    def clients(self) -> list[ClientNote]:
+        """The clients that have a row in the database, the oldest first."""
+        try:
+            return list_clients(self._looking(), marks_of(self._settings))
+        except ProviderError:
+            return []
+
+    def batches(self, in_progress: Destination | None) -> list[BatchNote]:
+        """The open claims of all clients, by client and batch.
+
+        Raises:
+            ProviderError: this user may not look.
+        """
+        return open_batches(self._looking(), in_progress)
+
+    def waiting(self, source: Destination | TopicSubscription) -> WaitingNote:
+        """What waits in a queue or a subscription; nothing where there is none.
+
+        Raises:
+            ProviderError: this user may not look.
+        """
+        return look_at_waiting(self._looking(), source)
+
+    def declare_dead(self, client_id: str) -> ClientState | None:
+        """Marks a client as dead; its process may be there all the same.
+
+        Returns:
+            its state before: only one that was alive is changed. None = there is no such client.
+
+        Raises:
+            ProviderError: it cannot be marked.
+        """
+        return declare_dead(self._looking(), marks_of(self._settings), client_id)
+
+    def _looking(self) -> DatabaseClient:
+        return DatabaseClient(self._database(make=False), "")

@@ -58,7 +58,7 @@ class SqlRegistry:
 
     Args:
         db: of the client.
-        info: of the client.
+        info: of the client; without an id for one that only looks.
         marks: say who is alive.
     """
 
@@ -68,6 +68,8 @@ class SqlRegistry:
         self._marks = marks
         self._cached: dict[tuple[str, Channel | str], tuple[int, float, tuple[Record, ...]]] = {}
         self._has_ended = False
+        if not info.client_id:
+            return  # it only looks
         marks.hold(info.client_id)
         values = {
             "id": info.client_id,
@@ -88,6 +90,8 @@ class SqlRegistry:
     # -- clients -----------------------------------------------------------------------------------
 
     def check(self) -> None:
+        if not self.info.client_id:
+            return
         rows = self._db.rows(select(clients.c.declared_dead).where(clients.c.id == self.info.client_id))
         if not rows:
             raise ProviderError(f"somebody has taken over from {self.info.client_id} in {self._db.title}")
@@ -184,8 +188,7 @@ class SqlRegistry:
                 yield Record(kind, of, row.key, row.data, info_of(row))
 
     def subscription_key(self, details: TopicSubscription, unique: str) -> str:
-        kind = "durable" if details.durable else "shared"
-        return json.dumps([kind, details.client_id, details.name]) if details.name else unique
+        return subscription_key(details, unique)
 
     def write(self, record: Record) -> None:
         with self._db.transaction() as connection:
@@ -220,6 +223,9 @@ class SqlRegistry:
         if self._has_ended:
             return
         self._has_ended = True
+        if not self.info.client_id:
+            self._db.close()
+            return
         own = self.info.client_id
         claims = select(SOME).select_from(reference).where(reference.c.owner == own)
         claims = claims.where(reference.c.state == literal_column("'DELIVERED'")).limit(1)
@@ -231,6 +237,12 @@ class SqlRegistry:
         finally:
             self._db.close()
             self._marks.release(own)
+
+
+def subscription_key(details: TopicSubscription, unique: str) -> str:
+    """The key of a subscription; ``unique`` for one without a name."""
+    kind = "durable" if details.durable else "shared"
+    return json.dumps([kind, details.client_id, details.name]) if details.name else unique
 
 
 def info_of(row: Any) -> ClientInfo:

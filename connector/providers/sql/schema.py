@@ -23,6 +23,7 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.schema import CreateSchema
 from sqlalchemy.sql.functions import GenericFunction
 from sqlalchemy.types import UserDefinedType
 
@@ -218,39 +219,45 @@ _POSTGRESQL: Final = (
 )
 
 
-def prepare(connection: Connection, where: str) -> None:
-    """Makes the tables where there are none, within the transaction under way.
+def prepare(connection: Connection, where: str, schema: str | None, *, make: bool) -> bool:
+    """Looks for the tables, within the transaction under way.
 
     Args:
-        connection: to the database, in a transaction that may write.
+        connection: to the database.
         where: the database in error texts.
+        schema: of PostgreSQL that the tables are in.
+        make: whether they are made where they are not there.
+
+    Returns:
+        whether they are there.
 
     Raises:
         ProviderError: a newer program has made them.
     """
-    if connection.dialect.name == "postgresql":
-        connection.execute(text(f"SELECT pg_advisory_xact_lock({_MAKING})"))
-    if not inspect(connection).has_table(schema_version.name):
-        metadata.create_all(connection, checkfirst=False)
-        connection.execute(schema_version.insert(), {"version": VERSION})
-        connection.execute(
-            counter.insert(), [{"name": "transactions", "value": 0}, {"name": "records", "value": 0}]
-        )
-        for statement in _SQLITE if connection.dialect.name == "sqlite" else _POSTGRESQL:
-            connection.execute(text(statement))
-        return
-    check(connection, where)
+    is_there = inspect(connection).has_table(schema_version.name)
+    if not is_there and make:
+        if connection.dialect.name == "postgresql":
+            connection.execute(text(f"SELECT pg_advisory_xact_lock({_MAKING})"))
+            if schema is not None:
+                connection.execute(CreateSchema(schema, if_not_exists=True))
+        is_there = inspect(connection).has_table(schema_version.name)  # another may have been faster
+        if not is_there:
+            _make(connection)
+            return True
+    if is_there:
+        found = connection.execute(schema_version.select()).scalar_one()
+        if found > VERSION:
+            raise ProviderError(
+                f"the tables in {where} have the schema version {found}, and this program knows {VERSION}: a "
+                "newer connector has made them; install that version here, or use another database"
+            )
+    return is_there
 
 
-def check(connection: Connection, where: str) -> None:
-    """Whether this program knows the tables.
-
-    Raises:
-        ProviderError: a newer program has made them.
-    """
-    found = connection.execute(schema_version.select()).scalar_one()
-    if found > VERSION:
-        raise ProviderError(
-            f"the tables in {where} have the schema version {found}, and this program knows {VERSION}: a "
-            "newer connector has made them; install that version here, or use another database"
-        )
+def _make(connection: Connection) -> None:
+    metadata.create_all(connection, checkfirst=False)
+    connection.execute(schema_version.insert(), {"version": VERSION})
+    counters = [{"name": name, "value": 0} for name in ("transactions", "records")]
+    connection.execute(counter.insert(), counters)
+    for statement in _SQLITE if connection.dialect.name == "sqlite" else _POSTGRESQL:
+        connection.execute(text(statement))

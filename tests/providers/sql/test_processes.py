@@ -161,3 +161,26 @@ connection.close()
     connection = provider.connect("suite", "parent")
     assert (list(connection.subscriptions()), connection.names()) == ([], [PRICES])
     assert list(connection.leftovers(None, at_start=True)) == []
+
+
+def test_a_process_that_forks_leaves_its_connections_behind(
+    provider: SqlProvider, url: str, children: Children
+) -> None:
+    work = """
+connection.send(orders, [Message(b"parent")])
+for number in range(3):
+    child = os.fork()
+    if not child:
+        access = connection.access().open()
+        access.check()
+        own = SqlProvider(Settings(sys.argv[1])).connect("suite", "forked")
+        own.send(orders, [Message(str(number).encode())])
+        own.close()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    connection.send(orders, [Message(b"parent")])
+connection.close()
+"""
+    assert children.run(PRELUDE + work, url) == (0, "", "")
+    found = [message.body for message in provider.connect().browse(ORDERS)]
+    assert found == [b"parent", b"0", b"parent", b"1", b"parent", b"2", b"parent"]

@@ -1,0 +1,86 @@
+"""What an operator asks while others work. Makes nothing."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+from sqlalchemy import func, literal_column, select, update
+
+from connector.core.local.channel import Channel, Part
+from connector.messaging.destination import Destination
+from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
+from connector.messaging.subscription import TopicSubscription
+from connector.providers.sql.database import DatabaseClient
+from connector.providers.sql.dialects import claim_columns
+from connector.providers.sql.liveness import Marks
+from connector.providers.sql.messages import SqlClaim, channel_name
+from connector.providers.sql.registry import subscription_key
+from connector.providers.sql.schema import client as clients
+from connector.providers.sql.schema import message, reference
+
+_JOINED = reference.join(message, message.c.id == reference.c.message)
+_PARTS = {"EXPIRED": Part.EXPIRED, "RECOVER-ERROR": Part.ERROR, "REJECT-ERROR": Part.ERROR}
+
+
+def list_clients(db: DatabaseClient, marks: Marks) -> list[ClientNote]:
+    """The clients that have a row, the oldest first."""
+    return [
+        ClientNote(row.id, row.application, row.instance, row.host, row.pid, row.since, _state_of(row, marks))
+        for row in db.rows(select(clients).order_by(clients.c.since))
+    ]
+
+
+def _state_of(row: Any, marks: Marks) -> ClientState:
+    if row.declared_dead:
+        return ClientState.DECLARED_DEAD
+    return ClientState.ALIVE if marks.is_alive(row.id) else ClientState.DEAD
+
+
+def declare_dead(db: DatabaseClient, marks: Marks, client_id: str) -> ClientState | None:
+    """See :meth:`connector.messaging.provider_kind.AdapterProvider.declare_dead`.
+
+    Whoever takes over gives its claims a new version, so that it can settle none of them.
+    """
+    with db.transaction() as connection:
+        which = clients.c.id == client_id
+        row = connection.execute(select(clients).where(which)).one_or_none()
+        if row is None:
+            return None
+        state = _state_of(row, marks)
+        if state is ClientState.ALIVE:
+            connection.execute(update(clients).where(which).values(declared_dead=True))
+        return state
+
+
+def open_batches(db: DatabaseClient, in_progress: Destination | None) -> list[BatchNote]:
+    """The open claims of all clients, by client and batch."""
+    place = "" if in_progress is None else str(in_progress)
+    where = (reference.c.state == literal_column("'DELIVERED'")) & reference.c.settled.is_(None)
+    where &= reference.c.owner.is_not(None) & (reference.c.home.is_(None) | (reference.c.channel == place))
+    columns = select(*claim_columns(None)).select_from(_JOINED).where(where)
+    rows = db.rows(columns.order_by(reference.c.owner, reference.c.cycle, reference.c.sequence))
+    return [
+        BatchNote(client_id, cycle, 0.0, {row.sequence: SqlClaim(row) for row in batch})
+        for (client_id, cycle), batch in groupby(rows, key=lambda row: (row.owner, row.cycle))
+    ]
+
+
+def look_at_waiting(db: DatabaseClient, source: Destination | TopicSubscription) -> WaitingNote:
+    """What waits in a queue, a virtual destination or a subscription."""
+    if isinstance(source, TopicSubscription):
+        channel = Channel(source.topic, subscription_key(source, ""))
+    else:
+        channel = Channel(source.base, part=_PARTS.get(source.view, Part.MAIN))
+    where = (
+        reference.c.channel == channel_name(channel),
+        reference.c.part == channel.part.value,
+        reference.c.state == literal_column("'NEW'"),
+    )
+    first = select(func.count(), func.min(reference.c.id)).where(*where)
+    number, oldest = db.rows(first)[0]
+    if not number:
+        return WaitingNote(0, None)
+    headers = db.first(select(message.c.headers).select_from(_JOINED).where(reference.c.id == oldest))
+    sent = (headers or {}).get("JMSTimestamp")
+    return WaitingNote(number, sent / 1000 if sent else None)

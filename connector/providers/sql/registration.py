@@ -1,0 +1,66 @@
+"""What the connector registers for ``sql`` (see :mod:`connector.messaging.provider_kind`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from connector.messaging.provider_kind import DeploymentPaths, ProviderKind, SectionProblem
+from connector.providers.sql import open_provider
+
+if TYPE_CHECKING:
+    from connector.providers.sql.provider import SqlProvider
+    from connector.providers.sql.section import SqlSection
+
+
+def _section() -> type[SqlSection]:
+    from connector.providers.sql.section import SqlSection
+
+    return SqlSection
+
+
+def _make(section: SqlSection, paths: DeploymentPaths) -> SqlProvider:
+    return open_provider(
+        section.url,
+        directory=paths.directory,
+        schema=section.schema_,
+        pool_size=section.pool_size,
+        durability=section.durability,
+        keep_processed=section.keep_processed,
+        redelivery_limit=section.redelivery_limit,
+        state_directory=paths.state,
+    )
+
+
+def _is_sqlite(section: SqlSection) -> bool:
+    return section.url.startswith("sqlite:")
+
+
+def _check(section: SqlSection, paths: DeploymentPaths) -> Iterator[SectionProblem]:
+    from connector.providers.sql.database import Settings
+    from connector.state.file_systems import is_shared
+
+    if not _is_sqlite(section):
+        return
+    if section.schema_ is not None:
+        yield SectionProblem(("schema",), "a schema with SQLite, which has none", "it left out")
+    file = Settings(section.url).at(paths.directory).file
+    assert file is not None
+    if os.path.isdir(file):
+        yield SectionProblem(("url",), f"{file} is a directory", "a file")
+    directory = Path(file).parent
+    while not directory.exists():
+        directory = directory.parent
+    if is_shared(str(directory)):
+        yield SectionProblem(
+            ("url",),
+            f"{file} lies on a file system of several machines, where SQLite loses messages",
+            "a file on a disk of this machine, or PostgreSQL",
+        )
+
+
+KIND: Final = ProviderKind(
+    section=_section, make=_make, open=open_provider, check=_check, one_machine=_is_sqlite
+)
