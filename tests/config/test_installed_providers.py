@@ -165,8 +165,16 @@ def test_its_section_is_read_with_paths_and_defaults(install: Install, write: Wr
         (BOARDS, f"{BOARDS}  dusted: false\n", "4:11: provider.dusted: dusty boards, expected true"),
         (BOARDS, f"{BOARDS}  root: ./data\n", "4:3: provider.root: unknown key"),
         (BOARDS, f"{BOARDS}  lamp: {{}}\n", "4:9: provider.lamp: watts is missing"),
-        ("type: shelf", "type: shelv", "2:9: provider.type: 'shelv', expected dropbox | memory | shelf | sql, did"),
-        ("type: shelf", "type: [shelf]", "2:9: provider.type: a list, expected dropbox | memory | shelf | sql"),
+        (
+            "type: shelf",
+            "type: shelv",
+            "2:9: provider.type: 'shelv', expected dropbox | memory | shelf | sql, did",
+        ),
+        (
+            "type: shelf",
+            "type: [shelf]",
+            "2:9: provider.type: a list, expected dropbox | memory | shelf | sql",
+        ),
     ],
 )
 def test_check_finds_a_mistake_in_its_section(

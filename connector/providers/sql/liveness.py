@@ -1,4 +1,7 @@
-"""Who is alive: each client of a SQLite file keeps a file locked, until the kernel ends its process."""
+"""Who is alive: each client of a SQLite file keeps a file locked, until the kernel ends its process.
+
+A client of PostgreSQL is alive while its process is (:mod:`.processes`).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ from contextlib import suppress
 from typing import Protocol
 
 from connector.errors import ProviderError
+from connector.providers.sql.client_marks import PostgresMarks
 from connector.providers.sql.database import Settings
+from connector.providers.sql.processes import ProcessConnection, StateSettings
 from connector.state.locks import is_locked, try_lock
 
 
@@ -78,5 +83,5 @@ def marks_of(settings: Settings) -> Marks:
     """The marks of the clients of a database."""
     file = settings.file
     if file is None:
-        raise ProviderError("PostgreSQL is not supported yet")
+        return PostgresMarks(ProcessConnection.shared(StateSettings(settings)))
     return FileMarks(f"{file}.clients")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from functools import partial
 from typing import Any
 
 from connector.core.local.connection import LocalConnection
@@ -17,9 +18,12 @@ from connector.providers.sql.database import Database, DatabaseClient, Settings
 from connector.providers.sql.file_state import SqlState
 from connector.providers.sql.liveness import marks_of
 from connector.providers.sql.looking import declare_dead, list_clients, look_at_waiting, open_batches
+from connector.providers.sql.processes import StateSettings
 from connector.providers.sql.reader import SqlReader
 from connector.providers.sql.registry import SqlRegistry, SqlWatch
+from connector.providers.sql.state import PostgresState
 from connector.providers.sql.store import SqlStore
+from connector.state.store import StateStore
 
 
 class SqlProvider:
@@ -29,7 +33,8 @@ class SqlProvider:
         settings: of the database.
         keep_processed: seconds that a message which was settled without a copy is kept; None = for ever.
         redelivery_limit: deliveries of one message by anybody, then it is put aside; None or 0 = no limit.
-        state_directory: for journals and instance locks; None = beside the file of SQLite.
+        state_directory: for journals and instance locks; None = beside the file of
+            SQLite, in the tables of PostgreSQL.
     """
 
     capabilities = Capabilities(
@@ -67,24 +72,22 @@ class SqlProvider:
             raise ProviderError(f"there are no tables in {database.title} yet; run or send makes them")
         return database
 
-    def state(self, application: str) -> SqlState:
+    def state(self, application: str) -> StateStore:
         """See :meth:`connector.messaging.provider.Provider.state`."""
         return self._state(application, make=True)
 
-    def existing_state(self, application: str) -> SqlState:
+    def existing_state(self, application: str) -> StateStore:
         """As :meth:`state`, to look only: it makes nothing."""
         return self._state(application, make=False)
 
-    def _state(self, application: str, *, make: bool) -> SqlState:
+    def _state(self, application: str, *, make: bool) -> StateStore:
+        database = partial(self._database, make=make)
         directory = self._state_directory
         if directory is None:
             if self._settings.file is None:
-                raise ProviderError(
-                    "PostgreSQL does not keep journals and instance locks yet: give state.directory, which "
-                    "all instances of the application share"
-                )
+                return PostgresState(StateSettings(self._settings), database, application)
             directory = f"{self._settings.file}.state"
-        return SqlState(os.fspath(directory), lambda: self._database(make=make), application)
+        return SqlState(os.fspath(directory), database, application)
 
     def connect(
         self, application: str = "", instance: str = "", *, client_id: str = "", origin: str = ""

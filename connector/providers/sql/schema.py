@@ -28,6 +28,7 @@ from sqlalchemy.sql.functions import GenericFunction
 from sqlalchemy.types import UserDefinedType
 
 from connector.errors import ProviderError
+from connector.providers.sql import state_schema
 
 VERSION: Final = 1
 """Of the tables that this program makes."""
@@ -256,6 +257,8 @@ def prepare(connection: Connection, where: str, schema: str | None, *, make: boo
 
 def _make(connection: Connection) -> None:
     metadata.create_all(connection, checkfirst=False)
+    if connection.dialect.name == "postgresql":
+        state_schema.metadata.create_all(connection, checkfirst=False)
     connection.execute(schema_version.insert(), {"version": VERSION})
     counters = [{"name": name, "value": 0} for name in ("transactions", "records")]
     connection.execute(counter.insert(), counters)

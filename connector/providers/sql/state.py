@@ -1,0 +1,151 @@
+"""The state of an application in PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from sqlalchemy import (
+    Connection,
+    select,
+    update,
+)
+from sqlalchemy.dialects.postgresql import insert
+
+from connector.errors import ProviderError
+from connector.providers.sql.database import Database
+from connector.providers.sql.journals import PostgresJournals, TaskOwner
+from connector.providers.sql.processes import (
+    HOLDER,
+    ProcessConnection,
+    StateSettings,
+    durable,
+    provider_error,
+)
+from connector.providers.sql.state_schema import instance, process
+from connector.providers.sql.window import SqlWindow
+from connector.state.store import InstanceNote
+
+
+class PostgresState:
+    """See :class:`connector.state.store.StateStore`.
+
+    Args:
+        settings: of the database.
+        database: opens it for this process; makes its tables where they may be made.
+        application: whose state it is.
+    """
+
+    def __init__(self, settings: StateSettings, database: Callable[[], Database], application: str) -> None:
+        self._settings = settings
+        self._database = database
+        self._application = application
+
+    @property
+    def _connection(self) -> ProcessConnection:
+        return ProcessConnection.shared(self._settings)
+
+    def instance(self, wanted: str | None) -> PostgresInstance:
+        """See :meth:`connector.state.store.StateStore.instance`."""
+        self._database()  # makes the tables
+        return PostgresInstance(self._connection, self._application, wanted)
+
+    def instances(self) -> list[InstanceNote]:
+        """See :meth:`connector.state.store.StateStore.instances`."""
+        joined = instance.outerjoin(process, process.c.id == instance.c.process)
+        found = select(instance.c.name, instance.c.note, *HOLDER).select_from(joined)
+        found = found.where(instance.c.application == self._application).order_by(instance.c.name)
+        lives = self._connection.lives
+        try:
+            rows = self._connection.call(lambda connection: connection.execute(found).fetchall())
+        except OSError:
+            return []
+        return [InstanceNote(row.name, lives(row), row.note) for row in rows]
+
+    def journals(self, client_id: str, instance: str) -> PostgresJournals:
+        """See :meth:`connector.state.store.StateStore.journals`."""
+        self._database()  # makes the tables
+        return PostgresJournals(TaskOwner(self._settings, self._application, instance, client_id))
+
+    def window(self, client_id: str, size: int) -> SqlWindow:
+        """See :meth:`connector.state.store.StateStore.window`."""
+        return SqlWindow(self._database(), self._application, client_id, size)
+
+
+class PostgresInstance:
+    """See :class:`connector.state.store.HeldInstance`.
+
+    Args:
+        connection: to the database.
+        application: that it is an instance of.
+        wanted: the configured name; None = the host's name, with a number where several run.
+
+    Raises:
+        ProviderError: a living process has the configured name, or the database cannot be used.
+    """
+
+    def __init__(self, connection: ProcessConnection, application: str, wanted: str | None) -> None:
+        self._connection = connection
+        self._application = application
+        self._hold = secrets.token_hex(8)
+        self._own: dict[str, Any] = {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "started": round(time.time(), 3),
+        }
+        host = wanted or socket.gethostname() or "instance"
+        number = 1
+        connection.hold(self)
+        try:
+            while True:
+                self.name = host if number == 1 else f"{host}-{number}"
+                if connection.call(self._take):
+                    return
+                if wanted is not None:
+                    raise ProviderError(
+                        f"an instance {wanted!r} runs already; "
+                        "give this one another `instance`, or none at all"
+                    )
+                number += 1
+        except OSError as error:
+            connection.release(self)
+            raise provider_error(error) from error
+        except BaseException:
+            connection.release(self)
+            raise
+
+    def _take(self, connection: Connection) -> bool:
+        key = {"application": self._application, "name": self.name}
+        own = (instance.c.application == self._application) & (instance.c.name == self.name)
+        joined = instance.outerjoin(process, process.c.id == instance.c.process)
+        held = select(instance.c.hold, *HOLDER).select_from(joined).where(own).with_for_update(of=instance)
+        with durable(connection):
+            self._connection.beat(connection)
+            connection.execute(insert(instance).values(key).on_conflict_do_nothing())
+            row = connection.execute(held).one()
+            if row.hold != self._hold and self._connection.lives(row):
+                return False
+            values = {"process": self._connection.id, "hold": self._hold, "note": self._own}
+            connection.execute(update(instance).where(own).values(values))
+        return True
+
+    def restore(self, connection: Connection) -> None:
+        """See :class:`connector.providers.sql.processes.Hold`: the name was on the disk when it was taken."""
+
+    def note(self, values: Mapping[str, Any]) -> None:
+        """See :meth:`connector.state.store.HeldInstance.note`; host, pid and start stand beside them."""
+        noted = update(instance).where(instance.c.hold == self._hold).values(note={**self._own, **values})
+        with suppress(OSError):
+            self._connection.call(lambda connection: connection.execute(noted))
+
+    def close(self) -> None:
+        """See :meth:`connector.state.store.HeldInstance.close`."""
+        given_up = update(instance).where(instance.c.hold == self._hold).values(process=None, hold=None)
+        with suppress(OSError):
+            self._connection.call(lambda connection: connection.execute(given_up))
+        self._connection.release(self)
