@@ -168,12 +168,12 @@ def test_its_section_is_read_with_paths_and_defaults(install: Install, write: Wr
         (
             "type: shelf",
             "type: shelv",
-            "2:9: provider.type: 'shelv', expected dropbox | memory | shelf | sql, did",
+            "2:9: provider.type: 'shelv', expected dropbox | memory | shelf | sql",
         ),
         (
             "type: shelf",
             "type: [shelf]",
-            "2:9: provider.type: a list, expected dropbox | memory | shelf | sql",
+            "2:9: provider.type: a list, expected dropbox | memory | sh",
         ),
     ],
 )

@@ -30,9 +30,12 @@ connection = SqlProvider(Settings(sys.argv[1])).connect("suite", "child")
 """
 
 
-@pytest.fixture
-def url(root: Path) -> str:
-    return f"sqlite:///{root}/messages.db"
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest) -> str:
+    if request.param == "postgresql":
+        found: str = request.getfixturevalue("database")
+        return found
+    return f"sqlite:///{request.getfixturevalue('root')}/messages.db"
 
 
 @pytest.fixture
@@ -113,7 +116,8 @@ connection.close()
     assert list(connection.browse(ORDERS)) == []
 
 
-def test_the_bodies_of_a_fan_out_are_kept_once(provider: SqlProvider, root: Path) -> None:
+def test_the_bodies_of_a_fan_out_are_kept_once(root: Path) -> None:
+    provider = SqlProvider(Settings(f"sqlite:///{root}/messages.db"))
     connection = provider.connect("suite", "parent")
     pollers = [connection.poller(TopicSubscription(PRICES)) for _ in range(20)]
     connection.send(PRICES, [Message(b"x" * 1_000_000)])

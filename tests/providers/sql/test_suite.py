@@ -1,4 +1,4 @@
-"""The store on SQLite passes the shipped suites."""
+"""The store on SQLite and on PostgreSQL passes the shipped suites."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from connector.providers.sql.provider import SqlProvider
 from connector.state.store import StateStore
 from connector.testing.provider import ProviderSuite
 from connector.testing.state import StateStoreSuite
+from tests.postgres import PostgresServer
 
-REFUSE = """
+SQLITE = """
 CREATE TRIGGER refused BEFORE INSERT ON channel WHEN NEW.name = 'queue://blocked'
 BEGIN SELECT RAISE(ABORT, 'refused by a test'); END
 """
+POSTGRESQL = """
+ALTER TABLE channel ADD CONSTRAINT refused_by_a_test CHECK (name <> 'queue://blocked')
+"""
 
 
-class TestSqlite(ProviderSuite):
-    @pytest.fixture
-    def url(self, root: Path) -> str:
-        return f"sqlite:///{root}/messages.db"
-
+class _Suite(ProviderSuite):
     @pytest.fixture
     def provider(self, url: str) -> SqlProvider:
         return SqlProvider(Settings(url))
@@ -37,13 +37,44 @@ class TestSqlite(ProviderSuite):
         provider.connect().close()
         engine = create_engine(url)
         with engine.begin() as connection:
-            connection.execute(text(REFUSE))
+            connection.execute(text(SQLITE if url.startswith("sqlite") else POSTGRESQL))
         engine.dispose()
         return parse_destination("queue://blocked")
 
     @pytest.fixture
-    def limited(self, root: Path) -> SqlProvider:
-        return SqlProvider(Settings(f"sqlite:///{root}/limited.db"), redelivery_limit=2)
+    def limited(self, url: str) -> SqlProvider:
+        return SqlProvider(Settings(url), redelivery_limit=2)
+
+
+class TestSqlite(_Suite):
+    @pytest.fixture
+    def url(self, root: Path) -> str:
+        return f"sqlite:///{root}/messages.db"
+
+
+_TABLES = (
+    "channel, message, message_reference, client, subscription, record, published, in_flight, process, "
+    "client_process, instance, task_list, task, task_outcome"
+)
+
+
+@pytest.fixture(scope="module")
+def made(postgres: PostgresServer) -> str:
+    """A database of PostgreSQL that the tests use one after the other, because to make one takes long."""
+    url = postgres.url(postgres.make_database())
+    SqlProvider(Settings(url)).connect().close()
+    return url
+
+
+class TestPostgres(_Suite):
+    @pytest.fixture
+    def url(self, made: str) -> str:
+        engine = create_engine(made)
+        with engine.begin() as connection:
+            connection.execute(text("ALTER TABLE channel DROP CONSTRAINT IF EXISTS refused_by_a_test"))
+            connection.execute(text(f"TRUNCATE {_TABLES}"))
+        engine.dispose()
+        return made
 
 
 class TestState(StateStoreSuite):
