@@ -31,7 +31,7 @@ from connector.errors import ClaimLost, ProviderError
 from connector.providers.sql.database import DatabaseClient, add_if_missing, reason_of
 from connector.providers.sql.dialects import Dialect, Rows, dialect_of
 from connector.providers.sql.messages import SqlClaim, channel_name, patched
-from connector.providers.sql.schema import PROCESSED, message, published, reference, this_transaction
+from connector.providers.sql.schema import NOBODY, PROCESSED, message, published, reference, this_transaction
 from connector.providers.sql.schema import channel as channels
 
 _FREE: Final[Mapping[str, Any]] = {
@@ -108,8 +108,13 @@ class Statements:
         others = exists().where(reference.c.message == message.c.id)
         self.remove_messages = delete(message).where(gone, ~others)
         self.names = Rows(dialect, name=Text)
-        found = select(channels.c.name).where(channels.c.name.in_(select(self.names.source.c.name)))
-        self.channels = dialect.share(found)
+        there = channels.c.name.in_(select(self.names.source.c.name))
+        waits = exists().where(
+            reference.c.channel == channels.c.name,
+            reference.c.part == literal_column("''"),
+            reference.c.state == literal_column("'NEW'"),
+        )
+        self.channels = dialect.share(select(channels.c.name, (~waits).label("is_empty")).where(there))
         copied = ("message", "priority", "expiration", "delivery_count", "properties")
         names = self.names.source
         joined = channels.join(names, channels.c.name == names.c.name)
@@ -136,21 +141,23 @@ def statements_of(dialect: str) -> Statements:
     return Statements(dialect_of(dialect))
 
 
-def open_channels(connection: Connection, client: DatabaseClient, wanted: Iterable[Channel]) -> set[str]:
-    """The names of the channels that are there. A queue that is not there is made."""
+def open_channels(
+    connection: Connection, client: DatabaseClient, wanted: Iterable[Channel]
+) -> dict[str, bool]:
+    """Whether the channels that are there are empty, by name. A queue that is not there is made."""
     names = {channel_name(one): one for one in wanted}
     if not names:
-        return set()
+        return {}
     statements = statements_of(client.dialect.name)
     parameters = statements.names([(name,) for name in names])
-    found = set(connection.execute(statements.channels, parameters).scalars())
+    found = {row.name: row.is_empty for row in connection.execute(statements.channels, parameters)}
     for name, one in names.items():
         if name not in found and not one.subscription and temporary_owner(one.destination) is None:
             try:
                 add_if_missing(connection, name)
             except SQLAlchemyError as error:
                 raise ProviderError(f"{name} cannot be written: {reason_of(error)}") from error
-            found.add(name)
+            found[name] = True
     return found
 
 
@@ -186,7 +193,9 @@ class Settlement:
         self._discarded: list[Discarded] = []
         self._published: list[tuple[SqlClaim, str]] = []
         self._claims: list[SqlClaim] = []
-        self._open: set[str] = set()
+        self.channels: dict[str, bool] = {}
+        """Whether the channels that messages wait in from now on were empty, by name."""
+        self._patches: dict[int, str | None] = {}
 
     def run(self, connection: Connection, changes: Sequence[Change], *, fenced: bool) -> None:
         """Makes all changes within the transaction under way.
@@ -194,7 +203,7 @@ class Settlement:
         Raises:
             ClaimLost: see :meth:`connector.core.local.store.Store.apply`.
         """
-        self._open = open_channels(connection, self._db, _channels(changes))
+        self.channels = open_channels(connection, self._db, _channels(changes))
         for change in changes:
             self._sort(change)
         if self._moves or self._sent:
@@ -261,17 +270,28 @@ class Settlement:
         """A message waits in channels from now on. All but the first get a copy. Without any it goes."""
         assert isinstance(claim, SqlClaim)
         self._claims.append(claim)
-        there = [channel for channel in channels if channel_name(channel) in self._open]
+        there = [channel for channel in channels if channel_name(channel) in self.channels]
         if not there:
             self._gone.append(claim)
             return
-        patch = patched(claim, edit)
-        text = json.dumps(patch) if patch else None
+        text = self._patch(claim, edit)
         first = there[0]
         place = _Place(channel_name(first), first.part.value, text, edit.deliveries, returned_by)
         self._moves.setdefault(place, []).append(claim)
         if len(there) > 1:
             self._copies.append((claim, there[1:]))
+
+    def _patch(self, claim: SqlClaim, edit: Edit) -> str | None:
+        """The patch of a copy as text. That of most copies is the same, and is written once."""
+        present = claim.headers_now.properties
+        is_own = claim.patch is not None or any(name in present for name in edit.dropped)
+        if not is_own and id(edit) in self._patches:
+            return self._patches[id(edit)]
+        patch = patched(claim, edit)
+        text = json.dumps(patch) if patch else None
+        if not is_own:
+            self._patches[id(edit)] = text
+        return text
 
     def _move(self, connection: Connection) -> set[tuple[int, int]]:
         held: set[tuple[int, int]] = set()
@@ -323,7 +343,7 @@ class Settlement:
             pair = found.pop(tuple(one.handle), None)
             if pair is None:
                 raise self._not_there(one)
-            there = [channel for channel in one.channels if channel_name(channel) in self._open]
+            there = [channel for channel in one.channels if channel_name(channel) in self.channels]
             if not there:
                 gone.append(pair)
                 continue
@@ -362,7 +382,7 @@ def lie_values(
     statements: Statements, claim: SqlClaim, owner: Owner | None, edit: Edit, *, waits: bool
 ) -> dict[str, Any]:
     """What ``Statements.lie`` gets: a message lies in its in-progress destination, of somebody or nobody."""
-    client_id, cycle, sequence = owner or (None, None, None)
+    client_id, cycle, sequence = owner or (NOBODY, None, None)
     return {
         **statements.pairs([claim.reference]),
         "owner_": client_id,

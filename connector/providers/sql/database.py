@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import orjson
 from sqlalchemy import Connection, Engine, create_engine, update
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
@@ -136,6 +138,7 @@ class Database:
             pool_pre_ping=False,
             hide_parameters=True,
             json_serializer=write_json,
+            json_deserializer=orjson.loads,
             connect_args=options,
         )
         self.dialect: Dialect = dialect_of(self.engine.dialect.name)
@@ -218,9 +221,30 @@ def write_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
+_SERVER: Final = "look whether the server runs and can be reached"
+_ADVICE: Final = (
+    ("is locked", "another program holds the file: end that, or wait for it"),
+    ("is full|no space|could not extend", "make room on the disk"),
+    ("readonly database", "give this user the right to write the file and its directory"),
+    ("read-only transaction|in recovery", "connect to the server that writes"),
+    ("password|authentication|role .* does not exist", "correct the user and the password"),
+    ("database .* does not exist", "correct the name of the database"),
+    ("permission denied|must be owner", "give this user the rights on the tables"),
+    ("not a database|malformed", "restore the file from a backup, or use another"),
+    ("too many|remaining connection slots|queuepool", "lower pool_size, or let the server take more"),
+    ("refused|terminat|closed|lost|timeout|starting up|shutting down|translate|consuming", _SERVER),
+)
+"""Texts of the databases, and what to do where an error has one."""
+
+
 def reason_of(error: SQLAlchemyError) -> str:
-    """The text of an error, without statement and parameters."""
-    return str(error.orig if isinstance(error, DBAPIError) else error).strip()
+    """The text of an error, and what to do. Not the statement and its parameters."""
+    found = str(error.orig if isinstance(error, DBAPIError) else error).strip()
+    found = " ".join(found.split())
+    for pattern, advice in _ADVICE:
+        if re.search(pattern, found, re.IGNORECASE):
+            return f"{found}: {advice}"
+    return found
 
 
 class DatabaseClient:

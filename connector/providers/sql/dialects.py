@@ -164,7 +164,11 @@ class PostgresDialect:
     beginning = "1:1:"
 
     def configure(self, engine: Engine, *, schema: str | None, durable: bool) -> None:
-        settings = {"idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s"}
+        settings = {
+            "idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s",
+            # The tables fill and empty faster than statistics follow, and an index has all that we ask for.
+            **dict.fromkeys(("enable_seqscan", "enable_hashjoin", "enable_mergejoin"), "off"),
+        }
         if not durable:
             settings["synchronous_commit"] = "off"
         if schema:

@@ -16,8 +16,8 @@ from connector.providers.sql.dialects import claim_columns
 from connector.providers.sql.liveness import Marks
 from connector.providers.sql.messages import SqlClaim, channel_name
 from connector.providers.sql.registry import subscription_key
+from connector.providers.sql.schema import NOBODY, is_claimed, message, reference
 from connector.providers.sql.schema import client as clients
-from connector.providers.sql.schema import message, reference
 
 _JOINED = reference.join(message, message.c.id == reference.c.message)
 _PARTS = {"EXPIRED": Part.EXPIRED, "RECOVER-ERROR": Part.ERROR, "REJECT-ERROR": Part.ERROR}
@@ -56,8 +56,8 @@ def declare_dead(db: DatabaseClient, marks: Marks, client_id: str) -> ClientStat
 def open_batches(db: DatabaseClient, in_progress: Destination | None) -> list[BatchNote]:
     """The open claims of all clients, by client and batch."""
     place = "" if in_progress is None else str(in_progress)
-    where = (reference.c.state == literal_column("'DELIVERED'")) & reference.c.settled.is_(None)
-    where &= reference.c.owner.is_not(None) & (reference.c.home.is_(None) | (reference.c.channel == place))
+    where = is_claimed() & (reference.c.owner != NOBODY)
+    where &= reference.c.home.is_(None) | (reference.c.channel == place)
     columns = select(*claim_columns(None)).select_from(_JOINED).where(where)
     rows = db.rows(columns.order_by(reference.c.owner, reference.c.cycle, reference.c.sequence))
     return [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -44,7 +45,7 @@ class SqlClaim(LocalClaim):
         self.row_id: int = row.id
         self.version: int = row.version
         self.patch: Patch | None = row.properties
-        owner = Owner(row.owner, row.cycle, row.sequence) if row.owner is not None else None
+        owner = Owner(row.owner, row.cycle, row.sequence) if row.owner else None
         home = channel_of(row.channel, row.part) if row.home is None else channel_of(row.home, row.home_part)
         if source is None and row.taken_from is not None:
             source = parse_destination(row.taken_from)
@@ -70,6 +71,7 @@ def channel_name(channel: Channel) -> str:
     return f"{where};{channel.subscription}" if channel.subscription else where
 
 
+@functools.lru_cache(maxsize=1024)
 def channel_of(name: str, part: str) -> Channel:
     """See :func:`channel_name`. The name of a destination has no semicolon."""
     where, _, subscription = name.partition(";")

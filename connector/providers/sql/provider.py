@@ -20,9 +20,10 @@ from connector.providers.sql.liveness import marks_of
 from connector.providers.sql.looking import declare_dead, list_clients, look_at_waiting, open_batches
 from connector.providers.sql.processes import StateSettings
 from connector.providers.sql.reader import SqlReader
-from connector.providers.sql.registry import SqlRegistry, SqlWatch
+from connector.providers.sql.registry import SqlRegistry
 from connector.providers.sql.state import PostgresState
 from connector.providers.sql.store import SqlStore
+from connector.providers.sql.watch import FileNews, News, SqlWatch
 from connector.state.store import StateStore
 
 
@@ -110,9 +111,18 @@ class SqlProvider:
         marks = marks_of(self._settings)
         readers: dict[SqlReader, None] = {}
         registry = SqlRegistry(db, info, marks)
-        store = SqlStore(db, info.client_id, info.application, marks, readers, self._keep_processed)
+        news: News
+        if (file := self._settings.file) is not None:
+            news = FileNews(file)
+        else:
+            from connector.providers.sql.notices import Notices  # needs the extra postgresql
+
+            news = Notices.shared(self._settings)
+        own = info.client_id, info.application
+        store = SqlStore(db, *own, marks, readers, self._keep_processed, news.notify)
         limit = self._redelivery_limit or None
-        return LocalConnection(store, registry, SqlWatch(db, readers), limit=limit, client_id=client_id)
+        watch = SqlWatch(db, readers, news)
+        return LocalConnection(store, registry, watch, limit=limit, client_id=client_id)
 
     # -- for operators -----------------------------------------------------------------------------
 

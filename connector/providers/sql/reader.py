@@ -123,7 +123,7 @@ class SqlReader:
         self._destination = destination
         self._statements = statements_of(db.dialect.name)
         place, part = channel_name(channel), channel.part.value
-        self._where = {"at": place, "at_part": part}
+        self._where: dict[str, str] = {"at": place, "at_part": part}
         self._values: dict[str, Any] = {
             **self._where,
             "owner_": client_id,
@@ -232,6 +232,16 @@ class SqlReader:
                 connection.execute(self._statements.some_new, values).scalar() is not None
                 or connection.execute(self._statements.some_expired, self._where).scalar() is not None
             )
+
+    @property
+    def selects(self) -> bool:
+        """Whether it leaves messages that its selector rejects."""
+        return self._judge.selects
+
+    @property
+    def channel(self) -> str:
+        """The name of the channel that it takes from."""
+        return self._where["at"]
 
     def begin(self) -> None:
         """A poll begins: what has come until now is told no more."""

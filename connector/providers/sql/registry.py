@@ -1,17 +1,16 @@
-"""The clients of a database, the records that they share, and how one of them waits."""
+"""The clients of a database, and the records that they share."""
 
 from __future__ import annotations
 
 import json
 import os
 import socket
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from sqlalchemy import Connection, delete, insert, literal_column, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from connector.core.local.channel import Channel
 from connector.core.local.client import SUBSCRIPTION
@@ -23,14 +22,11 @@ from connector.providers.sql.database import DatabaseClient, add_if_missing, rec
 from connector.providers.sql.dialects import SOME
 from connector.providers.sql.liveness import Marks
 from connector.providers.sql.messages import channel_name
-from connector.providers.sql.reader import SqlReader
-from connector.providers.sql.schema import NOT_COMMITTED, counter, reference
+from connector.providers.sql.schema import NOBODY, NOT_COMMITTED, counter, is_claimed, reference
 from connector.providers.sql.schema import client as clients
 from connector.providers.sql.schema import record as records
 from connector.providers.sql.schema import subscription as subscriptions
 
-_LOOK_SECONDS: Final = 0.01
-"""Between two looks for messages of other processes."""
 _LIVING_SECONDS: Final = 0.5
 """For which the owner of a record that was alive is taken for alive, by whoever decides nothing."""
 _VERSION: Final = select(counter.c.value).where(counter.c.name == "records")
@@ -134,8 +130,8 @@ class SqlRegistry:
         """Nothing of a client is kept. What it has claimed in an in-progress destination has no owner."""
         with self.lock() as connection:
             owned = reference.c.owner == client_id
-            lies = update(reference).where(owned & (reference.c.state == literal_column("'DELIVERED'")))
-            connection.execute(lies.values(owner=None, version=reference.c.version + 1))
+            lies = update(reference).where(owned & is_claimed())
+            connection.execute(lies.values(owner=NOBODY, version=reference.c.version + 1))
             prepared = delete(reference).where(owned & (reference.c.state == NOT_COMMITTED))
             gone = connection.execute(prepared.returning(reference.c.message)).scalars()
             remove_messages(connection, self._db, list(gone))
@@ -227,8 +223,8 @@ class SqlRegistry:
             self._db.close()
             return
         own = self.info.client_id
-        claims = select(SOME).select_from(reference).where(reference.c.owner == own)
-        claims = claims.where(reference.c.state == literal_column("'DELIVERED'")).limit(1)
+        claims = select(SOME).select_from(reference)
+        claims = claims.where(reference.c.owner == own, is_claimed()).limit(1)
         try:
             with self._db.transaction() as connection:
                 if not abandoned and connection.execute(claims).scalar() is None:
@@ -254,61 +250,3 @@ def info_of(row: Any) -> ClientInfo:
 
 def _name_of(of: Channel | str) -> str:
     return channel_name(of) if isinstance(of, Channel) else of
-
-
-class SqlWatch:
-    """See :class:`connector.core.local.store.Watch`. It looks into the database every few milliseconds.
-
-    Args:
-        db: of the client.
-        readers: of the client.
-    """
-
-    can_tell = True
-
-    def __init__(self, db: DatabaseClient, readers: dict[SqlReader, None]) -> None:
-        self._db = db
-        self._readers = readers
-        self._woken = threading.Event()
-        self._ended = False
-        self._mark: Any = db.dialect.beginning
-
-    def begin(self) -> bool:
-        self._ask(self._begin)
-        return not self._ended
-
-    def _begin(self) -> bool:
-        self._mark = self._db.first(select(self._db.dialect.mark))
-        for reader in tuple(self._readers):
-            reader.begin()
-        return True
-
-    def wait(self, seconds: float) -> bool:
-        self.pause(self._has_come, seconds)
-        return self._ask(self._has_come)
-
-    def _has_come(self) -> bool:
-        return any(reader.has_come(self._mark) for reader in tuple(self._readers))
-
-    def _ask(self, question: Callable[[], bool]) -> bool:
-        """The answer, or True where the client has ended."""
-        try:
-            return self._ended or question()
-        except ProviderError:
-            if not self._ended:
-                raise
-            return True
-
-    def pause(self, has_news: Callable[[], bool], seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        while not self._ask(has_news) and (left := deadline - time.monotonic()) > 0:
-            if self._woken.wait(min(left, _LOOK_SECONDS)):
-                break
-        self._woken.clear()
-
-    def wake(self) -> None:
-        self._woken.set()
-
-    def end(self) -> None:
-        self._ended = True
-        self._woken.set()

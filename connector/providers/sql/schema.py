@@ -10,6 +10,7 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
+    ColumnElement,
     Connection,
     Double,
     Index,
@@ -20,6 +21,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     inspect,
+    literal_column,
     text,
 )
 from sqlalchemy.ext.compiler import compiles
@@ -36,6 +38,8 @@ VERSION: Final = 1
 NOT_COMMITTED: Final = "NOT_COMMITTED"
 NEW: Final = "NEW"
 DELIVERED: Final = "DELIVERED"
+NOBODY: Final = ""
+"""The owner of a message that was left in an in-progress destination."""
 PROCESSED: Final = "PROCESSED"
 """The part of a channel with messages that were settled without a copy; no reader takes from it."""
 
@@ -137,7 +141,12 @@ _index(
     reference.c.delivery_count,
     where="state = 'NEW' AND delivery_count > 0",
 )
-_index("message_reference_owner", reference.c.owner, where="state = 'DELIVERED' AND settled IS NULL")
+_index(
+    "message_reference_owner",
+    reference.c.owner,
+    reference.c.channel,
+    where="state = 'DELIVERED' AND settled IS NULL",
+)
 _index(
     "message_reference_key",
     reference.c.owner,
@@ -264,3 +273,9 @@ def _make(connection: Connection) -> None:
     connection.execute(counter.insert(), counters)
     for statement in _SQLITE if connection.dialect.name == "sqlite" else _POSTGRESQL:
         connection.execute(text(statement))
+
+
+def is_claimed() -> ColumnElement[bool]:
+    """Whether a message is claimed, or left in an in-progress destination."""
+    claimed = (reference.c.state == literal_column("'DELIVERED'")) & reference.c.settled.is_(None)
+    return claimed & (reference.c.owner >= literal_column("''"))  # true of all, and lets SQLite use the index

@@ -5,14 +5,26 @@ The state of a message is a column of its reference. A claim is one UPDATE, a se
 
 from __future__ import annotations
 
+import heapq
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import delete, func, insert, literal_column, or_, select, true, update
+from sqlalchemy import (
+    ColumnElement,
+    Text,
+    delete,
+    func,
+    insert,
+    literal_column,
+    select,
+    true,
+    union_all,
+    update,
+)
 
 from connector.core.local.changes import Change, Edit
-from connector.core.local.channel import Channel, Owner
+from connector.core.local.channel import Channel, Owner, Part
 from connector.core.local.claims import LocalClaim
 from connector.core.local.client import temporary_owner
 from connector.core.local.headers import ORIGIN, origin_queue
@@ -47,6 +59,7 @@ from connector.providers.sql.reader import SqlReader
 from connector.providers.sql.schema import (
     NEW,
     PROCESSED,
+    is_claimed,
     message,
     reference,
     subscription,
@@ -60,7 +73,7 @@ _PAGE: Final = 100
 _PRUNED: Final = 1000
 """Messages that are removed in one transaction."""
 _JOINED: Final = reference.join(message, message.c.id == reference.c.message)
-_CLAIMED: Final = (reference.c.state == literal_column("'DELIVERED'")) & reference.c.settled.is_(None)
+_IS_NEW: Final = reference.c.state == literal_column("'NEW'")
 _ORDER: Final = (reference.c.priority.desc(), reference.c.id)
 
 
@@ -73,6 +86,7 @@ class SqlStore:
         marks: say who is alive.
         readers: gets the readers of the client.
         keep_processed: seconds that a message without a copy is kept; None = for ever.
+        notify: tells whoever waits of channels that were empty.
     """
 
     has_foreign = False
@@ -85,6 +99,7 @@ class SqlStore:
         marks: Marks,
         readers: dict[SqlReader, None],
         keep_processed: float | None,
+        notify: Callable[[Sequence[str]], None],
     ) -> None:
         self.title = db.title
         self._db = db
@@ -93,6 +108,7 @@ class SqlStore:
         self._marks = marks
         self._readers = readers
         self._keep_processed = keep_processed
+        self._notify = notify
         self._statements = statements_of(db.dialect.name)
         self._queues: set[Destination] = set()
         """Queues that are there and not temporary: nothing has to be asked of them again."""
@@ -114,7 +130,7 @@ class SqlStore:
 
     def drop(self, channel: Channel, *, claimed: bool) -> None:
         name = channel_name(channel)
-        going = true() if claimed else reference.c.state == NEW
+        going = true() if claimed else ~is_claimed()
         with self._db.transaction() as connection:
             connection.execute(delete(channels).where(channels.c.name == name))
             if channel.subscription:
@@ -137,47 +153,49 @@ class SqlStore:
         return len(numbers)
 
     def count(self, channel: Channel) -> Counts:
-        columns = reference.c.state, reference.c.part, func.count().label("number")
-        found = select(*columns).where(reference.c.channel == channel_name(channel))
-        waiting: dict[str, int] = {}
-        claimed = processed = 0
-        for row in self._db.rows(found.group_by(reference.c.state, reference.c.part)):
-            if row.state == NEW:
-                waiting[row.part] = row.number
-            elif row.part == PROCESSED:
-                processed = row.number
-            else:
-                claimed += row.number
+        here = reference.c.channel == channel_name(channel)
+        number = func.count().label("number")
+        waiting = select(reference.c.part, number).where(here, _IS_NEW).group_by(reference.c.part)
+        claimed = select(literal_column("'DELIVERED'", Text), number).where(here, is_claimed())
+        kept = (reference.c.part == PROCESSED) & reference.c.settled.is_not(None)
+        processed = select(literal_column(f"'{PROCESSED}'", Text), number).where(here, kept)
+        found = dict(map(tuple, self._db.rows(union_all(waiting, claimed, processed))))
         return Counts(
-            waiting.get("", 0), claimed, waiting.get("EXPIRED", 0), waiting.get("ERROR", 0), processed
+            found.get("", 0),
+            found["DELIVERED"],
+            found.get("EXPIRED", 0),
+            found.get("ERROR", 0),
+            found[PROCESSED],
         )
 
     def scan(
         self, channel: Channel, *, waiting: bool, claimed: bool, unreadable: Unreadable | None
     ) -> Iterator[Message]:
+        here = reference.c.channel == channel_name(channel)
         wanted = []
         if waiting:
-            wanted.append((reference.c.state == NEW) & (reference.c.part == channel.part.value))
+            wanted.append(self._pages(here & _IS_NEW & (reference.c.part == channel.part.value)))
         if claimed:
-            wanted.append(_CLAIMED)
-        where = (reference.c.channel == channel_name(channel)) & or_(*wanted)
-        columns = select(*claim_columns(None), message.c.body).select_from(_JOINED)
-        last: Any = None
+            wanted.append(self._pages(here & is_claimed()))
+        for row in heapq.merge(*wanted, key=lambda row: (-row.priority, row.id)):
+            found = read_message(row, bytes(row.body))
+            if row.home is not None and row.taken_from != row.channel:
+                found.set_property(ORIGIN, row.taken_from)
+            yield found
+
+    def _pages(self, where: ColumnElement[bool]) -> Iterator[Any]:
+        """References with their messages, in the order of taking; each page is a transaction of its own."""
+        columns = select(*claim_columns(None), message.c.body).select_from(_JOINED).where(where)
+        page = columns.order_by(*_ORDER).limit(_PAGE)
         while True:
-            page = columns.where(where).order_by(*_ORDER).limit(_PAGE)
-            if last is not None:
-                lower = reference.c.priority < last.priority
-                later = (reference.c.priority == last.priority) & (reference.c.id > last.id)
-                page = page.where(lower | later)
             rows = self._db.rows(page)
-            for row in rows:
-                found = read_message(row, row.body)
-                if row.home is not None and row.taken_from != row.channel:
-                    found.set_property(ORIGIN, row.taken_from)
-                yield found
+            yield from rows
             if len(rows) < _PAGE:
                 return
             last = rows[-1]
+            lower = reference.c.priority < last.priority
+            later = (reference.c.priority == last.priority) & (reference.c.id > last.id)
+            page = columns.where(lower | later).order_by(*_ORDER).limit(_PAGE)
 
     def lying(self, channel: Channel) -> list[LocalClaim]:
         where = (reference.c.channel == channel_name(channel)) & (reference.c.part == "")
@@ -222,6 +240,13 @@ class SqlStore:
             ]
             if rows:
                 connection.execute(_REFERENCES, rows)
+        self._tell(there)
+
+    def _tell(self, channels_: Mapping[str, bool]) -> None:
+        """Tells whoever waits of the channels that were empty before a commit."""
+        empty = [name for name, was_empty in channels_.items() if was_empty]
+        if empty:
+            self._notify(empty)
 
     def prepared(self, handle: Sequence[str]) -> Message | None:
         owned = (reference.c.owner == handle[0]) & (reference.c.key == handle[1])
@@ -248,6 +273,7 @@ class SqlStore:
             raise
         except ProviderError as error:
             raise SettlementError(str(error)) from error
+        self._tell(settlement.channels)
 
     def own(self, claim: LocalClaim, owner: Owner | None, edit: Edit) -> LocalClaim | None:
         assert isinstance(claim, SqlClaim)
@@ -261,7 +287,7 @@ class SqlStore:
     def claims(self, client_ids: Collection[str], in_progress: Channel | None) -> dict[str, list[LocalClaim]]:
         place = "" if in_progress is None else channel_name(in_progress)
         lies = reference.c.home.is_(None) | (reference.c.channel == place)
-        where = reference.c.owner.in_(list(client_ids)) & _CLAIMED & lies
+        where = reference.c.owner.in_(list(client_ids)) & is_claimed() & lies
         columns = select(*claim_columns(None)).select_from(_JOINED)
         found: dict[str, list[LocalClaim]] = {}
         for row in self._db.rows(columns.where(where).order_by(reference.c.cycle, reference.c.sequence)):
@@ -269,7 +295,7 @@ class SqlStore:
         return found
 
     def finish(self, client_id: str) -> None:
-        late = update(reference).where((reference.c.owner == client_id) & _CLAIMED)
+        late = update(reference).where((reference.c.owner == client_id) & is_claimed())
         with self._db.transaction() as connection:
             connection.execute(late.values(version=reference.c.version + 1))
 
@@ -296,15 +322,19 @@ class SqlStore:
     def _prune_settled(self, keep: float, deadline: float) -> tuple[int, bool]:
         number = 0
         old = reference.c.settled < self._db.dialect.now - int(keep * 1000)
-        found = select(reference.c.id).where(old).limit(_PRUNED)
-        while True:
-            with self._db.transaction() as connection:
-                removed = self._remove(connection, reference.c.id.in_(found) & old)
-            number += removed
-            if removed < _PRUNED:
-                return number, True
-            if time.monotonic() > deadline:
-                return number, False
+        for name in self._db.rows(select(channels.c.name)):
+            for part in (PROCESSED, Part.EXPIRED.value):
+                here = (reference.c.channel == name[0]) & (reference.c.part == part) & old
+                found = select(reference.c.id).where(here).limit(_PRUNED)
+                while True:
+                    with self._db.transaction() as connection:
+                        removed = self._remove(connection, reference.c.id.in_(found) & old)
+                    number += removed
+                    if removed < _PRUNED:
+                        break
+                    if time.monotonic() > deadline:
+                        return number, False
+        return number, True
 
     def _prune_copies(self, retention: Retention, deadline: float) -> tuple[int, bool]:
         where = (reference.c.channel == channel_name(Channel(retention.destination))) & (

@@ -1,0 +1,120 @@
+"""LISTEN and NOTIFY of PostgreSQL: who waits is told that a channel is not empty any more.
+
+A notice is sent after the commit, by a statement of its own, and only for a channel that was empty. It may be
+lost, so whoever waits looks from time to time all the same.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+import psycopg
+from sqlalchemy import ARRAY, NullPool, Text, create_engine, func, literal, select
+from sqlalchemy.exc import SQLAlchemyError
+
+from connector.providers.sql.database import Settings
+from connector.providers.sql.processes import ProcessConnection, StateSettings
+from connector.providers.sql.watch import SqlWatch
+
+_CHANNEL: Final = "connector_messages"
+_RETRY: Final = 1.0
+_LONGEST_PAYLOAD: Final = 7000
+"""Bytes; PostgreSQL allows fewer than 8000."""
+
+
+class Notices:
+    """The notices that the clients of one process get. See :class:`connector.providers.sql.watch.News`.
+
+    A thread listens as long as somebody waits, on a connection outside the pool.
+
+    Args:
+        settings: of the database.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._watches: dict[SqlWatch, None] = {}
+        self._thread: threading.Thread | None = None
+        self._is_listening = False
+
+    @classmethod
+    def shared(cls, settings: Settings) -> Notices:
+        """Those of this process."""
+        return _shared.setdefault((os.getpid(), settings), cls(settings))
+
+    def add(self, watch: SqlWatch) -> None:
+        """See :meth:`connector.providers.sql.watch.News.add`."""
+        if watch in self._watches:
+            return
+        with self._lock:
+            self._watches[watch] = None
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="connector-notices", daemon=True)
+                self._thread.start()
+
+    def remove(self, watch: SqlWatch) -> None:
+        """See :meth:`connector.providers.sql.watch.News.remove`."""
+        with self._lock:
+            self._watches.pop(watch, None)
+
+    def pause(self, *, selects: bool) -> float:
+        """See :meth:`connector.providers.sql.watch.News.pause`.
+
+        What waits for a selector may keep a channel from being empty, so nobody tells of the next message.
+        """
+        return 0.05 if selects or not self._is_listening else 1.0
+
+    def may_have_come(self) -> bool:
+        """See :meth:`connector.providers.sql.watch.News.may_have_come`: nobody knows without a look."""
+        return True
+
+    def notify(self, channels: Sequence[str]) -> None:
+        """See :meth:`connector.providers.sql.watch.News.notify`. What fails is passed over."""
+        names = [name for name in channels if len(name.encode()) < _LONGEST_PAYLOAD]
+        told = select(func.pg_notify(_CHANNEL, func.unnest(literal(names, ARRAY(Text)))))
+        with suppress(OSError):  # whoever waits looks by itself
+            own = ProcessConnection.shared(StateSettings(self._settings))
+            own.call(lambda connection: connection.execute(told))
+
+    def _run(self) -> None:
+        engine = create_engine(self._settings.parsed, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+        while True:
+            try:
+                with engine.connect() as connection:
+                    connection.exec_driver_sql(f"LISTEN {_CHANNEL}")
+                    driver = connection.connection.driver_connection
+                    assert isinstance(driver, psycopg.Connection)
+                    self._is_listening = True
+                    self._tell(None)  # what has come before
+                    while not self._is_done():
+                        for notice in driver.notifies(timeout=_RETRY):
+                            self._tell(notice.payload)
+                    return
+            except (SQLAlchemyError, psycopg.Error):
+                self._is_listening = False
+                if self._is_done():
+                    return
+                time.sleep(_RETRY)
+
+    def _is_done(self) -> bool:
+        """Whether nobody waits any more; then the thread ends."""
+        with self._lock:
+            if self._watches:
+                return False
+            self._thread, self._is_listening = None, False
+            return True
+
+    def _tell(self, channel: str | None) -> None:
+        with self._lock:
+            watches = list(self._watches)
+        for watch in watches:
+            watch.tell(channel)
+
+
+_shared: Final[dict[tuple[int, Settings], Notices]] = {}

@@ -1,0 +1,171 @@
+"""How a client waits for messages. It looks into the database now and then, and sooner where it is told."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
+
+from sqlalchemy import select
+
+from connector.errors import ProviderError
+from connector.providers.sql.database import DatabaseClient
+from connector.providers.sql.reader import SqlReader
+
+_LONGEST: Final = 1.0
+"""Seconds between two looks, however quiet it is."""
+
+
+class News(Protocol):
+    """What tells a watch that it should look."""
+
+    def add(self, watch: SqlWatch) -> None:
+        """Tells a watch from now on, by :meth:`SqlWatch.tell`."""
+
+    def remove(self, watch: SqlWatch) -> None:
+        """Ends :meth:`add`. Repeatable."""
+
+    def pause(self, *, selects: bool) -> float:
+        """Seconds until :meth:`may_have_come` is asked again.
+
+        Args:
+            selects: whether a reader of the watch has a selector.
+        """
+
+    def may_have_come(self) -> bool:
+        """Whether a look may find something."""
+
+    def notify(self, channels: Sequence[str]) -> None:
+        """Tells everybody that messages wait in channels that were empty. Never raises."""
+
+
+class FileNews:
+    """See :class:`News`: every commit of SQLite changes the log beside the file, which is cheap to look at.
+
+    Args:
+        file: of the database.
+    """
+
+    _PAUSE: Final = 0.01
+    _COARSE_NS: Final = 20_000_000
+    """Two changes within so many nanoseconds may have the same time."""
+
+    def __init__(self, file: str) -> None:
+        self._log = f"{file}-wal"
+        self._seen: tuple[int, int] | None = None
+
+    def add(self, watch: SqlWatch) -> None:
+        """Nobody has to be told."""
+
+    def remove(self, watch: SqlWatch) -> None:
+        """Nobody was told."""
+
+    def pause(self, *, selects: bool) -> float:
+        return self._PAUSE
+
+    def may_have_come(self) -> bool:
+        try:
+            status = os.stat(self._log)
+        except OSError:
+            return True
+        before, self._seen = self._seen, (status.st_mtime_ns, status.st_size)
+        return before != self._seen or time.time_ns() - status.st_mtime_ns < self._COARSE_NS
+
+    def notify(self, channels: Sequence[str]) -> None:
+        """The commit has told everybody."""
+
+
+class SqlWatch:
+    """See :class:`connector.core.local.store.Watch`.
+
+    Args:
+        db: of the client.
+        readers: of the client.
+        news: tells when to look.
+    """
+
+    can_tell = True
+
+    def __init__(self, db: DatabaseClient, readers: dict[SqlReader, None], news: News) -> None:
+        self._db = db
+        self._readers = readers
+        self._news = news
+        self._changed = threading.Condition()
+        self._is_woken = False
+        self._is_told = False
+        self._ended = False
+        self._mark: Any = db.dialect.beginning
+
+    def begin(self) -> bool:
+        self._news.add(self)
+        self._ask(self._begin)
+        return not self._ended
+
+    def _begin(self) -> bool:
+        self._mark = self._db.first(select(self._db.dialect.mark))
+        for reader in tuple(self._readers):
+            reader.begin()
+        return True
+
+    def wait(self, seconds: float) -> bool:
+        self.pause(self._has_come, seconds)
+        return self._ask(self._has_come)
+
+    def _has_come(self) -> bool:
+        return any(reader.has_come(self._mark) for reader in tuple(self._readers))
+
+    def _ask(self, question: Callable[[], bool]) -> bool:
+        """The answer, or True where the client has ended."""
+        try:
+            return self._ended or question()
+        except ProviderError:
+            if not self._ended:
+                raise
+            return True
+
+    def pause(self, has_news: Callable[[], bool], seconds: float) -> None:
+        self._news.add(self)
+        deadline = time.monotonic() + seconds
+        look = 0.0
+        while (now := time.monotonic()) < deadline or not look:
+            if self._news.may_have_come() or self._take_told() or now >= look:
+                look = now + _LONGEST
+                if self._ask(has_news):
+                    break
+            selects = any(reader.selects for reader in tuple(self._readers))
+            until = min(deadline, look, time.monotonic() + self._news.pause(selects=selects))
+            if self._sleep(until - time.monotonic()):
+                break
+        with self._changed:
+            self._is_woken = False
+
+    def _take_told(self) -> bool:
+        with self._changed:
+            was_told, self._is_told = self._is_told, False
+        return was_told
+
+    def _sleep(self, seconds: float) -> bool:
+        """Whether somebody has woken the client, or it has ended."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_woken or self._is_told or self._ended, max(0.0, seconds))
+            return self._is_woken or self._ended
+
+    def tell(self, channel: str | None) -> None:
+        """A message waits in a channel that was empty; None = nobody knows in which."""
+        if channel is None or any(reader.channel == channel for reader in tuple(self._readers)):
+            with self._changed:
+                self._is_told = True
+                self._changed.notify_all()
+
+    def wake(self) -> None:
+        with self._changed:
+            self._is_woken = True
+            self._changed.notify_all()
+
+    def end(self) -> None:
+        self._news.remove(self)
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()

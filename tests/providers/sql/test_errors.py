@@ -1,0 +1,209 @@
+"""What goes wrong with a database is a clear error, and nothing is lost by it."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+
+from connector.errors import ClaimLost, ProviderError, SettlementError
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message
+from connector.messaging.settlement import Settlement
+from connector.providers.sql import database as database_module
+from connector.providers.sql.database import Settings
+from connector.providers.sql.provider import SqlProvider
+from tests.postgres import PostgresServer
+
+ORDERS, ARCHIVE = parse_destination("orders"), parse_destination("archive")
+
+
+@pytest.fixture
+def file(root: Path) -> Path:
+    return root / "messages.db"
+
+
+@pytest.fixture
+def sqlite(file: Path) -> SqlProvider:
+    return SqlProvider(Settings(f"sqlite:///{file}"))
+
+
+# -- SQLite ----------------------------------------------------------------------------------------
+
+
+def test_a_file_that_another_program_has_locked_is_an_error_that_says_so(
+    sqlite: SqlProvider, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("connector.providers.sql.dialects.BUSY_SECONDS", 0.05)
+    connection = sqlite.connect("suite", "one")
+    connection.send(ORDERS, [Message(b"1")])
+    claim = connection.poller(ORDERS).take(1, 0)
+    assert claim is not None
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(SettlementError, match=r"messages\.db: .*locked.* another program"):
+        connection.settle([Settlement(claim, copy_to=ARCHIVE)])
+    with pytest.raises(ProviderError, match="another program"):
+        connection.send(ORDERS, [Message(b"2")])
+    other.execute("ROLLBACK")
+    other.close()
+    connection.settle([Settlement(claim, copy_to=ARCHIVE)])
+    assert [message.body for message in connection.browse(ARCHIVE)] == [b"1"]
+    assert list(connection.browse(ORDERS)) == []
+
+
+def test_a_full_disk_is_an_error_that_says_so(sqlite: SqlProvider, file: Path) -> None:
+    connection = sqlite.connect("suite", "one")
+    connection.send(ORDERS, [Message(b"1")])
+    claim = connection.poller(ORDERS).take(1, 0)
+    assert claim is not None
+    engine = sqlite._database().engine
+    with engine.connect() as limited:
+        pages = limited.exec_driver_sql("PRAGMA page_count").scalar_one()
+        limited.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(ProviderError, match=r"full.*make room on the disk"):
+        connection.send(ORDERS, [Message(b"x" * 1_000_000)])
+    with engine.connect() as limited:
+        limited.exec_driver_sql("PRAGMA max_page_count = 1000000")
+    connection.settle([Settlement(claim, copy_to=ARCHIVE)])
+    assert [message.body for message in connection.browse(ARCHIVE)] == [b"1"]
+
+
+def test_a_file_that_is_no_database_is_an_error_that_says_so(sqlite: SqlProvider, file: Path) -> None:
+    file.write_bytes(b"this is a letter, and no database" * 100)
+    with pytest.raises(ProviderError, match=r"messages\.db: .*not a database"):
+        sqlite.connect()
+
+
+def test_a_text_that_no_database_can_hold_is_refused(sqlite: SqlProvider) -> None:
+    connection = sqlite.connect("suite", "one")
+    with pytest.raises(ValueError, match="surrogates not allowed"):
+        connection.send(ORDERS, [Message(type="\udc80")])
+    connection.send(ORDERS, [Message(type="with \0")])
+    assert [message.type for message in connection.browse(ORDERS)] == ["with \0"]
+
+
+# -- PostgreSQL ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"password": "wr0ng"}, r"password authentication failed.*: correct the user and the password"),
+        ({"database": "nowhere"}, r'"nowhere" does not exist.*: correct the name of the database'),
+        ({"port": 1}, r"refused.*: look whether the server runs"),
+    ],
+)
+def test_who_cannot_connect_is_told_why_without_the_password(
+    database: str, change: dict[str, object], said: str
+) -> None:
+    url = database_module.parse_url(database).set(**change)  # type: ignore[arg-type]
+    with pytest.raises(ProviderError, match=said) as refused:
+        SqlProvider(Settings(url.render_as_string(hide_password=False))).connect()
+    assert str(url.password) not in str(refused.value)
+    assert "***@127.0.0.1" in str(refused.value)
+
+
+def test_a_user_without_rights_is_told_so(database: str, postgres: PostgresServer) -> None:
+    SqlProvider(Settings(database)).connect().close()
+    url = database_module.parse_url(database)
+    with postgres.connect(str(url.database)) as owner:
+        owner.execute("DROP ROLE IF EXISTS reader")
+        owner.execute(f"CREATE ROLE reader LOGIN PASSWORD '{postgres.password}'")
+    stranger = url.set(username="reader").render_as_string(hide_password=False)
+    with pytest.raises(ProviderError, match=r"permission denied for .*: give this user the rights"):
+        SqlProvider(Settings(stranger)).connect()
+
+
+def test_a_server_that_only_reads_is_an_error_that_says_so(database: str, postgres: PostgresServer) -> None:
+    connection = SqlProvider(Settings(database)).connect("suite", "one")
+    name = database_module.parse_url(database).database
+    with postgres.connect() as owner:
+        owner.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    _cut(postgres, database)
+    with pytest.raises(ProviderError, match="look whether the server runs"):
+        connection.send(ORDERS, [Message()])
+    with pytest.raises(ProviderError, match=r"read-only transaction.*: connect to the server that writes"):
+        connection.send(ORDERS, [Message()])
+
+
+def test_a_connection_that_is_lost_is_an_error_and_the_next_call_has_another(
+    database: str, postgres: PostgresServer
+) -> None:
+    connection = SqlProvider(Settings(database)).connect("suite", "one")
+    connection.send(ORDERS, [Message(b"1"), Message(b"2")])
+    poller = connection.poller(ORDERS)
+    claims = poller.claim(1, range(2))
+    _cut(postgres, database)
+    with pytest.raises(SettlementError, match=r"\*\*\*@127.0.0.1.*: look whether the server runs"):
+        connection.settle([Settlement(claim, copy_to=ARCHIVE) for claim in claims])
+    connection.settle([Settlement(claim, copy_to=ARCHIVE) for claim in claims])
+    assert [message.body for message in connection.browse(ARCHIVE)] == [b"1", b"2"]
+
+
+def test_a_server_that_was_killed_has_all_that_it_took(own_postgres: PostgresServer) -> None:
+    url = own_postgres.url(own_postgres.make_database())
+    connection = SqlProvider(Settings(url)).connect("suite", "one")
+    connection.send(ORDERS, [Message(b"1"), Message(b"2")])
+    claims = connection.poller(ORDERS).claim(1, range(1))
+    own_postgres.kill()
+    with pytest.raises(ProviderError):
+        connection.check()
+    own_postgres.start()
+    while True:
+        try:
+            connection.settle([Settlement(claim, copy_to=ARCHIVE) for claim in claims])
+            break
+        except SettlementError:
+            continue
+    assert [message.body for message in connection.browse(ARCHIVE)] == [b"1"]
+    assert [message.body for message in connection.browse(ORDERS)] == [b"2"]
+    with pytest.raises(ClaimLost):
+        connection.settle([Settlement(claims[0])])
+    connection.close()
+
+
+def test_no_transaction_stays_open_between_calls(database: str, postgres: PostgresServer) -> None:
+    connection = SqlProvider(Settings(database)).connect("suite", "one")
+    connection.send(ORDERS, [Message(str(number).encode()) for number in range(300)])
+    connection.poller(ORDERS).claim(1, range(10))
+    shown = connection.browse(ORDERS)
+    next(shown)
+    with postgres.connect() as looking:
+        name = database_module.parse_url(database).database
+        open_ones = looking.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND state LIKE 'idle in%%'", [name]
+        ).fetchone()
+    assert open_ones == (0,)
+    connection.abandon()
+
+
+def _cut(postgres: PostgresServer, database: str) -> None:
+    """Ends all connections to a database, as a server does that restarts."""
+    name = database_module.parse_url(database).database
+    with postgres.connect() as looking:
+        looking.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+
+
+def test_several_threads_of_one_provider_share_its_connections(database: str) -> None:
+    provider = SqlProvider(Settings(database, pool_size=1))
+    failures: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            connection = provider.connect("suite", str(number))
+            for _ in range(5):
+                connection.send(ORDERS, [Message(str(number).encode())])
+            connection.close()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert len(list(provider.connect().browse(ORDERS))) == 40
