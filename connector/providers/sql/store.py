@@ -23,6 +23,7 @@ from sqlalchemy import (
     update,
 )
 
+from connector import faults
 from connector.core.local.changes import Change, Edit
 from connector.core.local.channel import Channel, Owner, Part
 from connector.core.local.claims import LocalClaim
@@ -269,11 +270,14 @@ class SqlStore:
         try:
             with self._db.transaction() as connection:
                 settlement.run(connection, changes, fenced=fenced)
+                faults.point("settle.record")
         except (ClaimLost, CommitUnknown):
             raise
         except ProviderError as error:
             raise SettlementError(str(error)) from error
+        faults.point("settle.committing")
         self._tell(settlement.channels)
+        faults.point("settle.finished")
 
     def own(self, claim: LocalClaim, owner: Owner | None, edit: Edit) -> LocalClaim | None:
         assert isinstance(claim, SqlClaim)

@@ -117,12 +117,10 @@ class SqlWatch:
         return any(reader.has_come(self._mark) for reader in tuple(self._readers))
 
     def _ask(self, question: Callable[[], bool]) -> bool:
-        """The answer, or True where the client has ended."""
+        """The answer, or True where the client has ended or the database fails: the next poll says why."""
         try:
             return self._ended or question()
         except ProviderError:
-            if not self._ended:
-                raise
             return True
 
     def pause(self, has_news: Callable[[], bool], seconds: float) -> None:

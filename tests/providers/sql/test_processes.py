@@ -167,6 +167,38 @@ connection.close()
     assert list(connection.leftovers(None, at_start=True)) == []
 
 
+@pytest.mark.parametrize("place", ["claim:7", "settle.record:2", "settle.committing:2", "settle.finished:2"])
+def test_a_process_that_is_killed_at_a_step_loses_and_doubles_nothing(
+    provider: SqlProvider, url: str, children: Children, place: str
+) -> None:
+    work = """
+access = connection.access().open()
+for cycle in range(1000):
+    claims = connection.poller(orders).claim(cycle, range(5))
+    if not claims:
+        break
+    sends = [access.prepare(parse_destination("notes"), Message(str(claim.message_id).encode()),
+                            str(claim.message_id)) for claim in claims]
+    access.sync()
+    connection.settle([
+        Settlement(claim, copy_to=archive, sends=[send]) for claim, send in zip(claims, sends)
+    ])
+connection.close()
+"""
+    connection = provider.connect("suite", "parent")
+    ids = connection.send(ORDERS, [Message(str(number).encode()) for number in range(20)])
+    status, _, errors = children.run(PRELUDE + work, url, fault=f"{place}=kill")
+    assert status == -signal.SIGKILL, errors
+    for leftover in connection.leftovers(None, at_start=False):
+        leftover.forget()
+    assert children.run(PRELUDE + work, url) == (0, "", "")
+    archived = [message.message_id for message in connection.browse(ARCHIVE)]
+    sent = [message.body.decode() for message in connection.browse(parse_destination("notes"))]
+    assert (sorted(map(str, archived)), sorted(sent)) == (sorted(ids), sorted(ids))
+    assert list(connection.browse(ORDERS)) == []
+    assert list(connection.leftovers(None, at_start=True)) == []
+
+
 def test_a_process_that_forks_leaves_its_connections_behind(
     provider: SqlProvider, url: str, children: Children
 ) -> None:
