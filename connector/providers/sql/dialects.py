@@ -153,6 +153,13 @@ class SqliteDialect:
         return statement
 
 
+_PLANS: Final = (
+    *("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin"),
+    *("enable_sort", "enable_incremental_sort"),
+)
+"""Kinds of plans of PostgreSQL that read more rows than are wanted."""
+
+
 class PostgresDialect:
     """PostgreSQL: many writers, who skip each other's rows."""
 
@@ -166,8 +173,9 @@ class PostgresDialect:
     def configure(self, engine: Engine, *, schema: str | None, durable: bool) -> None:
         settings = {
             "idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s",
-            # The tables fill and empty faster than statistics follow, and an index has all that we ask for.
-            **dict.fromkeys(("enable_seqscan", "enable_hashjoin", "enable_mergejoin"), "off"),
+            # The tables fill and empty faster than statistics follow. An index has all that we ask for, in the
+            # order in which we want it.
+            **dict.fromkeys(_PLANS, "off"),
         }
         if not durable:
             settings["synchronous_commit"] = "off"

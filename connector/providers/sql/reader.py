@@ -136,6 +136,11 @@ class SqlReader:
         }
         self._candidates: list[tuple[int, int, int]] = []
         self._locked: list[tuple[int, int, int]] = []
+        self._news = self._statements.news
+        if judge.selects and judge.selector:
+            from connector.providers.sql.selection import may_match  # few readers need the parser
+
+            self._news = self._news.where(may_match(judge.selector))
         self._mark: Any = db.dialect.beginning
         self._has_come = False
         readers[self] = None
@@ -199,8 +204,7 @@ class SqlReader:
         self._locked = []
         with self._db.reading() as connection:
             mark = connection.execute(self._statements.mark).scalar()
-            statement = self._statements.news
-            rows = connection.execute(statement, {**self._where, "mark": self._mark}).fetchall()
+            rows = connection.execute(self._news, {**self._where, "mark": self._mark}).fetchall()
             now = connection.execute(select(self._db.dialect.now)).scalar_one()
         self._mark = mark
         for row in rows:

@@ -1,0 +1,99 @@
+"""Selectors as SQL: the database leaves out messages that a selector rejects for sure.
+
+The engine judges what is left, so the answer is always its own. Only conditions that no other meaning of SQL
+can change become SQL. All others are true of every message here.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Text, and_, case, cast, or_, true
+
+from connector.messaging.selectors.nodes import (
+    Comparison,
+    Every,
+    Identifier,
+    Like,
+    Literal,
+    Member,
+    Node,
+    Some,
+)
+from connector.messaging.selectors.syntax import parse
+from connector.providers.sql.schema import message, reference
+
+_TEXTS: Final = frozenset({"JMSType", "JMSCorrelationID"})
+"""Headers that have no default."""
+_OPERATORS: Final = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def may_match(selector: str) -> ColumnElement[bool]:
+    """A condition that is true of every message that a selector accepts.
+
+    Args:
+        selector: its text, which is valid.
+    """
+    found = _condition(parse(selector))
+    return true() if found is None else found
+
+
+def _condition(node: Node) -> ColumnElement[bool] | None:
+    """A condition of SQL; None where there is none that is good enough."""
+    match node:
+        case Every():
+            known = [one for one in map(_condition, node.operands) if one is not None]
+            return and_(*known) if known else None
+        case Some():
+            known = [one for one in map(_condition, node.operands) if one is not None]
+            return or_(*known) if len(known) == len(node.operands) else None
+        case Member():
+            return _of_text(node.operand, lambda text: text.in_(sorted(node.values)))
+        case Like() if node.pattern.shape == "prefix":
+            return _of_text(node.operand, lambda text: text.startswith(node.pattern.text, autoescape=True))
+        case Comparison():
+            for sign, left, right in (
+                (node.operator, node.left, node.right),
+                (_MIRRORED.get(node.operator, node.operator), node.right, node.left),
+            ):
+                if isinstance(left, Identifier) and isinstance(right, Literal):
+                    return _compared(sign, left, right.value)
+    return None
+
+
+def _compared(sign: str, left: Identifier, value: object) -> ColumnElement[bool] | None:
+    if left.name == "JMSPriority" and isinstance(value, int) and not isinstance(value, bool):
+        compare: Any = _OPERATORS[sign]
+        found: ColumnElement[bool] = compare(reference.c.priority, value)
+        return found if abs(value) < 1 << 31 else None
+    if sign == "=" and isinstance(value, str):
+        return _of_text(left, lambda text: text == value)
+    return None
+
+
+def _of_text(name: Identifier, test: Any) -> ColumnElement[bool] | None:
+    """A condition about a text in a header or property; None for headers that are not among the texts."""
+    if name.name in _TEXTS:
+        return _safely((message.c.headers,), test(message.c.headers[name.name].as_string()))
+    if name.name.startswith("JMS") and not name.name.startswith("JMSX"):
+        return None
+    if name.name == "JMSXDeliveryCount":
+        return None
+    changed = reference.c.properties.is_not(None)
+    return or_(changed, _safely((message.c.properties,), test(message.c.properties[name.name].as_string())))
+
+
+def _safely(columns: Sequence[Any], condition: ColumnElement[bool]) -> ColumnElement[bool]:
+    """True of JSON with a character that PostgreSQL cannot decode."""
+    undecodable = [cast(column, Text).contains("\\u0000") for column in columns]
+    return case((or_(*undecodable), true()), else_=condition)
