@@ -173,8 +173,8 @@ class PostgresDialect:
     def configure(self, engine: Engine, *, schema: str | None, durable: bool) -> None:
         settings = {
             "idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s",
-            # The tables fill and empty faster than statistics follow. An index has all that we ask for, in the
-            # order in which we want it.
+            # The tables fill and empty faster than statistics follow. An index has all that we ask for, in
+            # the order in which we want it.
             **dict.fromkeys(_PLANS, "off"),
         }
         if not durable:
