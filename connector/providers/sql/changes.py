@@ -26,7 +26,6 @@ from sqlalchemy.exc import SQLAlchemyError
 from connector.core.local.changes import Change, Discarded, Edit, GivenBack, GroupMoved, Moved, Removed, Sent
 from connector.core.local.channel import Channel, Owner
 from connector.core.local.claims import LocalClaim
-from connector.core.local.client import temporary_owner
 from connector.errors import ClaimLost, ProviderError
 from connector.providers.sql.database import DatabaseClient, add_if_missing, reason_of
 from connector.providers.sql.dialects import Dialect, Rows, dialect_of
@@ -152,7 +151,7 @@ def open_channels(
     parameters = statements.names([(name,) for name in names])
     found = {row.name: row.is_empty for row in connection.execute(statements.channels, parameters)}
     for name, one in names.items():
-        if name not in found and not one.subscription and temporary_owner(one.destination) is None:
+        if name not in found and not one.can_end:
             try:
                 add_if_missing(connection, name)
             except SQLAlchemyError as error:

@@ -21,7 +21,7 @@ from connector.providers.sql.changes import remove_messages
 from connector.providers.sql.database import DatabaseClient, add_if_missing, records_changed
 from connector.providers.sql.dialects import SOME
 from connector.providers.sql.liveness import Marks
-from connector.providers.sql.messages import channel_name
+from connector.providers.sql.messages import channel_name, channel_of
 from connector.providers.sql.schema import NOBODY, NOT_COMMITTED, counter, is_claimed, reference
 from connector.providers.sql.schema import client as clients
 from connector.providers.sql.schema import record as records
@@ -171,7 +171,7 @@ class SqlRegistry:
     def _read(self, kind: str, of: Channel | str) -> Iterator[Record]:
         if kind == SUBSCRIPTION:
             columns = select(subscriptions).where(subscriptions.c.topic == _name_of(of))
-            for row in self._db.rows(columns.order_by(subscriptions.c.number)):
+            for row in self._db.rows(columns.order_by(subscriptions.c.key)):
                 yield Record(kind, of, row.key, row.details, durable=row.durable)
             return
         joined = records.outerjoin(clients, clients.c.id == records.c.owner)
@@ -182,6 +182,14 @@ class SqlRegistry:
                 yield Record(kind, of, row.key, row.data)
             elif row.id is not None and self._is_alive(row):
                 yield Record(kind, of, row.key, row.data, info_of(row))
+
+    def subscription(self, client_id: str, name: str, *, durable: bool) -> Record | None:
+        key = _key(client_id, name, durable=durable)
+        rows = self._db.rows(select(subscriptions).where(subscriptions.c.key == key))
+        if not rows:
+            return None
+        topic = channel_of(rows[0].topic, "")
+        return Record(SUBSCRIPTION, topic, key, rows[0].details, durable=rows[0].durable)
 
     def subscription_key(self, details: TopicSubscription, unique: str) -> str:
         return subscription_key(details, unique)
@@ -237,8 +245,11 @@ class SqlRegistry:
 
 def subscription_key(details: TopicSubscription, unique: str) -> str:
     """The key of a subscription; ``unique`` for one without a name."""
-    kind = "durable" if details.durable else "shared"
-    return json.dumps([kind, details.client_id, details.name]) if details.name else unique
+    return _key(details.client_id, details.name, durable=details.durable) if details.name else unique
+
+
+def _key(client_id: str, name: str, *, durable: bool) -> str:
+    return json.dumps(["durable" if durable else "shared", client_id, name])
 
 
 def info_of(row: Any) -> ClientInfo:

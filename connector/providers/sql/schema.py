@@ -174,12 +174,13 @@ client: Final = Table(
 subscription: Final = Table(
     "subscription",
     metadata,
-    Column("topic", Text, primary_key=True),
     Column("key", Text, primary_key=True),
-    Column("number", _Id),
+    Column("topic", Text, nullable=False),
     Column("durable", Boolean, nullable=False),
     Column("details", _Json, nullable=False),
 )
+
+Index("subscription_topic", subscription.c.topic)
 
 record: Final = Table(
     "record",

@@ -27,7 +27,7 @@ from connector import faults
 from connector.core.local.changes import Change, Edit
 from connector.core.local.channel import Channel, Owner, Part
 from connector.core.local.claims import LocalClaim
-from connector.core.local.client import temporary_owner
+from connector.core.local.client import has_ended
 from connector.core.local.headers import ORIGIN, origin_queue
 from connector.core.local.store import Counts, Judge, Unreadable
 from connector.errors import ClaimLost, ProviderError, SettlementError
@@ -224,9 +224,9 @@ class SqlStore:
         wanted = {channel for _, several in messages for channel in several}
         with self._db.transaction() as connection:
             self._db.count_transaction(connection)
-            for destination in {channel.destination for channel in wanted}:
-                if temporary_owner(destination) is not None:
-                    check_target(self._db, self._marks, destination)
+            for channel in wanted:
+                if channel.can_end and not channel.subscription and not self.has(channel):
+                    raise has_ended(channel.destination)
             there = open_channels(connection, self._db, wanted)
             sent = []
             for one, several in messages:
@@ -258,8 +258,8 @@ class SqlStore:
     def check_writable(self, destination: Destination) -> None:
         if destination in self._queues:
             return
-        check_target(self._db, self._marks, destination)
-        if temporary_owner(destination) is None:
+        check_target(self._db, destination)
+        if not Channel(destination).can_end:
             self._queues.add(destination)
 
     # -- settling ----------------------------------------------------------------------------------

@@ -9,14 +9,13 @@ from typing import Final
 from sqlalchemy import func, insert, literal_column, select
 
 from connector.core.local.channel import Channel
-from connector.core.local.client import temporary_owner
-from connector.errors import MalformedData, ProviderError, UnknownDestination
+from connector.errors import MalformedData, ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.providers.sql.changes import open_channels, remove_messages, statements_of
 from connector.providers.sql.database import Database, DatabaseClient, Settings
 from connector.providers.sql.dialects import SOME, claim_columns
-from connector.providers.sql.liveness import Marks, marks_of
+from connector.providers.sql.liveness import marks_of
 from connector.providers.sql.messages import add_messages, read_message, write_reference
 from connector.providers.sql.schema import channel as channels
 from connector.providers.sql.schema import client, message, reference, this_transaction
@@ -48,7 +47,7 @@ class SqlTaskStore:
         self._statements = statements_of(self._db.dialect.name)
         self._prepared: dict[str, Message] = {}
         self._targets: set[Destination] = set()
-        """Those that are there and not temporary: nothing has to be asked of them again."""
+        """Those that were asked for before."""
         found = select(SOME).select_from(client).where(client.c.id == client_id)
         self._known = self._db.dialect.share(found)
 
@@ -56,11 +55,8 @@ class SqlTaskStore:
         if self._db.first(self._known) is None:
             raise ProviderError(f"there is no client {self.client_id} in {self._db.title} any more")
 
-    def check_target(self, destination: Destination) -> None:
-        if destination not in self._targets:
-            check_target(self._db, self._marks, destination)
-            if temporary_owner(destination) is None:
-                self._targets.add(destination)
+    def is_there(self, destination: Destination, owner: str) -> bool:
+        return is_there(self._db, destination) and self._marks.is_alive(owner)
 
     def read(self, reference_: tuple[int, int], max_body: int) -> Message:
         size = func.length(message.c.body).label("size")
@@ -75,6 +71,9 @@ class SqlTaskStore:
         return read_message(rows[0], bytes(rows[0].body))
 
     def prepare(self, destination: Destination, message: Message, key: str) -> tuple[str, str]:
+        if destination not in self._targets:
+            check_target(self._db, destination)
+            self._targets.add(destination)
         self._prepared[key] = message.copy(message.body)
         return self.client_id, key
 
@@ -107,18 +106,18 @@ class SqlTaskStore:
         self._prepared.clear()
 
 
-def check_target(db: DatabaseClient, marks: Marks, destination: Destination) -> None:
-    """See :meth:`connector.core.local.store.TaskStore.check_target`. A queue that is not there is made.
-
-    Within a transaction it is made with that.
-    """
+def is_there(db: DatabaseClient, destination: Destination) -> bool:
+    """Whether a queue is there, or a topic known."""
     found = select(SOME).select_from(channels).where(channels.c.name == str(destination))
-    is_there = db.first(found) is not None
-    owner = temporary_owner(destination)
-    if owner is not None and not (is_there and marks.is_alive(owner)):
-        raise UnknownDestination(
-            f"there is no {destination}: it was temporary, and has ended with its connection"
-        )
-    if not is_there:
+    return db.first(found) is not None
+
+
+def check_target(db: DatabaseClient, destination: Destination) -> None:
+    """Whether messages can be sent to a destination. One that cannot end is made where it is not there.
+
+    Raises:
+        ProviderError: it is refused.
+    """
+    if not Channel(destination).can_end and not is_there(db, destination):
         with db.transaction() as connection:
             open_channels(connection, db, [Channel(destination)])
