@@ -45,6 +45,9 @@ _FREE: Final[Mapping[str, Any]] = {
 """Columns of a message that nobody has claimed."""
 
 
+_PUBLISHED: Final = insert(published).values(changed=this_transaction())
+
+
 class _Place(NamedTuple):
     """Where messages wait from now on, and how they are edited: the same for all of one statement."""
 
@@ -205,7 +208,7 @@ class Settlement:
         self.channels = open_channels(connection, self._db, _channels(changes))
         for change in changes:
             self._sort(change)
-        if self._moves or self._sent:
+        if self._moves or self._sent or self._published:
             self._db.count_transaction(connection)
         held = self._move(connection)
         held |= self._end(connection, self._ended, keeps=self._keeps)
@@ -226,7 +229,7 @@ class Settlement:
         keys = [key for claim, key in self._published if claim.reference in held]
         if keys and self._application:
             connection.execute(
-                insert(published),
+                _PUBLISHED,
                 [{"application": self._application, "key": write_key(key)} for key in keys],
             )
 

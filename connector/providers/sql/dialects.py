@@ -25,9 +25,9 @@ from sqlalchemy import (
     func,
     literal_column,
     select,
-    text,
     update,
 )
+from sqlalchemy.types import UserDefinedType
 
 from connector.providers.sql.schema import counter, message, reference
 
@@ -89,8 +89,8 @@ class Dialect(Protocol):
     def count_transaction(self) -> Update | None:
         """Gives the transaction under way its number; None where the database does so."""
 
-    def since(self) -> ColumnElement[bool]:
-        """Whether a reference has changed since the mark in the parameter ``mark``."""
+    def since(self, changed: ColumnElement[Any]) -> ColumnElement[bool]:
+        """Whether the transaction in a column has ended since the mark in the parameter ``mark``."""
 
     def of_message(self, found: ColumnElement[Any]) -> ColumnElement[Any]:
         """A column of the message, in what an UPDATE of its reference returns."""
@@ -138,8 +138,8 @@ class SqliteDialect:
             .values(value=counter.c.value + 1)
         )
 
-    def since(self) -> ColumnElement[bool]:
-        return reference.c.changed > bindparam("mark", type_=BigInteger)
+    def since(self, changed: ColumnElement[Any]) -> ColumnElement[bool]:
+        return changed > bindparam("mark", type_=BigInteger)
 
     def of_message(self, found: ColumnElement[Any]) -> ColumnElement[Any]:
         return select(found).where(message.c.id == reference.c.message).scalar_subquery()
@@ -158,6 +158,15 @@ _PLANS: Final = (
     *("enable_sort", "enable_incremental_sort"),
 )
 """Kinds of plans of PostgreSQL that read more rows than are wanted."""
+
+
+class _Snapshot(UserDefinedType[str]):
+    """The type ``pg_snapshot``."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **options: Any) -> str:
+        return "pg_snapshot"
 
 
 class PostgresDialect:
@@ -193,11 +202,10 @@ class PostgresDialect:
     def count_transaction(self) -> None:
         return None
 
-    def since(self) -> ColumnElement[bool]:
-        return text(
-            "changed >= pg_snapshot_xmin(CAST(:mark AS pg_snapshot)) "
-            "AND NOT pg_visible_in_snapshot(changed, CAST(:mark AS pg_snapshot))"
-        ).bindparams(bindparam("mark", type_=Text))  # type: ignore[return-value]
+    def since(self, changed: ColumnElement[Any]) -> ColumnElement[bool]:
+        mark: ColumnElement[str] = cast(bindparam("mark", type_=Text), _Snapshot())
+        seen = func.pg_visible_in_snapshot(changed, mark)
+        return (changed >= func.pg_snapshot_xmin(mark)) & ~seen  # the first part is for the index
 
     def of_message(self, found: ColumnElement[Any]) -> ColumnElement[Any]:
         return found

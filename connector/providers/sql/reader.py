@@ -41,7 +41,7 @@ class Statements:
         self.news = (
             select(*claim_columns(None), reference.c.returned_by)
             .select_from(_JOINED)
-            .where(*waiting(), dialect.since())
+            .where(*waiting(), dialect.since(reference.c.changed))
         )
         given = self.pairs.source
         self.still_there = select(reference.c.id).where(
@@ -82,10 +82,10 @@ class Statements:
         self.has = select(SOME).select_from(channels).where(channels.c.name == bindparam("name"))
         some = select(SOME).select_from(reference).where(*waiting()).limit(1)
         self.some = some
-        self.some_new = some.where(dialect.since())
+        self.some_new = some.where(dialect.since(reference.c.changed))
         self.some_expired = some.where(expired)
         others = func.coalesce(reference.c.returned_by, "") != bindparam("client")
-        self.some_from_others = some.where(dialect.since(), others)
+        self.some_from_others = some.where(dialect.since(reference.c.changed), others)
         self.mark = select(dialect.mark)
 
 

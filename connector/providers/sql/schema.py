@@ -201,9 +201,10 @@ published: Final = Table(
     Column("number", _Id, primary_key=True),
     Column("application", Text, nullable=False),
     Column("key", LargeBinary, nullable=False),
+    Column("changed", TransactionNumber().with_variant(Integer, "sqlite"), nullable=False),
     sqlite_autoincrement=True,
 )
-Index("published_application", published.c.application, published.c.number)
+Index("published_application", published.c.application, published.c.changed)
 
 in_flight: Final = Table(
     "in_flight",
