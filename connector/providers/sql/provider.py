@@ -67,7 +67,12 @@ class SqlProvider:
             ProviderError: it cannot be reached, or has no tables, and none are to be made.
         """
         if self._opened is None or self._opened[0] != os.getpid():
-            self._opened = os.getpid(), Database(self._settings)
+            try:
+                self._opened = os.getpid(), Database(self._settings)
+            except ModuleNotFoundError as error:
+                raise ProviderError(
+                    f"PostgreSQL needs the package {error.name}: pip install 'event-connector[postgresql]'"
+                ) from error
         database = self._opened[1]
         if not database.prepare(make=make):
             raise ProviderError(f"there are no tables in {database.title} yet; run or send makes them")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -157,3 +158,9 @@ def test_a_url_opens_a_provider(tmp_path: Path) -> None:
     with connect(f"sql:sqlite:///{tmp_path}/messages.db", durability="none") as connection:
         connection.session().producer("queue://orders").send("hello")
     assert os.path.exists(tmp_path / "messages.db")
+
+
+def test_a_driver_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(ProviderError, match=r"needs the package psycopg: pip install .*\[postgresql\]"):
+        SqlProvider(Settings("postgresql+psycopg://user@127.0.0.1:1/db")).connect()
