@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -104,6 +105,7 @@ class PostgresServer:
             settings: of PostgreSQL, beside the usual ones.
         """
         assert self._process is None, "the server runs"
+        assert threading.current_thread() is threading.main_thread(), "the server ends with the thread"
         deadline = time.monotonic() + _PATIENCE
         self.port = self.port or _free_port()
         options = {**_SETTINGS, **settings, "port": self.port}

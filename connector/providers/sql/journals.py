@@ -33,6 +33,7 @@ from sqlalchemy import (
     delete,
     func,
     select,
+    true,
     tuple_,
     update,
 )
@@ -142,7 +143,8 @@ _all: Final = (
     .render_derived()
 )
 _RESTORED = insert(outcome).from_select(
-    ["task", "event", "outcome"], select(_here.c.id, _all.c.event, _all.c.outcome)
+    ["task", "event", "outcome"],
+    select(_here.c.id, _all.c.event, _all.c.outcome).select_from(_here.join(_all, true())),
 )
 _RESTORE: Final = _RESTORED.on_conflict_do_update(
     index_elements=["task", "event"], set_={"outcome": _RESTORED.excluded.outcome}

@@ -1,0 +1,286 @@
+"""What a journal in PostgreSQL promises when processes and servers are killed or stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from connector.providers.sql.database import Database, Settings
+from connector.providers.sql.processes import StateSettings
+from connector.providers.sql.state import PostgresState
+from connector.state.store import CycleJournal, JournalHandle, StateStore
+from connector.testing.state import RunningTask
+from tests.postgres import PostgresServer
+
+LEASE = 1.0
+LONG_LEASE = 60.0
+OpenStore = Callable[..., StateStore]
+StartTask = Callable[[JournalHandle], RunningTask]
+
+
+@pytest.fixture
+def open_on() -> OpenStore:
+    def open_store(url: str, lease: float = LONG_LEASE) -> StateStore:
+        settings = Settings(url)
+        return PostgresState(StateSettings(settings, lease), lambda: Database(settings), "crashes")
+
+    return open_store
+
+
+@pytest.fixture
+def start_task() -> Iterator[StartTask]:
+    started: list[RunningTask] = []
+
+    def start(handle: JournalHandle) -> RunningTask:
+        started.append(RunningTask(handle))
+        return started[-1]
+
+    yield start
+    for task in started:
+        task.kill()
+
+
+def execute(url: str, statement: str) -> None:
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        assert connection.execute(text(statement)).rowcount
+    engine.dispose()
+
+
+# -- processes -----------------------------------------------------------------------------------------
+
+
+def test_a_stopped_task_is_taken_over_and_begins_nothing_when_it_goes_on(
+    database: str, open_on: OpenStore, start_task: StartTask
+) -> None:
+    store = open_on(database, LEASE)
+    journals = store.journals("c1", "a")
+    journals.make()
+    task = start_task(journals.file(1, 0, 0))
+    for command in ("at 0", "begin 0", "done 0 1", "begin 1"):
+        assert task.tell(command) == "ok"
+    os.kill(task.pid, signal.SIGSTOP)
+    heir = open_on(database, LEASE).journals("c1", "a")
+    heir.seal()
+    assert heir.wait(60.0)
+    found = heir.read()
+    assert found == {1: CycleJournal(done={0: [0]}, begun={0: 1, 1: 1}, at_work={1: 1})}
+    os.kill(task.pid, signal.SIGCONT)
+    assert task.tell("done 1 2") == "ok"
+    assert task.tell("begin 2") == "FileNotFoundError"
+    assert 2 not in heir.read()[1].begun
+
+
+def test_a_task_that_is_stopped_within_its_lease_goes_on(
+    database: str, open_on: OpenStore, start_task: StartTask
+) -> None:
+    journals = open_on(database).journals("c1", "a")
+    journals.make()
+    task = start_task(journals.file(1, 0, 0))
+    assert task.tell("begin 0") == "ok"
+    os.kill(task.pid, signal.SIGSTOP)
+    assert not journals.wait(0.1)
+    os.kill(task.pid, signal.SIGCONT)
+    assert task.tell("done 0 1") == "ok"
+    assert task.tell("begin 1") == "ok"
+
+
+def test_a_task_that_was_killed_on_another_machine_is_held_for_its_lease(
+    database: str, open_on: OpenStore, start_task: StartTask
+) -> None:
+    journals = open_on(database).journals("c1", "a")
+    journals.make()
+    task = start_task(journals.file(1, 0, 0))
+    assert task.tell("begin 0") == "ok"
+    execute(database, f"UPDATE process SET machine = 'another' WHERE pid = {task.pid}")
+    task.kill()
+    assert not journals.wait(0.0)
+    execute(database, f"UPDATE process SET beat = beat - interval '1 hour' WHERE pid = {task.pid}")
+    execute(database, "UPDATE process SET lease = 0.01")  # the server has not run for longer than a minute
+    assert journals.wait(60.0)
+    assert journals.read()[1].begun == {0: 1}
+
+
+def test_a_process_that_a_task_forks_neither_holds_nor_disturbs_its_journal(
+    database: str, open_on: OpenStore
+) -> None:
+    journals = open_on(database).journals("c1", "a")
+    journals.make()
+    code = """
+import base64, gc, os, pickle, sys, time
+journal = pickle.loads(base64.b64decode(sys.argv[1])).open()
+journal.begin(0)
+child = os.fork()
+if child == 0:
+    try:
+        journal.begin(7)
+    except OSError:
+        pass
+    journal.close()
+    del journal
+    gc.collect()
+    if os.fork():
+        sys.exit(0)  # with all that Python does at its end
+    os.close(1)
+    time.sleep(600)
+os.waitpid(child, 0)
+journal.done(0, b"[0]", 1)
+print(os.getpid(), flush=True)
+sys.stdin.read()
+"""
+    import base64
+    import pickle
+
+    pickled = base64.b64encode(pickle.dumps(journals.file(1, 0, 0))).decode()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    task = subprocess.Popen(
+        [sys.executable, "-c", code, pickled],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+        start_new_session=True,
+    )
+    try:
+        assert task.stdout is not None
+        assert int(task.stdout.readline()) == task.pid
+        assert journals.read() == {1: CycleJournal(done={0: [0]}, begun={0: 1}, at_work={1: 1})}
+        assert not journals.wait(0.0)
+        task.kill()
+        task.wait()
+        assert journals.wait(10.0)
+    finally:
+        os.killpg(task.pid, signal.SIGKILL)
+        task.communicate()
+
+
+# -- servers -------------------------------------------------------------------------------------------
+
+
+def test_a_killed_server_makes_no_task_forget_what_it_has_begun_and_done(
+    own_postgres: PostgresServer, open_on: OpenStore, start_task: StartTask
+) -> None:
+    url = own_postgres.url()
+    journals = open_on(url).journals("c1", "a")
+    journals.make()
+    tasks = [start_task(journals.file(1, place, 0)) for place in range(2)]
+    for number, task in enumerate(tasks):
+        first = 10 * number
+        for command in (f"at {first}", f"begin {first}", f"done {first} {first + 1}", f"begin {first + 1}"):
+            assert task.tell(command) == "ok"
+    own_postgres.kill()
+    with ThreadPoolExecutor() as threads:
+        answers = threads.map(RunningTask.tell, tasks, ("done 1 2", "done 11 12"))
+        own_postgres.start()
+        assert list(answers) == ["ok", "ok"]
+    assert tasks[0].tell("begin 2") == "ok"
+    assert journals.read() == {
+        1: CycleJournal(
+            done={0: [0], 1: [1], 10: [10], 11: [11]},
+            begun={0: 1, 1: 1, 2: 1, 10: 1, 11: 1},
+            at_work={2: 1, 12: 1},
+        )
+    }
+
+
+def test_a_task_that_is_busy_writes_its_journal_again_by_itself(
+    own_postgres: PostgresServer, open_on: OpenStore, start_task: StartTask
+) -> None:
+    journals = open_on(own_postgres.url(), LEASE).journals("c1", "a")
+    journals.make()
+    task = start_task(journals.file(1, 0, 0))
+    for command in ("at 0", "begin 0", "done 0 1", "begin 1"):
+        assert task.tell(command) == "ok"
+    own_postgres.kill()
+    own_postgres.start()
+    deadline = time.monotonic() + 60
+    expected = {1: CycleJournal(done={0: [0]}, begun={0: 1, 1: 1}, at_work={1: 1})}
+    while journals.read() != expected:
+        assert time.monotonic() < deadline, journals.read()
+        time.sleep(0.05)
+
+
+def test_no_task_is_dead_because_the_server_was_away(
+    own_postgres: PostgresServer, open_on: OpenStore, start_task: StartTask
+) -> None:
+    url = own_postgres.url()
+    journals = open_on(url).journals("c1", "a")
+    journals.make()
+    task = start_task(journals.file(1, 0, 0))
+    assert task.tell("begin 0") == "ok"
+    execute(url, f"UPDATE process SET beat = beat - interval '1 day' WHERE pid = {task.pid}")
+    own_postgres.kill()
+    own_postgres.start()
+    assert not journals.wait(0.0)
+
+
+def test_a_task_whose_client_was_given_up_during_an_outage_begins_nothing(
+    own_postgres: PostgresServer, open_on: OpenStore, start_task: StartTask
+) -> None:
+    url = own_postgres.url()
+    journals = open_on(url, LEASE).journals("c1", "a")
+    journals.make()
+    task = start_task(journals.file(1, 0, 0))
+    for command in ("begin 0", "done 0 1"):
+        assert task.tell(command) == "ok"
+    os.kill(task.pid, signal.SIGSTOP)
+    journals.seal()
+    own_postgres.kill()  # what was given up stays so
+    own_postgres.start()
+    os.kill(task.pid, signal.SIGCONT)
+    assert task.tell("begin 1") == "FileNotFoundError"
+    assert task.tell("close") == "ok"
+    assert journals.wait(60.0)
+    assert journals.read() == {1: CycleJournal(done={0: [0]}, begun={0: 1})}
+
+
+def test_a_closed_journal_is_on_the_disk(own_postgres: PostgresServer, open_on: OpenStore) -> None:
+    journals = open_on(own_postgres.url()).journals("c1", "a")
+    journals.make()
+    journal = journals.file(1, 0, 0).open()
+    journal.begin(0)
+    journal.done(0, b"[0]")
+    journal.close()
+    own_postgres.kill()
+    own_postgres.start()
+    assert journals.read() == {1: CycleJournal(done={0: [0]}, begun={0: 1})}
+
+
+def test_a_journal_that_cannot_be_closed_now_is_closed_when_the_server_is_back(
+    own_postgres: PostgresServer, open_on: OpenStore
+) -> None:
+    journals = open_on(own_postgres.url(), LEASE).journals("c1", "a")
+    journals.make()
+    journal = journals.file(1, 0, 0).open()
+    journal.begin(0)
+    journal.done(0, b"[0]")
+    own_postgres.kill()
+    journal.close()
+    own_postgres.start()
+    assert journals.wait(60.0)
+    assert journals.read() == {1: CycleJournal(done={0: [0]}, begun={0: 1})}
+
+
+def test_nobody_begins_where_the_server_stays_away(
+    own_postgres: PostgresServer, open_on: OpenStore, start_task: StartTask
+) -> None:
+    journals = open_on(own_postgres.url(), LEASE).journals("c1", "a")
+    journals.make()
+    task = start_task(journals.file(1, 0, 0))
+    assert task.tell("at 0") == "ok"
+    own_postgres.kill()
+    assert task.tell("begin 0") == "OSError"
+    with pytest.raises(OSError, match=r"127\.0\.0\.1"):
+        journals.wait(0.0)
+    with pytest.raises(OSError, match=r"127\.0\.0\.1"):
+        journals.seal()
+    own_postgres.start()
+    assert task.tell("begin 0") == "ok"
+    assert journals.read()[1].begun == {0: 1}
