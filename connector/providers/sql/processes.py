@@ -283,9 +283,8 @@ os.register_at_fork(after_in_child=_leave_to_parent)
 @contextmanager
 def durable(connection: Connection) -> Iterator[None]:
     """All statements within it are one transaction, which is on the disk of the server at the end."""
-    connection.exec_driver_sql("BEGIN")
+    connection.exec_driver_sql("BEGIN; SET LOCAL synchronous_commit = on")
     try:
-        connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
         yield
         connection.exec_driver_sql("COMMIT")
     except SQLAlchemyError:
