@@ -167,7 +167,7 @@ class Deployment:
         directory: where adapter.yaml and the business processes are.
         root: of the provider; must not exist yet.
         inputs: names of the input queues.
-        connector, spark, provider: more keys of these sections.
+        connector, spark, provider: more keys of these sections; with a ``type``, all keys of ``provider``.
         store: more keys of the subscription of the process `store`.
         subscriptions: more entries.
         only: the entries, where there is to be no process.
@@ -215,7 +215,7 @@ class Deployment:
             **self.connector,
         }
         document = {
-            "provider": {"type": "dropbox", "root": str(self.root), "create": True, **self.provider},
+            "provider": self._provider_section(),
             "connector": {key: value for key, value in settings.items() if value is not None},
             "subscriptions": list(self.only)
             or [
@@ -226,6 +226,11 @@ class Deployment:
             "spark": {"master": "local[2]", **self.spark},
         }
         (self.directory / "adapter.yaml").write_text(yaml.safe_dump(document, sort_keys=False))
+
+    def _provider_section(self) -> dict[str, Any]:
+        if "type" in self.provider:
+            return dict(self.provider)
+        return {"type": "dropbox", "root": str(self.root), "create": True, **self.provider}
 
     # -- messages ----------------------------------------------------------------------------------
 

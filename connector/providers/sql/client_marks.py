@@ -51,14 +51,12 @@ class PostgresMarks:
         """See :meth:`connector.providers.sql.liveness.Marks.release`."""
         mark = self._held.pop(client_id, None)
         if mark is not None:
-            self._connection.release(mark)
-            self.forget(client_id)
+            mark.release()
 
     def forget(self, client_id: str) -> None:
         """See :meth:`connector.providers.sql.liveness.Marks.forget`."""
-        removed = delete(client_process).where(client_process.c.client == client_id)
-        with suppress(OSError):  # then the mark ends with its process
-            self._connection.call(lambda connection: connection.execute(removed))
+        with suppress(OSError):  # a mark that stays marks nothing: nobody asks for the client again
+            self._connection.call(lambda connection: _remove(connection, client_id))
 
 
 class ClientMark:
@@ -72,6 +70,7 @@ class ClientMark:
     def __init__(self, connection: ProcessConnection, client_id: str) -> None:
         self._connection = connection
         self._client_id = client_id
+        self._is_released = False
 
     def write(self, connection: Connection) -> None:
         """This process says that the client lives."""
@@ -83,5 +82,18 @@ class ClientMark:
                 made.on_conflict_do_update(index_elements=["client"], set_={"process": self._connection.id})
             )
 
+    def release(self) -> None:
+        """The client lives no more. Where the database cannot be told now, it is told when it is back."""
+        self._is_released = True
+        with suppress(OSError):
+            self._connection.call(self.restore)
+
     def restore(self, connection: Connection) -> None:
-        """See :meth:`connector.providers.sql.processes.Hold.restore`: the mark was on the disk."""
+        """See :meth:`connector.providers.sql.processes.Hold.restore`. The mark itself was on the disk."""
+        if self._is_released:
+            _remove(connection, self._client_id)
+            self._connection.release(self)
+
+
+def _remove(connection: Connection, client_id: str) -> None:
+    connection.execute(delete(client_process).where(client_process.c.client == client_id))

@@ -238,6 +238,9 @@ class SqlRegistry:
                 if not abandoned and connection.execute(claims).scalar() is None:
                     self.forget_client(own)
                 records_changed(connection)
+        except ProviderError:
+            if not abandoned:  # else somebody takes over from it
+                raise
         finally:
             self._db.close()
             self._marks.release(own)
