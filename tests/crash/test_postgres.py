@@ -20,6 +20,10 @@ from tests.postgres import PostgresServer
 JAVA = False
 
 KILLS = 3
+TASKS = 2
+"""That run at a time; each may have one event at work."""
+IN_A_TASK = {"begin": 5, "deliver": 9, "done": 3}
+"""Which time a place is reached: somewhere in the middle of a batch."""
 DeployOn = Callable[..., Deployment]
 
 
@@ -76,6 +80,51 @@ def test_a_server_that_is_killed_makes_no_event_run_twice(
     assert Counter(deployment.begun().values()) == {1: 300}, run.errors
     assert queues.count("archive") == 300
     assert run.errors.count("connected again") >= KILLS
+
+
+@pytest.mark.parametrize("whole_group", [False, True])
+def test_what_a_killed_adapter_has_begun_comes_again_and_nothing_else(
+    own_postgres: PostgresServer, deploy_on: DeployOn, whole_group: bool
+) -> None:
+    """A driver alone is killed while its tasks go on, or all of it."""
+    deployment = deploy_on(own_postgres)
+    queues = Queues(own_postgres)
+    queues.send([""] * 60)
+    for place, nth in IN_A_TASK.items():
+        run = deployment.start("--drain", fault=f"{place}:{nth}=pause")
+        run.await_pause(place)
+        run.kill_while_paused(whole_group=whole_group)
+    deployment.drain()
+    assert queues.count("archive") == 60
+    _assert_repeated_as_promised(deployment, 60, TASKS * len(IN_A_TASK) if whole_group else 0)
+
+
+def test_a_worker_that_is_killed_repeats_the_event_at_work_alone(
+    own_postgres: PostgresServer, deploy_on: DeployOn
+) -> None:
+    deployment = deploy_on(own_postgres, connector={"max_attempts": 2})
+    queues = Queues(own_postgres)
+    queues.send(["kill" if number % 20 == 7 else "" for number in range(60)])
+    deployment.drain()
+    assert (queues.count("archive"), queues.count("error")) == (57, 3)
+    _assert_repeated_as_promised(deployment, 60, 3)
+
+
+def _assert_repeated_as_promised(deployment: Deployment, number: int, repeated: int) -> None:
+    """Nothing is lost, and what is repeated says so.
+
+    Args:
+        number: of the messages.
+        repeated: deliveries, at most.
+    """
+    seen = deployment.begun()
+    assert len(seen) == number
+    assert sum(seen.values()) - number <= repeated
+    before: set[str] = set()
+    for delivery in deployment.deliveries():
+        if delivery.word == "begin":
+            assert delivery.count >= 2 or delivery.id not in before
+            before.add(delivery.id)
 
 
 def _await_deliveries(deployment: Deployment, number: int) -> None:
