@@ -6,13 +6,17 @@ The worker opens that, in another process and perhaps on another host.
 
 What a store must keep up, whatever it stands on:
 
-* A name or a journal that is held comes free by itself when its process has died, however it died.
-* What a worker has written before it died is there for whoever reads after that.
+* A name or a journal that is held comes free by itself when its process has died, however it died. A store
+  that cannot see the end of a process lets it come free when the process has given no sign of life for a
+  *lease*. Such a process may live, but it begins no delivery once its journals are sealed.
+* What a worker has written before it died is there for whoever reads after that. A store whose server may
+  forget it has the worker write it again, and holds the journal until then.
 * :meth:`ClientJournals.seal` is atomic against :meth:`JournalHandle.open` and :meth:`TaskJournal.begin`: a
   task that they let pass is seen by whoever reads after the seal.
 
 :class:`connector.testing.state.StateStoreSuite` tests an implementation.
-:class:`connector.state.directory.StateDirectory` is the first one.
+:class:`connector.state.directory.StateDirectory` keeps files,
+:class:`connector.providers.sql.state.PostgresState` keeps rows.
 """
 
 from __future__ import annotations
@@ -98,7 +102,10 @@ class TaskJournal(Protocol):
         """
 
     def close(self) -> None:
-        """The task has ended, in order: no event is at work. Never raises. Repeatable."""
+        """The task has ended, in order: no event is at work. Never raises. Repeatable.
+
+        What cannot be written now is written as soon as it can be, and the journal is held until then.
+        """
 
 
 class JournalHandle(Protocol):
@@ -159,6 +166,9 @@ class ClientJournals(Protocol):
         Args:
             timeout: seconds.
             handles: None = all journals of the client.
+
+        Raises:
+            OSError: nobody knows.
         """
 
     def end_writers(self) -> None:
@@ -175,7 +185,11 @@ class ClientJournals(Protocol):
         """What the tasks that hold a journal are doing. Changes nothing, never raises."""
 
     def forget(self, batch: int | None = None) -> None:
-        """Removes the journals of a batch that is settled; None = all of the client."""
+        """Removes the journals of a batch that is settled; None = all of the client.
+
+        Raises:
+            ProviderError: that is not possible; they go with all of the client.
+        """
 
 
 class PublishedIds(Protocol):

@@ -8,13 +8,9 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import (
-    Connection,
-    select,
-    update,
-)
+from sqlalchemy import ColumnElement, Connection, delete, literal_column, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from connector.errors import ProviderError
@@ -27,9 +23,12 @@ from connector.providers.sql.processes import (
     durable,
     provider_error,
 )
-from connector.providers.sql.state_schema import instance, process
+from connector.providers.sql.state_schema import NOW, instance, process
 from connector.providers.sql.window import SqlWindow
 from connector.state.store import InstanceNote
+
+_OLD: Final[ColumnElement[Any]] = literal_column("interval '1 day'")
+"""After which nobody holds anything by the last beat of a process."""
 
 
 class PostgresState:
@@ -125,6 +124,7 @@ class PostgresInstance:
         joined = instance.outerjoin(process, process.c.id == instance.c.process)
         held = select(instance.c.hold, *HOLDER).select_from(joined).where(own).with_for_update(of=instance)
         with durable(connection):
+            connection.execute(delete(process).where(process.c.beat < NOW - _OLD))
             self._connection.beat(connection)
             connection.execute(insert(instance).values(key).on_conflict_do_nothing())
             row = connection.execute(held).one()
