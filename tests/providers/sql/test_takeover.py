@@ -30,7 +30,9 @@ StartTask = Callable[[JournalHandle], RunningTask]
 def open_on() -> OpenStore:
     def open_store(url: str, lease: float = LONG_LEASE) -> StateStore:
         settings = Settings(url)
-        return PostgresState(StateSettings(settings, lease), lambda: Database(settings), "crashes")
+        database = Database(settings)
+        database.prepare(make=True)
+        return PostgresState(StateSettings(settings, lease), lambda: database, "crashes")
 
     return open_store
 
