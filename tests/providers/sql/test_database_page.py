@@ -10,6 +10,7 @@ from sqlalchemy import create_engine
 
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
+from connector.providers.sql import state_schema
 from connector.providers.sql.database import Settings
 from connector.providers.sql.provider import SqlProvider
 from connector.providers.sql.schema import metadata
@@ -60,7 +61,7 @@ def test_another_program_sends_and_reads(url: str) -> None:
 
 
 def test_the_page_names_every_table_and_column() -> None:
-    for table in metadata.tables.values():
+    for table in (*metadata.tables.values(), *state_schema.metadata.tables.values()):
         assert f"`{table.name}`" in PAGE
         for column in table.columns:
             assert f"`{column.name}`" in PAGE, f"{table.name}.{column.name}"
