@@ -147,7 +147,7 @@ class Database:
         if is_sqlite:
             self._in_use = forking.in_use  # type: ignore[assignment]
             forking.watch(self.engine)
-        weakref.finalize(self, self.engine.dispose)
+        weakref.finalize(self, _dispose, self.engine, os.getpid())
 
     def prepare(self, *, make: bool) -> bool:
         """Looks whether the tables are there, and whether this program knows them.
@@ -214,6 +214,11 @@ class Database:
             _SHARED[key] = cls(settings)
         _SHARED[key].prepare(make=True)
         return _SHARED[key]
+
+
+def _dispose(engine: Engine, pid: int) -> None:
+    """Closes the connections of an engine. A forked child leaves the connections to its parent."""
+    engine.dispose(close=os.getpid() == pid)
 
 
 def write_json(value: object) -> str:

@@ -28,6 +28,8 @@ ALTER TABLE channel ADD CONSTRAINT refused_by_a_test CHECK (name <> 'queue://blo
 
 
 class _Suite(ProviderSuite):
+    able = SqlProvider.capabilities
+
     @pytest.fixture
     def provider(self, url: str) -> SqlProvider:
         return SqlProvider(Settings(url))
