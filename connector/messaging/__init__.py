@@ -1,4 +1,4 @@
-"""The language every provider speaks: message, destination, connection, claim; and what programs use."""
+"""The vocabulary of all providers: message, destination, connection, claim. The API for Python programs."""
 
 from connector.messaging.client import (
     AcknowledgeMode,

@@ -1,4 +1,4 @@
-"""Bodies as Python has them, and how they are written (JMS 2.0, 3.11).
+"""Message bodies as Python values, and their encoding as bytes (JMS 2.0, 3.11).
 
 =======  ==============  =====================================================================
 class    Python          bytes of the body
@@ -8,10 +8,10 @@ class    Python          bytes of the body
 ``B``    bytes           themselves
 ``P``    dict            a JSON object: text keys; values as below
 ``S``    list            a JSON array of values as below
-``O``    --              never read: reading one would run code of whoever has sent it
+``O``    --              never read: reading would run code of the sender
 =======  ==============  =====================================================================
 
-Values are None, bool, int, float (finite), str, lists and dicts of them, and bytes, which are written
+Values are None, bool, int, float (finite), str, bytes, and lists and dicts of values. Bytes are written as
 ``{"$bytes": "<base64>"}``.
 """
 
@@ -26,17 +26,17 @@ from typing import Any, Final
 from connector.errors import MalformedData
 
 Value = str | bytes | Mapping[str, Any] | list[Any] | None
-"""A body as Python has it."""
+"""A body as a Python value."""
 
 _BYTES: Final = "$bytes"
 
 
 def encode_body(value: Value) -> tuple[str, bytes]:
-    """The letter of the message class, and the bytes of the body.
+    """Returns the letter of the message class, and the bytes of the body.
 
     Raises:
-        TypeError: it is nothing that a message carries.
-        ValueError: something in it is not.
+        TypeError: a message cannot carry a value of this type.
+        ValueError: the value, or a value within it, cannot be written. An example is NaN in a map.
     """
     if value is None:
         return "M", b""
@@ -54,10 +54,10 @@ def encode_body(value: Value) -> tuple[str, bytes]:
 
 
 def decode_body(message_class: str, body: bytes) -> Any:
-    """The body as Python has it.
+    """Returns the body as a Python value.
 
     Raises:
-        MalformedData: it is not what the message class says, or that of an object message.
+        MalformedData: the body does not fit the message class, or the message is an object message.
     """
     match message_class:
         case "M":

@@ -9,60 +9,60 @@ from connector.messaging.message import Message
 
 
 class Claim(Protocol):
-    """A message this client has taken and not yet settled.
+    """A message that this client has taken and not yet settled.
 
-    Attributes are cheap unless said otherwise: a claim is made for every message of every poll.
+    Attributes are cheap unless their description says otherwise. Every message of every poll gets a claim.
     """
 
     cycle: int
-    """The number under which it was taken, by one poll or by several that were collected."""
+    """The number of the cycle in which the message was taken. Several polls may belong to one cycle."""
     sequence: int
-    """Its number in the cycle, from 0: unique within the cycle, names the claim in the journal.
+    """The number of the claim, from 0, unique within its cycle. Names the claim in the journal.
 
-    Events of one order are published by these numbers. There may be gaps.
+    Events that keep an order are published in the order of these numbers. There may be gaps.
     """
     destination: Destination
-    """The input destination it was taken from."""
+    """The input destination that the message was taken from."""
 
     @property
     def reference(self) -> Any:
-        """Picklable handle for :meth:`connector.messaging.provider.MessageAccess.load`.
+        """A picklable handle for :meth:`connector.messaging.provider.MessageAccess.load`.
 
-        Its text (``str``) is short and names the claim: no other claim of the client has it. By value it has
-        the message with it, however large that is.
+        The text (``str``) of the handle is short and names the claim. No other claim of the client has the
+        same text. By value the handle contains the whole message, however large.
         """
 
     @property
     def delivery_count(self) -> int:
-        """Deliveries begun before this claim, as settlements have said (:attr:`.Settlement.delivery_count`).
+        """Deliveries begun before this claim, as counted by settlements (:attr:`.Settlement.delivery_count`).
 
-        What came back because its client ended, and nobody settled it, counts once more. A broker may count
-        deliveries that nobody began: a rollback is one of every message of its transaction. Those do not
-        count, so a remote provider keeps numbers of its own.
+        A message whose client ended without settling it counts one delivery more. A broker may count
+        deliveries that were never begun: a rollback counts for every message of the transaction. Those do not
+        count here, so a remote provider keeps its own counts.
         """
 
     @property
     def in_progress(self) -> bool:
-        """Whether it lies in an in-progress destination: taking it was the move there."""
+        """Whether the message lies in an in-progress destination. The claim moved the message there."""
 
     @property
     def waits(self) -> bool:
-        """Whether a settlement has left it to wait in an in-progress destination; then nobody owns it."""
+        """Whether a settlement has left the message in an in-progress destination, without an owner."""
 
     @property
     def message_id(self) -> str:
-        """JMSMessageID."""
+        """The JMSMessageID."""
 
     @property
     def group_id(self) -> str | None:
-        """JMSXGroupID."""
+        """The JMSXGroupID."""
 
     @property
     def duplicate_key(self) -> str:
-        """Equal for two copies of one message from one destination, never for two messages.
+        """A key that is equal for two copies of one message from one destination, never for two messages.
 
-        A virtual destination is another one than its queue.
+        ``orders`` and ``orders~EXPIRED`` are two destinations.
         """
 
     def headers(self) -> Message:
-        """All headers and properties that can be read, without the body and the destination."""
+        """Returns all readable headers and properties, without the body and the destination."""

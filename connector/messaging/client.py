@@ -1,4 +1,4 @@
-"""What a Python program uses: connections, sessions, consumers, producers (JMS 2.0, chapters 5 to 8).
+"""The API for Python programs: connections, sessions, consumers, producers (JMS 2.0, chapters 5 to 8).
 
 ::
 
@@ -10,8 +10,8 @@
                 bills.send(b"paid", correlation_id=order.message_id)
                 session.commit()
 
-These are contracts; what implements them stands on a provider and is found by :func:`connect`.
-A destination may be given as text, ``queue://orders``, ``topic://prices`` or ``orders``.
+The classes are contracts. :func:`connect` finds their implementation, which uses a provider. A destination
+may be given as text: ``queue://orders``, ``topic://prices`` or ``orders``.
 """
 
 from __future__ import annotations
@@ -30,26 +30,27 @@ from connector.messaging.provider import Capabilities
 from connector.messaging.provider_kind import installed_providers
 
 CLIENTS: Final = "connector.clients"
-"""Entry points: who makes a :class:`MessagingConnection` of a provider; ``default``, or a provider's name."""
+"""The group of entry points that make a :class:`MessagingConnection`, named ``default`` or as a provider."""
 
 
 Body = Message | Value
-"""What can be sent: a message as it is, or a body whose Python type chooses the message class."""
+"""A message, which is sent unchanged, or a body, whose Python type chooses the message class."""
 
 
 class AcknowledgeMode(Enum):
-    """When a message that a session has delivered leaves the store (JMS Guaranteed Messaging)."""
+    """The time at which a delivered message leaves the store (JMS Guaranteed Messaging)."""
 
     AUTO = "auto"
-    """As the last step of ``receive``, or after the listener returned: at most the latest comes twice."""
+    """As the last step of ``receive``, or after the listener returned. At most the latest comes twice."""
     DUPS_OK = "dups_ok"
-    """Lazily, many at a time; after a crash those may come again."""
+    """Later, many messages at a time. After a crash those messages may come again."""
     CLIENT = "client"
-    """By ``acknowledge()`` of a message: that one and all that the session has delivered so far."""
+    """By ``acknowledge()`` of a message: this message and all messages that the session has delivered so far.
+    """
     INDIVIDUAL = "individual"
-    """By ``acknowledge()`` of a message: that one only."""
+    """By ``acknowledge()`` of a message: this message only."""
     TRANSACTED = "transacted"
-    """By ``commit()``, together with all that was sent."""
+    """By ``commit()``, together with all messages that were sent."""
 
 
 class ReceivedMessage(Message):
@@ -61,7 +62,7 @@ class ReceivedMessage(Message):
 
     @classmethod
     def of(cls, message: Message, acknowledge: Callable[[], None]) -> ReceivedMessage:
-        """The same message, whose :meth:`acknowledge` does what the session's mode wants."""
+        """Returns the same message with an :meth:`acknowledge` for the mode of the session."""
         received = cls(
             message.body,
             message.message_class,
@@ -82,58 +83,59 @@ class ReceivedMessage(Message):
         return received
 
     def acknowledge(self) -> None:
-        """Acknowledges as the session's mode says; does nothing in AUTO, DUPS_OK and TRANSACTED.
+        """Acknowledges as the mode of the session says. Does nothing in AUTO, DUPS_OK and TRANSACTED.
 
         Raises:
-            ClaimLost: the message is not this session's any more; it comes again, to whomever. In CLIENT
-                mode nothing was acknowledged; ``recover()`` brings the others again.
-            ProviderError: the provider failed; the message comes again.
-            SessionStateError: the session is closed; the message comes again.
+            ClaimLost: the message does not belong to this session any more. Any consumer may receive the
+                message again. In CLIENT mode nothing was acknowledged, and ``recover()`` delivers the other
+                messages again.
+            ProviderError: the provider failed. The message comes again.
+            SessionStateError: the session is closed. The message comes again.
         """
         self._acknowledge()
 
 
 class Consumer(Protocol):
-    """Takes messages of one queue or subscription, highest priority first, then oldest."""
+    """Takes messages of one queue or subscription: the highest priority first, then the oldest message."""
 
     def receive(self, timeout: float | None = None) -> ReceivedMessage | None:
-        """The next message; waits for it ``timeout`` seconds, or without end.
+        """Returns the next message. Waits ``timeout`` seconds for a message, or without limit.
 
-        Returns None when none came in time, or when the consumer was closed meanwhile. While the
-        connection is stopped, none comes.
+        Returns None if no message came in time, or if the consumer was closed meanwhile. No message comes
+        while the connection is stopped.
 
         Raises:
-            MalformedData: the message cannot be read. It counts as delivered: in AUTO, DUPS_OK and
-                INDIVIDUAL it stays unacknowledged and comes again after ``recover()`` or ``close()``;
-                in CLIENT and TRANSACTED it goes with the next acknowledgement or commit.
-            ProviderError: the provider failed; no message was lost.
-            SessionStateError: it was closed before, or has a listener.
+            MalformedData: the message cannot be read, but counts as delivered. In AUTO, DUPS_OK and
+                INDIVIDUAL the message stays unacknowledged, and comes again after ``recover()`` or
+                ``close()``. In CLIENT and TRANSACTED the next acknowledgement or commit includes the message.
+            ProviderError: the provider failed. No message was lost.
+            SessionStateError: the consumer was closed before, or has a listener.
         """
 
     def receive_nowait(self) -> ReceivedMessage | None:
-        """The next message if there is one now; raises as :meth:`receive`."""
+        """Returns the next message if there is one now. Raises as :meth:`receive`."""
 
     def messages(self, timeout: float | None = None) -> Iterator[ReceivedMessage]:
-        """Messages until none has come for ``timeout`` seconds, or until the consumer is closed."""
+        """Yields messages until none has come for ``timeout`` seconds, or until the consumer is closed."""
 
     def __iter__(self) -> Iterator[ReceivedMessage]:
-        """Messages until the consumer is closed."""
+        """Yields messages until the consumer is closed."""
 
     def listen(self, listener: Callable[[ReceivedMessage], object] | None) -> None:
-        """Calls ``listener`` for each message from now on; None ends that.
+        """Calls ``listener`` for each message from now on. None removes the listener.
 
-        All listeners of a session run in one thread of it, one after the other. When a listener
-        raises, the message comes again, its delivery count one more (in TRANSACTED the transaction is
-        rolled back), and the connection's ``exception_listener`` is told.
+        All listeners of a session run in one thread of the session, one after the other. When a listener
+        raises, its message comes again with a delivery count raised by 1. In TRANSACTED the transaction is
+        rolled back. The connection's ``exception_listener`` gets the exception.
 
         Raises:
-            SessionStateError: it is closed.
+            SessionStateError: the consumer is closed.
         """
 
     def close(self) -> None:
-        """Ends it; a ``receive`` that waits in another thread returns None. Repeatable.
+        """Closes the consumer. A ``receive`` that waits in another thread returns None. Repeatable.
 
-        What it has delivered can still be acknowledged.
+        Messages that the consumer has delivered can still be acknowledged.
         """
 
     def __enter__(self) -> Self: ...
@@ -144,7 +146,7 @@ class Consumer(Protocol):
 
 
 class Producer(Protocol):
-    """Sends to one destination, or to those that are named with each message."""
+    """Sends to one destination, or to the destination that is named with each message."""
 
     def send(
         self,
@@ -159,31 +161,31 @@ class Producer(Protocol):
         priority: int | None = None,
         time_to_live: int | None = None,
     ) -> str:
-        """Sends one message and returns its id; in TRANSACTED nobody sees it before the commit.
+        """Sends one message and returns its id. In TRANSACTED the message is invisible before the commit.
 
         Args:
-            body: str = text, bytes = bytes, dict = map, list = stream, None = no body; or a
-                :class:`~connector.messaging.message.Message`, whose own headers count where nothing
-                else is said here or by the producer. It is not changed.
-            destination: where the producer has none.
-            type, correlation_id, reply_to, properties: headers; properties are added to a message's own.
-                The name of a property is an identifier of the selectors and none of the provider's
-                (JMS 2.0, 3.5.1). A message that was received is sent on with whatever names it has.
+            body: str = text, bytes = bytes, dict = map, list = stream, None = no body. Or a
+                :class:`~connector.messaging.message.Message`, which is not changed. Arguments and the
+                settings of the producer win over the headers of that message.
+            destination: for a producer without a destination.
+            type, correlation_id, reply_to, properties: headers. Properties are added to a message's own. The
+                name of a property is an identifier of the selectors, and no name of the provider's own (JMS
+                2.0, 3.5.1). A message that was received may be sent with any names of properties.
             delivery_mode, priority, time_to_live: as of the producer, for this message.
 
         Raises:
-            CapabilityError: the provider does not do it, as persistent messages in memory.
-            DestinationError: there is no destination, or one too many, or its name is wrong.
+            CapabilityError: the provider cannot do this, such as persistent messages in memory.
+            DestinationError: there is no destination, or one too many, or the name is wrong.
             ProviderError: nothing was sent.
             SessionStateError: the session or the producer is closed.
-            TypeError, ValueError: the body, a property or its name is nothing that a message can carry.
+            TypeError, ValueError: a message cannot carry the body, a property, or the name of a property.
         """
 
     def send_many(self, bodies: Iterable[Body], *, destination: Destination | str | None = None) -> list[str]:
-        """Sends all or none, in one commit; returns the ids. Raises as :meth:`send`."""
+        """Sends all messages or none, in one commit, and returns the ids. Raises as :meth:`send`."""
 
     def close(self) -> None:
-        """Ends it. Repeatable."""
+        """Closes the producer. Repeatable."""
 
     def __enter__(self) -> Self: ...
 
@@ -193,10 +195,10 @@ class Producer(Protocol):
 
 
 class Session(Protocol):
-    """One thread of work: it sends, receives and acknowledges in one order.
+    """Sends, receives and acknowledges messages in one order.
 
-    Use it from one thread at a time; :meth:`close` may be called from any. Where a consumer has a
-    listener, calls from other threads wait until the listener has returned.
+    Use a session from one thread at a time. Any thread may call :meth:`close`. If a consumer has a listener,
+    calls from other threads wait until the listener has returned.
     """
 
     mode: AcknowledgeMode
@@ -206,26 +208,26 @@ class Session(Protocol):
         """Whether the mode is TRANSACTED."""
 
     def queue(self, name: str) -> Destination:
-        """The queue of this name; raises DestinationError where it is none."""
+        """Returns the queue of this name. Raises DestinationError if the name is not valid."""
 
     def topic(self, name: str) -> Destination:
-        """The topic of this name; raises DestinationError where it is none."""
+        """Returns the topic of this name. Raises DestinationError if the name is not valid."""
 
     def temporary_queue(self) -> Destination:
-        """A queue for replies: everybody may send to it, only sessions of this connection receive.
+        """Makes a queue for replies. Every client may send to it, only sessions of this connection receive.
 
-        It ends with the connection. Raises CapabilityError where the provider has none.
+        The queue ends with the connection. Raises CapabilityError if the provider has no temporary queues.
         """
 
     def temporary_topic(self) -> Destination:
-        """The same as a topic."""
+        """Makes a topic for replies, as :meth:`temporary_queue`."""
 
     def delete_temporary(self, destination: Destination) -> None:
-        """Ends a temporary destination of the connection, with its messages.
+        """Ends a temporary destination of the connection, with all messages in it.
 
         Raises:
-            DestinationError: it is none, or somebody else's.
-            SubscriptionError: it has a consumer.
+            DestinationError: the destination is not temporary, or belongs to another connection.
+            SubscriptionError: the destination has a consumer.
         """
 
     def producer(
@@ -236,31 +238,31 @@ class Session(Protocol):
         priority: int | None = None,
         time_to_live: int | None = None,
     ) -> Producer:
-        """Sends to ``destination``, or where each message says.
+        """Returns a producer for ``destination``, or for the destinations that the messages name.
 
         Args:
-            delivery_mode: PERSISTENT or NON_PERSISTENT; None = persistent where the provider is
-                reliable, else not.
-            priority: 0 to 9; None = 4.
-            time_to_live: milliseconds until a message expires; None or 0 = never.
+            delivery_mode: PERSISTENT or NON_PERSISTENT. None = persistent if the provider is reliable, else
+                not.
+            priority: 0 to 9. None = 4.
+            time_to_live: milliseconds until a message expires. None or 0 = never.
         """
 
     def send(self, destination: Destination | str, body: Body) -> str:
-        """Sends one message and returns its id; see :meth:`Producer.send`."""
+        """Sends one message and returns its id, as :meth:`Producer.send`."""
 
     def send_many(self, destination: Destination | str, bodies: Iterable[Body]) -> list[str]:
-        """Sends all or none, in one commit; see :meth:`Producer.send_many`."""
+        """Sends all messages or none, in one commit, as :meth:`Producer.send_many`."""
 
     def consumer(
         self, destination: Destination | str, selector: str = "", *, no_local: bool = False
     ) -> Consumer:
-        """Takes from a queue, or from a topic what is sent to it from now until the consumer closes.
+        """Returns a consumer of a queue, or of messages sent to a topic until the consumer closes.
 
         Args:
-            no_local: not what this connection sends itself; for topics only.
+            no_local: leave out messages that this connection sends. For topics only.
 
         Raises:
-            CapabilityError: the provider cannot do it.
+            CapabilityError: the provider cannot do this.
             SelectorError: the selector is not valid.
             ProviderError: the provider failed.
             SessionStateError: the session is closed.
@@ -269,55 +271,59 @@ class Session(Protocol):
     def durable_consumer(
         self, topic: Destination | str, name: str, selector: str = "", *, no_local: bool = False
     ) -> Consumer:
-        """The only consumer of the durable subscription ``name`` of this client id.
+        """Returns the only consumer of the durable subscription ``name`` of this client id.
 
-        Where that exists and nobody consumes it, other details make it anew; its backlog is lost.
+        If the subscription exists with other details and has no consumer, a new subscription replaces it. The
+        old messages are lost.
 
         Raises:
-            SubscriptionError: no client id, or another subscription, or a consumer, is in the way.
-            DestinationError: it is no topic. Others as :meth:`consumer`.
+            SubscriptionError: no client id, or another subscription or a consumer is in the way.
+            DestinationError: the destination is no topic. Others as :meth:`consumer`.
         """
 
     def shared_durable_consumer(self, topic: Destination | str, name: str, selector: str = "") -> Consumer:
-        """One of the consumers that share a durable subscription; raises as :meth:`durable_consumer`."""
+        """Returns one of several consumers of a durable subscription. Raises as :meth:`durable_consumer`."""
 
     def shared_consumer(self, topic: Destination | str, name: str, selector: str = "") -> Consumer:
-        """One of the consumers that share a subscription, which ends with the last of them."""
+        """Returns one of several consumers of a subscription, which ends with its last consumer."""
 
     def unsubscribe(self, name: str) -> None:
-        """Removes a durable subscription, shared or not, of this client id, with its messages.
+        """Removes a durable subscription of this client id, shared or not, with all messages.
 
         Raises:
-            SubscriptionError: there is none, it has a consumer, or a message of it is unacknowledged.
+            SubscriptionError: no such subscription, or one with a consumer or an unacknowledged message.
         """
 
     def browser(self, queue: Destination | str, selector: str = "") -> Iterator[Message]:
-        """The messages of a queue, waiting or delivered, in the order of taking; takes none.
+        """Yields the messages of a queue, waiting or delivered, in the order of taking. Takes none.
 
         Raises:
             UnknownDestination: there is no such queue.
         """
 
     def commit(self) -> None:
-        """Acknowledges what was received and sends what was sent, both or neither; the next one begins.
+        """Acknowledges the received messages and sends the sent ones, all or nothing.
+
+        Begins a new transaction.
 
         Raises:
-            TransactionRolledBack: it was not possible, all of it was undone: a message to be sent had
-                expired or cannot be made durable, or one received is not this session's any more.
-            ProviderError: the provider failed. If a ``SettlementError``, the transaction is as it was.
+            TransactionRolledBack: the commit was not possible, and the whole transaction was rolled back. A
+                message to be sent had expired or cannot be made durable, or a received message is lost to
+                this session.
+            ProviderError: the provider failed. If a ``SettlementError``, the transaction is unchanged.
             SessionStateError: not transacted, or closed.
         """
 
     def rollback(self) -> None:
-        """Drops what was sent; what was received comes again, redelivered. The next one begins.
+        """Drops the sent messages, and gives back the received ones as redelivered. Begins a new transaction.
 
         Raises:
-            ProviderError: the provider failed; the transaction is as it was.
+            ProviderError: the provider failed. The transaction is unchanged.
             SessionStateError: not transacted, or closed.
         """
 
     def recover(self) -> None:
-        """Everything unacknowledged comes again, redelivered, oldest first.
+        """Gives back all unacknowledged messages. They come again as redelivered, the oldest first.
 
         Raises:
             ProviderError: the provider failed.
@@ -325,12 +331,13 @@ class Session(Protocol):
         """
 
     def close(self) -> None:
-        """Ends it; repeatable, from any thread. What is unacknowledged comes again, a transaction rolls back.
+        """Closes the session. Unacknowledged messages come again, and a transaction is rolled back.
 
-        A ``receive`` that waits in another thread returns None. A listener that runs is waited for.
+        Any thread may call this, repeatedly. A ``receive`` that waits in another thread returns None. The
+        call waits until a running listener has returned.
 
         Raises:
-            ProviderError: the provider failed; whoever takes over does the rest.
+            ProviderError: the provider failed. The client that takes over does the rest.
             SessionStateError: called by a listener of this session.
         """
 
@@ -339,37 +346,38 @@ class Session(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Closes; TRANSACTED is committed before, unless an exception is on its way."""
+        """Closes the session. TRANSACTED is committed first, unless an exception is raised in the block."""
 
 
 class MessagingConnection(Protocol):
-    """A client of a provider. Thread-safe; its sessions are not.
+    """A client of a provider. Thread-safe, but its sessions are not.
 
-    ``exception_listener``: called with what went wrong where no call of the program can raise it: the
-    exceptions of listeners, and failures of the provider while listeners wait. Without one they are logged.
+    ``exception_listener``: called with an exception that no call of the program can raise. These are
+    exceptions of listeners, and failures of the provider while listeners wait. Without a listener they are
+    logged.
     """
 
     exception_listener: Callable[[Exception], object] | None
 
     @property
     def client_id(self) -> str:
-        """Of JMS: whose durable subscriptions it sees; empty = none."""
+        """The client id of JMS, which owns durable subscriptions. Empty = none."""
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the provider is able to do."""
+        """The capabilities of the provider."""
 
     def session(self, mode: AcknowledgeMode = AcknowledgeMode.AUTO) -> Session:
-        """A session of its own; raises ProviderError, or SessionStateError when closed."""
+        """Opens a new session. Raises ProviderError, or SessionStateError if the connection is closed."""
 
     def start(self) -> None:
-        """Messages are delivered from now on."""
+        """Starts the delivery of messages."""
 
     def stop(self) -> None:
-        """None is delivered until :meth:`start`; listeners that run are waited for. Sending goes on."""
+        """Stops the delivery until :meth:`start`, after running listeners have returned. Sending goes on."""
 
     def close(self) -> None:
-        """Closes all sessions and ends the client; repeatable, raises as :meth:`Session.close`."""
+        """Closes all sessions and ends the client. Repeatable. Raises as :meth:`Session.close`."""
 
     def __enter__(self) -> Self: ...
 
@@ -382,18 +390,18 @@ def connect(url: str, *, client_id: str = "", start: bool = True, **options: Any
     """Connects to the provider that a URL names.
 
     Args:
-        url: ``dropbox:/var/mq``, ``dropbox:./data?create=true`` (made where it is missing or empty),
-            ``memory:name`` (within a process, one name is one provider); of any other installed provider
-            its name and what that takes.
-        client_id: of JMS; held by one process at a time.
-        start: whether messages are delivered at once, or from :meth:`MessagingConnection.start` on.
-        options: of the provider, as its class takes them.
+        url: ``dropbox:/var/mq``, ``dropbox:./data?create=true`` (made if missing or empty), ``memory:name``
+            (within a process, one name is one provider). For any other installed provider its name, a colon,
+            and the location.
+        client_id: of JMS. Only one process at a time holds a client id.
+        start: whether delivery starts at once, or by :meth:`MessagingConnection.start`.
+        options: as the provider's class takes them.
 
     Raises:
-        ConnectorError: the URL names no provider, or the package of that cannot be imported.
-        ClientIdError: somebody else has the client id.
+        ConnectorError: the URL names no provider, or the provider's package cannot be imported.
+        ClientIdError: another client has the client id.
         ProviderError: the provider is out of reach.
-        TypeError: it has no such option.
+        TypeError: the provider has no such option.
     """
     scheme, colon, location = url.partition(":")
     found = installed_providers()

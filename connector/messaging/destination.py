@@ -1,4 +1,4 @@
-"""Destinations: the queue or topic a message is sent to or taken from."""
+"""Destinations: the queue or topic that a message is sent to or taken from."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import NamedTuple
 from connector.errors import DestinationError
 
 VIEWS = frozenset({"PROCESSING", "EXPIRED", "RECOVER-ERROR", "REJECT-ERROR"})
-"""Virtual destinations: ``orders~EXPIRED`` is what has expired in ``orders``."""
+"""Virtual destinations: ``orders~EXPIRED`` shows the expired messages of ``orders``."""
 
 RESERVED = frozenset({"topic-root", "dropboxmq", "global-read-lock"})
-"""Names that the directory protocol keeps for itself (DropboxMQ, "The Root")."""
+"""Names that the directory protocol reserves (DropboxMQ, "The Root")."""
 
 _MAX_NAME_BYTES = 200
 
@@ -32,12 +32,12 @@ class Destination(NamedTuple):
 
     @property
     def view(self) -> str:
-        """Which part of a queue a virtual destination shows, a value of :data:`VIEWS`; empty for others."""
+        """The part of a queue that a virtual destination shows, of :data:`VIEWS`. Empty for others."""
         return self.name.rpartition("~")[2] if "~" in self.name else ""
 
     @property
     def base(self) -> Destination:
-        """The queue that a virtual destination shows a part of; itself for others."""
+        """The queue of a virtual destination. Any other destination returns itself."""
         return Destination(self.kind, self.name.partition("~")[0]) if "~" in self.name else self
 
     def __str__(self) -> str:
@@ -47,11 +47,11 @@ class Destination(NamedTuple):
 def parse_destination(text: str) -> Destination:
     """Reads ``queue://orders``, ``topic://prices``, ``orders`` (a bare name is a queue), ``orders~EXPIRED``.
 
-    Names are validated wherever they come from, message headers included, because a name becomes
-    a directory. Of a topic, each part between dots becomes one.
+    Names from every source are validated, message headers included, because a name becomes a directory. In a
+    topic's name, each part between dots becomes a directory.
 
     Raises:
-        DestinationError: the text names no destination; says why.
+        DestinationError: the text names no destination. The error gives the reason.
     """
     kind, separator, name = text.partition("://")
     if not separator:

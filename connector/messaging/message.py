@@ -14,7 +14,7 @@ from connector.messaging.bodies import decode_body
 PropertyValue = bool | int | float | str
 
 PROPERTY_TYPES: Final = ("boolean", "byte", "short", "int", "long", "float", "double", "string")
-"""The types a property can have, by their JMS names."""
+"""The types of properties, by their JMS names."""
 
 _INTEGER_BITS: Final = {"byte": 8, "short": 16, "int": 32, "long": 64}
 
@@ -30,14 +30,14 @@ MESSAGE_CLASSES: Final = {
     "O": "ObjectMessage",
     "T": "TextMessage",
 }
-"""The letter of a message class and its JMS name (DropboxMQ, "Message Filenames", field 3)."""
+"""The letters of the message classes, with their JMS names (DropboxMQ, "Message Filenames", field 3)."""
 
 
 def check_property(kind: str, value: object) -> PropertyValue:
-    """Returns ``value`` as a property of JMS type ``kind`` holds it.
+    """Returns ``value`` as a property of JMS type ``kind``.
 
     Raises:
-        ValueError: no such type, or the value does not fit it.
+        ValueError: there is no such type, or the value does not fit the type.
     """
     if kind == "boolean":
         if isinstance(value, bool):
@@ -69,7 +69,7 @@ def parse_property(kind: str, text: str) -> PropertyValue:
     """Reads a property value of JMS type ``kind`` from text.
 
     Raises:
-        ValueError: no such type, or the text is none of its values.
+        ValueError: there is no such type, or the text is no value of the type.
     """
     if kind == "boolean":
         lowered = text.lower()
@@ -90,7 +90,7 @@ def parse_property(kind: str, text: str) -> PropertyValue:
 
 
 def natural_type(value: PropertyValue) -> str:
-    """The JMS type a plain Python value gets: bool, int or long by range, double, string."""
+    """Returns the JMS type of a plain Python value: bool, int or long by range, double, string."""
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, int):
@@ -103,19 +103,18 @@ class Message:
     """One message, with all JMS headers.
 
     Args:
-        body: the bytes of the body; of a text message its UTF-8.
+        body: the bytes of the body. Text is UTF-8.
         message_class: a letter of :data:`MESSAGE_CLASSES`.
-        message_id: JMSMessageID, ``ID:...``; of a file with a bare name the name itself; None
-            until sent.
-        timestamp: JMSTimestamp, milliseconds since 1970; 0 where unknown.
+        message_id: JMSMessageID, ``ID:...``. For a file with a bare name that name. None until sent.
+        timestamp: JMSTimestamp, milliseconds since 1970. 0 = unknown.
         correlation_id, reply_to, type: JMSCorrelationID, JMSReplyTo (``queue://x``), JMSType.
         delivery_mode: :data:`PERSISTENT` or :data:`NON_PERSISTENT`.
-        priority: JMSPriority; the directory protocol allows any 32 bit number.
-        expiration: JMSExpiration, milliseconds since 1970; 0 = never.
+        priority: JMSPriority. The directory protocol allows any 32 bit number.
+        expiration: JMSExpiration, milliseconds since 1970. 0 = never.
         delivery_count: JMSXDeliveryCount, 1 at the first delivery.
-        destination: JMSDestination as text, where the message was taken from.
+        destination: JMSDestination as text, the destination that the message was taken from.
         properties: name to value.
-        property_types: name to one of :data:`PROPERTY_TYPES`; as long as ``properties``.
+        property_types: name to a type of :data:`PROPERTY_TYPES`, with the same names as ``properties``.
     """
 
     body: bytes = b""
@@ -135,20 +134,20 @@ class Message:
 
     @property
     def redelivered(self) -> bool:
-        """JMSRedelivered."""
+        """The JMSRedelivered."""
         return self.delivery_count > 1
 
     @property
     def value(self) -> Any:
-        """The body as Python has it: str, bytes, dict, list or None, by the message class.
+        """The body as str, bytes, dict, list or None, by the message class.
 
         Raises:
-            MalformedData: the body is not what the class says, or that of an object message.
+            MalformedData: the body does not fit the message class, or the message is an object message.
         """
         return decode_body(self.message_class, self.body)
 
     def copy(self, body: bytes = b"") -> Message:
-        """A message with the same headers and properties, which may be changed alone, and another body."""
+        """Returns a message with copies of the headers and properties, and with another body."""
         return Message(
             body,
             self.message_class,
@@ -167,7 +166,7 @@ class Message:
         )
 
     def has_expired(self) -> bool:
-        """Whether it is past its expiration, by the clock of this machine."""
+        """Whether the message is past its expiration, by the clock of this machine."""
         return 0 < self.expiration <= time.time_ns() // 1_000_000
 
     def set_property(self, name: str, value: PropertyValue, kind: str | None = None) -> None:
@@ -183,10 +182,10 @@ class Message:
         self.property_types[name] = kind
 
     def check(self) -> None:
-        """Whether a provider can send it.
+        """Checks that a provider can send the message.
 
         Raises:
-            ValueError: its class or priority is none, or a property does not fit its type.
+            ValueError: the class or the priority is not valid, or a property does not fit the type.
         """
         if self.message_class not in MESSAGE_CLASSES:
             raise ValueError(f"{self.message_class!r} is no message class")
@@ -199,7 +198,7 @@ class Message:
             check_property(kind, value)
 
     def headers(self) -> Mapping[str, object]:
-        """The headers by their JMS names, in the order of the specification."""
+        """Returns the headers by their JMS names, in the order of the specification."""
         return {
             "JMSMessageID": self.message_id,
             "JMSDestination": self.destination,

@@ -1,4 +1,4 @@
-"""What an operator is told about a provider while others work: nothing here is a claim, or binds anybody."""
+"""Information for an operator about a provider at work. Nothing here is a claim or a lock."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ class ClientState(Enum):
 
     ALIVE = "alive"
     DEAD = "dead"
-    """Its process is gone; somebody takes over from it."""
+    """The process is gone. Another client takes over."""
     DECLARED_DEAD = "declared dead"
-    """An operator has said so. Its process may be there all the same."""
+    """An operator has declared the client dead. The process may still run."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientNote:
-    """A client of a provider, as others see it.
+    """A client of a provider, as seen by others.
 
     Args:
-        client_id: names it in claims.
-        application, instance: of an adapter; empty for a client that is none.
-        host, pid: where it runs.
-        since: when it connected, in seconds since 1970; 0 where that is not known.
-        state: whether it lives.
+        client_id: names the client in claims.
+        application, instance: of an adapter. Empty for a client that is no adapter.
+        host, pid: the machine and the process of the client.
+        since: time of the connect in seconds since 1970. 0 = unknown.
+        state: whether the client lives.
     """
 
     client_id: str
@@ -45,9 +45,9 @@ class BatchNote:
     """The open claims of one batch of a client.
 
     Args:
-        client_id: whose they are.
+        client_id: the owner of the claims.
         number: of the batch.
-        since: when its first message was claimed, in seconds since 1970; 0 where that is not known.
+        since: time of the first claim in seconds since 1970. 0 = unknown.
         claims: by sequence.
     """
 
@@ -59,11 +59,11 @@ class BatchNote:
 
 @dataclass(frozen=True, slots=True)
 class WaitingNote:
-    """What waits in a queue or a subscription.
+    """The waiting messages of a queue or a subscription.
 
     Args:
         number: of the messages.
-        oldest: when the oldest of them was sent, in seconds since 1970; None where nothing waits.
+        oldest: time at which the oldest message was sent, in seconds since 1970. None = nothing waits.
     """
 
     number: int

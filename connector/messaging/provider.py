@@ -1,20 +1,20 @@
 """The contract between a provider and the rest of the adapter.
 
-A provider is where messages live. It hands them out by *claiming*: a claim belongs to one client, until
-:meth:`Connection.settle` settles it. One commit settles all claims of a batch.
+A provider holds messages. Clients get messages by *claiming*. A claim belongs to one client until
+:meth:`Connection.settle` settles the claim. One commit settles all claims of a batch.
 
-A local provider stores the messages itself. A claim survives a crash of its client and names it, so that any
-other client can tell a dead client's claims from a neighbour's, and takes over.
+A local provider stores the messages itself. A claim survives a crash of the client and names the client. So
+others can tell that the client is dead, and take over.
 
-A remote provider lends messages from a broker to a connection. What the connection has not settled comes back
-by itself when the connection ends. Nobody takes over. The commit is a transaction of the broker. Most brokers
-give back all messages of a transaction or none, and count that as a delivery of each. The provider keeps that
-from whoever uses it: :meth:`Connection.settle` says how. The capabilities ``takeover``, ``by_value``,
-``in_progress`` and ``shows_all`` name what a remote provider does otherwise.
+A remote provider lends messages from a broker to a connection. Messages that the connection has not settled
+come back when the connection ends. No client takes over. The commit is a transaction of the broker. Most
+brokers give back all messages of a transaction or none, and count that as a delivery of each message. The
+provider hides that from users: see :meth:`Connection.settle`. The capabilities ``takeover``,
+``by_value``, ``in_progress`` and ``shows_all`` name the differences of a remote provider.
 
-Two halves. The :class:`Connection` lives in the driver. :class:`MessageAccess` is what a Spark
-task needs: it is made from a picklable :class:`AccessSpec`, opens no connection that outlives the
-task's process, and only reads claimed messages and prepares new ones.
+The contract has two halves. The driver has the :class:`Connection`. A Spark task has a
+:class:`MessageAccess`, made from a picklable :class:`AccessSpec`. The access opens no connection that
+outlives the task's process. It only reads claimed messages and prepares new messages.
 """
 
 from __future__ import annotations
@@ -34,22 +34,23 @@ from connector.state.store import StateStore
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a provider is able to do. Asking for more is an error at start.
+    """The capabilities of a provider. A configuration that needs more is an error at start.
 
     Args:
-        topics, selectors, temporary_destinations: as their names say; topics include every kind of
+        topics, selectors, temporary_destinations: as their names say. Topics include every kind of
             subscription.
         reliable: persistent messages survive a crash of every process.
-        virtual_destinations: ``orders~EXPIRED`` and the like.
-        takeover: claims outlive their client, and another client takes over from a dead one. Otherwise they
-            come back when their connection ends, each with one delivery more, and there are no leftovers.
+        virtual_destinations: destinations such as ``orders~EXPIRED``.
+        takeover: claims outlive their client, and another client takes over from a dead client. Otherwise
+            claims come back when their connection ends, each with one delivery more, and there are no
+            leftovers.
         by_value: a claim and a prepared message carry the whole message, in
             :attr:`~connector.messaging.claim.Claim.reference` and
-            :attr:`~connector.messaging.settlement.Prepared.handle`. They can be read and sent whatever has
-            become of the message. What is prepared gets its id when it is sent.
-        in_progress: taking can be a move to an in-progress destination.
-        shows_all: messages that are claimed can be browsed, and a poller counts those that have expired.
-            Otherwise the broker shows those that wait, and puts expired ones aside itself.
+            :attr:`~connector.messaging.settlement.Prepared.handle`. They can be read and sent even if the
+            message itself is gone. A prepared message gets an id when it is sent.
+        in_progress: a claim can move the message to an in-progress destination.
+        shows_all: claimed messages can be browsed, and a poller counts expired messages. Otherwise the broker
+            shows only waiting messages, and puts expired messages aside itself.
     """
 
     topics: bool = False
@@ -64,23 +65,23 @@ class Capabilities:
 
 
 class Poller(Protocol):
-    """Claims messages of one destination, highest priority first, then oldest.
+    """Claims messages of one destination: the highest priority first, then the oldest message.
 
-    A provider's class inherits from this one, and so has :meth:`take`.
+    The class of a provider inherits from this class, and so gets :meth:`take`.
     """
 
     destination: Destination
     expired: int
-    """Messages found expired since the poller was made; 0 without ``shows_all``.
+    """Messages found expired since the poller was made. 0 without ``shows_all``.
 
-    A message that has expired, or was delivered too often, is put aside before a selector is asked.
+    A message that has expired, or was delivered too often, is put aside before a selector is evaluated.
     """
 
     def claim(self, cycle: int, numbers: range) -> Sequence[Claim]:
         """Claims up to ``len(numbers)`` messages. Never blocks.
 
-        A failure after the first claim ends the list, because those claims are this client's. The next call
-        raises the failure and claims nothing.
+        A failure after the first claim ends the list, because those claims already belong to this client. The
+        next call raises the failure and claims nothing.
 
         Args:
             cycle: the cycle of the claims.
@@ -88,76 +89,79 @@ class Poller(Protocol):
                 number, and so on. The numbers rise. A connection uses a pair of cycle and number once.
 
         Returns:
-            the claims in the order of their numbers. Fewer than asked for only where nothing more waits, or
-            after a failure; empty where nothing waits.
+            the claims in the order of their numbers. Fewer than asked for only if no other message waits, or
+            after a failure. Empty if no message waits.
 
         Raises:
             ProviderError: the destination cannot be read, or the poller is closed.
         """
 
     def take(self, cycle: int, sequence: int) -> Claim | None:
-        """Claims one message, as :meth:`claim`; None where nothing waits."""
+        """Claims one message, as :meth:`claim`. Returns None if no message waits."""
         claims = self.claim(cycle, range(sequence, sequence + 1))
         return claims[0] if claims else None
 
     def close(self) -> None:
-        """Takes no more. A consumer leaves its subscription; one that is not durable ends with its last.
+        """Closes the poller. Repeatable.
 
-        Whoever asks for that subscription afterwards gets nothing that waited in it before. What was claimed
-        then may come again.
+        A consumer leaves its subscription. A subscription that is not durable ends with its last consumer. A
+        later consumer of that subscription gets no message that waited before the end. Messages that were
+        claimed at the end may come again.
 
-        Repeatable. Claims taken before stay claims, to be settled or given back first where they are of a
-        subscription that ends.
+        Earlier claims stay claims. Claims of a subscription that ends have to be settled or given back before
+        this call.
         """
 
 
 class Waiter(Protocol):
-    """Tells that messages have come for the pollers of a connection. For the thread of that connection.
+    """Reports messages that arrive for the pollers of a connection. Only for the thread of that connection.
 
-    Whoever polls calls :meth:`begin`, polls, and then waits. A message that comes after :meth:`begin` may be
-    told although the poll has taken it. One may also come untold: whoever waits polls from time to time all
-    the same. What the connection itself gives back is not told.
+    A caller calls :meth:`begin`, polls, and then waits. A message that arrives after :meth:`begin` may be
+    reported although the poll has taken the message. A message may also arrive unreported, so a caller has to
+    poll from time to time as well. Messages that the connection itself gives back are not reported.
     """
 
     def begin(self) -> bool:
-        """A poll begins: what has come until now is told no more, because the poll sees it.
+        """Begins a poll: forgets earlier arrivals, because the poll sees them.
 
         Returns:
-            whether all is watched that the pollers take from; False where something can only be polled.
+            whether the waiter watches everything that the pollers take from. False if a source can only be
+            polled.
         """
 
     def wait(self, seconds: float) -> bool:
-        """Waits until a message has come, or :meth:`Connection.wake` ends the wait; ``seconds`` at most.
+        """Waits ``seconds`` at most until a message arrives, or until :meth:`Connection.wake` ends the wait.
 
         Returns:
-            whether a message has come since :meth:`begin`. Also True where the connection has ended.
+            whether a message has arrived since :meth:`begin`. Also True if the connection has ended.
         """
 
 
 class Connection(Protocol):
-    """A provider as one client sees it. For one thread, except :meth:`close` and :meth:`wake`.
+    """The view of one client on a provider. For one thread, except :meth:`close` and :meth:`wake`.
 
-    A topic has no messages of its own: what is sent to it is there for every subscription that it has at
-    that moment, for all of them or none, and for nobody where it has none. What was prepared is sent when it
-    is settled: the subscriptions, their selectors and no-local count as they are then, not as they were when
-    it was prepared.
+    A topic holds no messages itself. A message sent to a topic goes to every subscription of the topic at
+    that moment, to all of them or none. Without a subscription the message goes to nobody. A prepared message
+    is sent by the settlement. The subscriptions, their selectors and no-local count as they are at the
+    settlement, not as they were at the preparation.
 
     A connection ends with :meth:`close` or :meth:`abandon`. Then these two and :meth:`wake` do nothing, a
-    wait returns at once, and :meth:`Waiter.begin` says False. Every other method raises ProviderError, and
-    :meth:`settle` SettlementError, because nothing has happened. So does :meth:`Poller.claim`.
+    wait returns at once, and :meth:`Waiter.begin` returns False. Every other method raises ProviderError, and
+    so does :meth:`Poller.claim`. :meth:`settle` raises SettlementError, because nothing has happened.
     """
 
     client_id: str
-    """Names this client in claims; unique for every start of every process. Not the client id of JMS."""
+    """Names this client in claims. Unique for every start of every process. Not the client id of JMS."""
 
     @property
     def sent_ids(self) -> str:
         """A LIKE pattern, escape character ``\\``, of the JMSMessageIDs of all messages sent by this client.
 
-        The ids carry the client's: whatever the connection sends or prepares, an access of it on another
-        machine too, matches, with or without the leading ``ID:``; nothing that another client sends does.
-        So who awaits replies takes those to its own requests, and no neighbour's, by the selector
-        ``JMSCorrelationID LIKE '...' ESCAPE '\\'``. It has no quotation mark.
+        The ids contain the id of the client. The pattern matches every message that the connection sends or
+        prepares, with or without the leading ``ID:``. That includes messages of an access on another machine.
+        The pattern matches no message of another client. So a client takes only the replies to its own
+        requests by the selector ``JMSCorrelationID LIKE '...' ESCAPE '\\'``. The pattern has no quotation
+        mark.
         """
 
     def poller(
@@ -167,107 +171,114 @@ class Connection(Protocol):
         *,
         selector: str = "",
     ) -> Poller:
-        """Takes from a queue, or from a subscription, which is made or attached to by the rules of Qpid JMS.
+        """Returns a poller of a queue or a subscription.
+
+        A subscription is made, or attached to, by the rules of Qpid JMS.
 
         Args:
             source: a queue, a virtual destination that is not ``PROCESSING``, or a subscription.
-            in_progress: taking is the move there. It and ``source`` are two whole queues. None = the claimed
-                message stays where it is.
-            selector: text of a message selector, for a queue; empty = all messages. The others stay. It is
-                asked before a message is taken, without its body. A subscription has its own.
+            in_progress: the queue that a claim moves the message to. This and ``source`` are two whole
+                queues. None = the claimed message stays.
+            selector: text of a message selector, for a queue. Empty = all messages. Other messages stay. The
+                selector is evaluated before a message is taken, without the body. A subscription has its own
+                selector.
 
         Raises:
-            CapabilityError: the provider cannot poll it, or ``in_progress`` is a topic, a virtual destination
-                or ``source`` itself.
+            CapabilityError: the provider cannot poll ``source``, or ``in_progress`` is a topic, a virtual
+                destination or ``source`` itself.
             SelectorError: the selector, or that of the subscription, is not valid.
-            SubscriptionError: another subscription, or a consumer of it, is in the way.
-            ProviderError: it cannot be made.
+            SubscriptionError: another subscription, or a consumer, is in the way.
+            ProviderError: the poller or the subscription cannot be made.
         """
 
     def unsubscribe(self, name: str, client_id: str = "") -> SubscriptionInfo:
-        """Removes a durable subscription, shared or not, with its messages, put aside ones included.
+        """Removes a durable subscription, shared or not, with all messages, also those put aside.
 
         Returns:
-            It as it was at its end; a warning in the log says what it kept.
+            the subscription as it was at its end. A warning in the log gives the numbers of messages.
 
         Raises:
-            SubscriptionError: there is none of this name, it has a consumer, or a message of it is not
-                acknowledged yet.
+            SubscriptionError: there is no subscription of this name, or it has a consumer or an
+                unacknowledged message.
         """
 
     def subscriptions(self) -> Sequence[SubscriptionInfo]:
-        """All subscriptions, of every client, by topic, name and client id.
+        """Returns all subscriptions of every client, by topic, name and client id.
 
-        Of a remote provider this, :meth:`names` and :meth:`destinations` are what its broker tells.
+        For a remote provider the broker supplies the results of this, :meth:`names` and :meth:`destinations`.
         """
 
     def names(self) -> Sequence[Destination]:
-        """All queues and topics, by kind and name; no virtual ones. Temporary ones are among them."""
+        """Returns all queues and topics, also temporary ones, by kind and name. No virtual destinations."""
 
     def destinations(self) -> Sequence[DestinationInfo]:
-        """All queues and topics, by kind and name; no virtual ones, temporary ones of this client only."""
+        """Returns queues and topics, by kind and name: no virtual ones, temporary ones of this client."""
 
     def temporary(self, kind: str) -> Destination:
-        """A new ``queue`` or ``topic`` that anybody may send to, and that ends with this connection.
+        """Makes a temporary ``queue`` or ``topic``, which ends with this connection.
 
-        Where that dies, nobody sends to it or consumes from it any more. What can be seen of it goes when
-        somebody takes over.
+        Any client may send to the destination.
+
+        After a crash of this client no client sends to the destination or consumes from it any more. The
+        destination stays visible until a client takes over.
 
         Raises:
-            CapabilityError: the provider has none.
+            CapabilityError: the provider has no temporary destinations.
         """
 
     def delete_temporary(self, destination: Destination) -> None:
-        """Ends a temporary destination of this connection, with its messages.
+        """Ends a temporary destination of this connection, with all messages in it.
 
-        A message of it that is claimed goes, too: it cannot be read or settled any more. A poller of another
-        connection raises ProviderError from then on. So it is when the connection ends.
+        Claimed messages of the destination go, too: they cannot be read or settled any more. A poller of
+        another connection raises ProviderError from then on. The end of the connection has the same effect.
 
         Raises:
-            DestinationError: it is none, somebody else's, or has ended.
-            SubscriptionError: it has a consumer, of this connection or another of its origin.
+            DestinationError: the destination is not temporary, belongs to another connection, or has ended.
+            SubscriptionError: the destination has a consumer, of this connection or another of its origin.
         """
 
     def wait(self, seconds: float) -> None:
-        """Waits until something may have come for a poller of this connection; ``seconds`` at most."""
+        """Waits ``seconds`` at most until a message may have arrived for a poller of this connection."""
 
     def waiter(self) -> Waiter | None:
-        """What tells that messages have come; always the same one. None where the provider cannot tell."""
+        """Returns the waiter, always the same object. None if the provider cannot report arrivals."""
 
     def wake(self) -> None:
-        """Lets a wait return at once: the one under way, or else the next. From any thread, repeatable.
+        """Makes the current wait, or else the next wait, return at once. From any thread, repeatable.
 
-        That is :meth:`wait` or :meth:`Waiter.wait`. So what another thread has changed before is seen by
-        whoever waits. Several before one wait are one. Never raises; after :meth:`close` it does nothing.
+        This concerns :meth:`wait` and :meth:`Waiter.wait`. The waiting thread sees everything that another
+        thread has changed before this call. Several calls before one wait count as one call. Never raises.
+        Does nothing after :meth:`close`.
         """
 
     def check(self) -> None:
-        """Whether the provider is still there; cheap, asked whenever nothing waits.
+        """Checks that the provider is still there. Cheap, called whenever no message waits.
 
         Raises:
-            ProviderError: it is out of reach.
+            ProviderError: the provider is out of reach.
         """
 
     def adopt(self, claim: Claim, cycle: int, sequence: int) -> Claim | None:
-        """Claims a message of an in-progress destination that has no living owner; None where it is gone.
+        """Claims a message without a living owner in an in-progress destination. None if it is gone.
 
-        This one, :meth:`leave` and :meth:`unowned` find nothing without the capability ``in_progress``.
+        Without the capability ``in_progress``, this method, :meth:`leave` and :meth:`unowned` find nothing.
 
-        It counts as delivered once more, because it may have been. One that waits (:attr:`Claim.waits`), or
-        that was counted when it was left there, does not.
+        The message counts as delivered once more, because it may have been delivered. Not so a message that
+        waits (:attr:`Claim.waits`), or that :meth:`leave` has counted.
 
         Raises:
-            ProviderError: it cannot be taken.
+            ProviderError: the message cannot be taken.
         """
 
     def leave(self, claim: Claim) -> None:
-        """Lets a dead client's message in an in-progress destination lie there, without an owner.
+        """Leaves a dead client's message in an in-progress destination, without an owner.
 
-        It counts as delivered once more, because it may have been: whoever moves it back is told so. One that
-        waits, or was left before, does not. One that is gone is passed over.
+        The message counts as delivered once more, because it may have been delivered. A client that moves the
+        message back sees this count. A message that waits, or was left before, does not count again. A
+        message that is gone is passed over.
 
         Raises:
-            ProviderError: it cannot be renamed.
+            ProviderError: the message cannot be renamed.
         """
 
     def settle(
@@ -280,121 +291,128 @@ class Connection(Protocol):
     ) -> None:
         """Settles all, or none: one commit record, synced once, then rolled forward.
 
-        At a broker it is one transaction. What becomes of some claims neither ends the others nor counts as a
-        delivery of them. Where the broker cannot give back one message of a transaction, the provider commits
-        the others first and rolls back the rest. For that it may have to receive messages again. A claim is
-        lost where a neighbour receives its message in between, or where the message expires then.
+        At a broker the settlement is one transaction. The outcome of some claims neither ends the others nor
+        counts as a delivery of them. If the broker cannot give back one message of a transaction, the
+        provider commits the others first and rolls back the rest. For that the provider may have to receive
+        messages again. A claim is lost if another client receives its message in between, or if the message
+        expires then.
 
-        What was prepared for a temporary destination that has ended goes with that, and keeps nobody.
+        Messages prepared for a temporary destination that has ended are dropped with that destination. They
+        do not stop the settlement.
 
         Args:
-            settlements: of claims, each of which is in one of them. A broker has the least to do where they
-                are all claims of a cycle and none is given back.
-            sends, discards: prepared messages that belong to no claim. An access that still has to sync
-                what is discarded is told by :meth:`MessageAccess.discard`. One that is gone is passed over.
-                By value, nothing is there to be discarded.
-            fenced: look first whether every claim is still this client's.
+            settlements: of claims. Each claim is in one of them. A broker has the least to do if they hold
+                all claims of a cycle and none is given back.
+            sends, discards: prepared messages that belong to no claim. :meth:`MessageAccess.discard` tells an
+                access that still has to sync a discarded message. A discarded message that is gone is passed
+                over. By value there is nothing to discard.
+            fenced: check first that every claim still belongs to this client.
 
         Raises:
-            ClaimLost: a claim is not (``fenced``, or there is but one), or a message that is to be sent was
-                sent or discarded before, which nobody can tell by value; nothing has happened.
-            SettlementError: before the commit point, nothing has happened; the text says which
-                destination cannot be written and what to do, or that the connection has ended.
-            ProviderError: after the commit point; whoever recovers finishes it. Or the connection to a broker
-                broke in the commit, and nobody knows: what was not committed comes again.
+            ClaimLost: nothing has happened. A claim does not belong to this client any more (``fenced``, or
+                the only claim). Or a message to be sent was sent or discarded before, which cannot be found
+                out by value.
+            SettlementError: nothing has happened, because the error came before the commit point. The text
+                names the destination that cannot be written and the remedy, or says that the connection has
+                ended.
+            ProviderError: the error came after the commit point. The client that recovers finishes the
+                settlement. Or the connection to a broker broke in the commit, and the outcome is unknown:
+                messages that were not committed come again.
         """
 
     def send(self, destination: Destination, messages: Iterable[Message]) -> list[str]:
         """Sends messages, all visible or none, durable first. Returns their ids.
 
-        Each message gets its id, which is set in it, and a delivery count of 1, whatever it has. A property
+        Each message gets an id, which is set in the message, and a delivery count of 1. A property
         ``JMSXDeliveryCount`` of the sender is dropped (JMS 2.0, 3.5.9). :meth:`MessageAccess.prepare` does
         the same, but sets no id by value.
 
         Raises:
-            ValueError: a message is not valid (:meth:`Message.check`); nothing was sent.
+            ValueError: a message is not valid (:meth:`Message.check`). Nothing was sent.
             ProviderError: nothing was sent.
         """
 
     def browse(
         self, destination: Destination, unreadable: Callable[[Message, str], object] | None = None
     ) -> Iterator[Message]:
-        """Messages that wait or are claimed, in the order in which they would be taken.
+        """Yields waiting and claimed messages, in the order in which they would be taken.
 
-        Those that are claimed are missing without the capability ``shows_all``.
+        Claimed messages are missing without the capability ``shows_all``.
 
-        A message that was claimed from a virtual destination is in progress in its queue: it is seen, and
-        counted, there and in ``~PROCESSING``, but in no other virtual destination.
+        A message that was claimed from a virtual destination is in progress in the queue. The message is
+        seen, and counted, in the queue and in ``~PROCESSING``, but in no other virtual destination.
 
         Args:
             unreadable: called with each message that cannot be read, and with the reason. A message that has
-                lost headers is also returned; one whose body cannot be read is not.
+                lost headers is also returned. A message whose body cannot be read is not returned.
 
         Raises:
-            UnknownDestination: there is no such destination; at the call, not at the first message.
+            UnknownDestination: there is no such destination. Raised by the call, not by the first message.
         """
 
     def access(self) -> AccessSpec:
-        """What a task needs to read the claims of this client and to prepare messages for it."""
+        """Returns the recipe by which a task reads the claims of this client and prepares messages for it."""
 
     def leftovers(self, in_progress: Destination | None, *, at_start: bool) -> Iterator[Leftover]:
-        """The dead clients that this one takes over from; their committed records are finished first.
+        """Yields the dead clients that this client takes over from, after finishing their committed records.
 
-        They are those that are no adapter, and those of its own application. Each is this client's until it
-        is forgotten or released, or until this connection ends. None without the capability ``takeover``.
+        These are dead clients of no adapter, and dead clients of this client's application. Each of them
+        belongs to this client until it is forgotten or released, or until this connection ends. Yields none
+        without the capability ``takeover``.
 
         Args:
-            in_progress: the in-progress destination of this adapter, where it has one.
-            at_start: also clients of which only claims are left, as of one that was closed with claims open.
+            in_progress: the in-progress destination of this adapter, if any.
+            at_start: also yield clients of which only claims are left. An example is a client that was closed
+                with open claims.
 
         Raises:
             ProviderError: a committed record cannot be finished.
         """
 
     def unowned(self, in_progress: Destination) -> Sequence[Claim]:
-        """Messages in an in-progress destination that no known client owns, those that wait among them.
+        """Returns messages in an in-progress destination that no known client owns, also those that wait.
 
-        One that does not say which queue it came from is of the in-progress destination itself.
+        A message that does not name its original queue belongs to the in-progress destination itself.
         """
 
     def prune(self, retentions: Sequence[Retention] = (), *, seconds: float = 0.5) -> Pruned:
-        """Removes what is kept no longer. A copy that somebody has claimed stays.
+        """Removes messages whose retention is over. A copy that a client has claimed stays.
 
-        How often it really looks is the provider's affair.
+        The provider decides how often it really looks.
 
         Args:
             retentions: of queues that have copies of an adapter. A client that is no adapter removes none.
-            seconds: that it may take, about.
+            seconds: time limit, approximate.
         """
 
     def close(self) -> None:
-        """Ends the connection with its pollers and its temporary destinations.
+        """Ends the connection with all its pollers and temporary destinations.
 
-        Whoever closes it has settled its claims, or given them back: nothing is given back here. A claim
-        that is open all the same waits for a client that takes over at its start (:meth:`leftovers`). Where
-        that client does not settle it, it comes again, counted as one more delivery. Without the capability
-        ``takeover`` it comes back at once.
+        The caller has settled or given back the claims before: this method gives nothing back. A claim that
+        is still open waits for a client that starts and takes over (:meth:`leftovers`). If that client does
+        not settle the claim, the message comes again, counted as one more delivery. Without the capability
+        ``takeover`` the message comes back at once.
         """
 
     def abandon(self) -> None:
-        """Ends the connection as the death of its process would: what it has waits for whoever takes over.
+        """Ends the connection as a crash would. The claims wait for a client that takes over.
 
-        Without the capability ``takeover`` its claims come back at once.
+        Without the capability ``takeover`` the claims come back at once.
         """
 
 
 class Provider(Protocol):
-    """Where messages live. Made from the ``provider:`` block; connects to nothing yet.
+    """The system that holds messages. Made from the ``provider:`` block. Connects to nothing yet.
 
-    Picklable: a worker that makes requests of its own connects with it.
+    Picklable: a worker that makes requests connects with it.
     """
 
     capabilities: Capabilities
 
     def state(self, application: str) -> StateStore:
-        """What the instances of an adapter keep beside messages.
+        """Returns the store for records that the instances of an adapter keep beside messages.
 
-        Its window has the published keys of every settlement of that application.
+        The window of the store has the published keys of every settlement of that application.
 
         Raises:
             ProviderError: the provider is out of reach.
@@ -403,50 +421,51 @@ class Provider(Protocol):
     def connect(
         self, application: str = "", instance: str = "", *, client_id: str = "", origin: str = ""
     ) -> Connection:
-        """A connection with a mark of its own, so that its claims are told from a neighbour's.
+        """Opens a connection. The claims of one connection can be told from those of any other connection.
 
         Args:
-            application, instance: name an adapter; its instances share subscriptions and client id.
-            client_id: of JMS, held as long as the connection lives; empty = none.
-            origin: whose messages are *local* for ``no_local``: connections of equal origin. Empty = the
-                client id, else this connection alone.
+            application, instance: name an adapter. The instances of an adapter share subscriptions and client
+                id.
+            client_id: of JMS, held as long as the connection lives. Empty = none.
+            origin: the messages of connections with an equal origin are *local* to each other, for
+                ``no_local``. Empty = the client id, or without a client id this connection alone.
 
         Raises:
-            ClientIdError: another connection holds the client id (that of an adapter: one that is none
-                of its instances).
+            ClientIdError: another connection holds the client id. An adapter shares its client id with its
+                own instances.
             ProviderError: the provider is out of reach.
         """
 
 
 class Leftover(Protocol):
-    """What one dead client has left. Nobody else takes over from it until it is forgotten or released."""
+    """A dead client with open claims. Other clients leave it alone until it is forgotten or released."""
 
     client_id: str
     application: str
     instance: str
     declared_dead: bool
-    """Whether an operator says that it is dead: then its tasks are not waited for without end."""
+    """Whether an operator has declared the client dead. Then the wait for its tasks has a limit."""
 
     @property
     def claims(self) -> Sequence[Claim]:
-        """Its open claims, in the order in which they were taken."""
+        """The open claims, in the order in which they were taken."""
 
     def forget(self) -> None:
-        """All is dealt with; nothing of it is kept.
+        """Removes the last traces of the dead client.
 
-        A claim that is not settled all the same comes again, as one more delivery. One in an in-progress
-        destination stays there without an owner.
+        If a claim is still not settled, the message comes again, as one more delivery. A message in an
+        in-progress destination stays there without an owner.
         """
 
     def release(self) -> None:
-        """Leaves it to whoever looks next."""
+        """Leaves the dead client to the next client that looks."""
 
 
 class AccessSpec(Protocol):
-    """Picklable recipe for :class:`MessageAccess`."""
+    """A picklable recipe for :class:`MessageAccess`."""
 
     def open(self) -> MessageAccess:
-        """The access, for the process that calls; several of one client do not disturb each other.
+        """Opens the access for the calling process. Several accesses of one client do not disturb each other.
 
         Raises:
             CapabilityError: the messages cannot be reached from this process.
@@ -455,40 +474,41 @@ class AccessSpec(Protocol):
 
 
 class MessageAccess(Protocol):
-    """A provider as a Spark task sees it."""
+    """The view of a Spark task on a provider."""
 
     def check(self) -> None:
-        """Whether this machine sees what the driver sees.
+        """Checks that this machine sees the same provider as the driver.
 
         Raises:
-            ProviderError: it does not; names the machine.
+            ProviderError: the view differs. The text names the machine.
         """
 
     def load(self, reference: Any, max_body: int) -> Message:
-        """Reads a claimed message. Its ``destination`` is None: the claim has it.
+        """Reads a claimed message. The message has no ``destination``, because the claim has the destination.
 
         Raises:
-            MalformedData: it is larger than ``max_body`` bytes, or not a message after all.
-            LookupError: it is gone; somebody else has settled it. Never by value.
-            ProviderError: it cannot be read now.
+            MalformedData: the message is larger than ``max_body`` bytes, or is no message after all.
+            LookupError: the message is gone, because another client has settled it. Never raised by value.
+            ProviderError: the message cannot be read now.
         """
 
     def prepare(self, destination: Destination, message: Message, key: str) -> Prepared:
-        """Makes a message without sending it; the same ``key`` again, for that destination, replaces it.
+        """Makes a message without sending it. The same ``key`` and destination replace the earlier message.
 
-        By value nothing is written. Then the settlement shows whether the destination takes the message.
+        By value nothing is written. Then only the settlement shows whether the destination takes the message.
 
         Raises:
             ValueError: the message is not valid (:meth:`Message.check`).
-            ProviderError: it cannot be written.
+            ProviderError: the message cannot be written.
         """
 
     def discard(self, prepared: Prepared) -> None:
         """Removes a prepared message that will not be sent, or forgets one that a settlement has removed."""
 
     def sync(self) -> None:
-        """Makes all that was prepared durable; once at the end of a task, or before a commit.
+        """Makes all prepared messages durable. Called once at the end of a task, or before a commit.
 
         Raises:
-            ProviderError: it cannot, and will not by asking again: none of it may be committed.
+            ProviderError: the messages cannot be made durable, and another call will not help. None of them
+                may be committed.
         """

@@ -30,72 +30,74 @@ GROUP: Final = "connector.providers"
 
 
 class AdapterProvider(Provider, Protocol):
-    """What an adapter and its commands need of a provider beside messages.
+    """A provider with the operations that an adapter and its commands need beside messages.
 
-    A contract of its own, because a program that uses messages needs none of it: :class:`ProviderKind` makes
-    this one from adapter.yaml, and the smaller one from a URL. All of it looks without a connection. So an
-    operator sees what is there while adapters work, and when none can start. A remote provider tells what its
-    broker tells.
+    This is a separate contract, because a program that only uses messages does not need these operations.
+    :class:`ProviderKind` makes this provider from adapter.yaml, and a :class:`Provider` from a URL. All these
+    operations look without a connection. So an operator can look while adapters work, and when no adapter can
+    start. A remote provider asks the broker.
     """
 
     def check(self) -> bool:
-        """Looks whether :meth:`Provider.connect` would find what it needs, and makes nothing.
+        """Checks that :meth:`Provider.connect` would find everything it needs. Makes nothing.
 
         Returns:
-            whether there is anything to look at; False = the first connection makes it.
+            whether the provider exists. False = the first connection makes it.
 
         Raises:
-            ProviderError: it would not.
+            ProviderError: a connection would fail.
         """
 
     def clients(self) -> Sequence[ClientNote]:
-        """The clients that live, or are dead and not taken over yet. Connects nothing, never raises."""
+        """Returns the clients that live, or are dead and not taken over. Connects nothing. Never raises."""
 
     def batches(self, in_progress: Destination | None) -> Sequence[BatchNote]:
-        """The open claims of all clients, by client and batch. Connects nothing.
+        """Returns the open claims of all clients, by client and batch. Connects nothing.
 
         Raises:
             ProviderError: this user may not look.
         """
 
     def waiting(self, source: Destination | TopicSubscription) -> WaitingNote:
-        """What waits in a queue or a subscription; nothing where there is none. Connects nothing.
+        """Returns the number of messages that wait in a queue or a subscription, 0 if it is missing.
+
+        Connects nothing.
 
         Raises:
             ProviderError: this user may not look.
         """
 
     def existing_state(self, application: str) -> StateStore:
-        """As :meth:`Provider.state`, to look only: it makes nothing."""
+        """Returns the same store as :meth:`Provider.state`, for looking only. Makes nothing."""
 
     def declare_dead(self, client_id: str) -> ClientState | None:
-        """Marks a client whose lock never comes free as dead, on an operator's word.
+        """Marks a client as dead whose lock never comes free, on an operator's word.
 
-        Others take over from it then, as from any dead client. Should it go on after all, it must not settle
-        what others have been given.
+        Other clients then take over, as from any dead client. If the client goes on after all, it must not
+        settle claims that others have been given.
 
         Returns:
-            its state before: only one that was alive is changed. None = there is no such client.
+            the state before. Only a client that was alive is changed. None = there is no such client.
 
         Raises:
-            ProviderError: it cannot be marked.
+            ProviderError: the client cannot be marked.
         """
 
     def existing(self) -> Connection:
-        """A connection that only looks: it makes nothing.
+        """Opens a connection that only looks and makes nothing.
 
         Raises:
-            ProviderError: there is nothing to look at.
+            ProviderError: the provider does not exist yet.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class DeploymentPaths:
-    """The directories of a deployment that concern its provider.
+    """The directories of a deployment that concern the provider.
 
     Args:
         directory: of ``adapter.yaml``, absolute. A provider may keep records in ``.connector`` below it.
-        state: ``state.directory``, absolute; None where it is not given. It may not exist yet.
+        state: ``state.directory``, absolute. May not exist yet. None = not given.
     """
 
     directory: Path
@@ -107,9 +109,9 @@ class SectionProblem(NamedTuple):
 
     Args:
         location: the keys that lead to the value, from the section on: ``("root",)``.
-        found: what stands there, or what is wrong with it.
-        expected: what should stand there.
-        nearest: the right name that a misspelt one is closest to, if any.
+        found: the value found, or the mistake.
+        expected: the expected value.
+        nearest: the right name that a misspelt name is closest to, if any.
         warning: whether the configuration works all the same.
     """
 
@@ -125,7 +127,7 @@ class AcceptedRoot(NamedTuple):
 
     Args:
         path: of the root.
-        done: ``made``, ``marked``, ``recorded`` or ``unchanged``; docs/reference/commands.md explains them.
+        done: ``made``, ``marked``, ``recorded`` or ``unchanged``. docs/reference/commands.md explains them.
     """
 
     path: str
@@ -146,24 +148,25 @@ def _no_root(section: Any, paths: DeploymentPaths) -> AcceptedRoot | None:
 
 @dataclass(frozen=True, slots=True)
 class ProviderKind:
-    """What a package registers: how a provider is configured, checked and made.
+    """The registration of a provider: how a package configures, checks and makes a provider.
 
     The functions get the section as it was read, an object of the class that ``section`` returns.
 
     Args:
         section: returns the model of the section ``provider``, a subclass of
             :class:`connector.config.section.ProviderSection`. Reading, errors, JSON Schema, ``connector
-            config`` and the reference page come from its fields. It is a function, so that a program that
+            config`` and the reference page come from the fields. This is a function, so that a program that
             opens a URL need not import the model.
-        make: makes the provider of a deployment. It connects to nothing and makes no file.
-        open: makes the provider of a URL, from what stands behind the colon and the options of
+        make: makes the provider of a deployment. Connects to nothing and makes no file.
+        open: makes the provider of a URL, from the text behind the colon and the options of
             :func:`connector.messaging.connect`. Raises TypeError or ValueError for a wrong option.
-        check: finds mistakes that the model cannot see. It connects to nothing and makes no file.
-        accept_root: accepts the root as it is, for ``connector accept-root``. Returns None where nothing is
+        check: finds mistakes that the model cannot see. Connects to nothing and makes no file.
+        accept_root: accepts the root as it is, for ``connector accept-root``. Returns None if nothing is
             recorded.
         own_state: where the provider keeps journals, duplicate window and instance locks, in words: "under
-            its root". ``state.directory`` is then a mistake. Empty for a provider that takes it.
-        one_process: whether the messages are those of one process. Then only tests without Spark can use it.
+            its root". ``state.directory`` is then a mistake. Empty = the provider uses ``state.directory``.
+        one_process: whether the messages are those of one process. Then only tests without Spark can use the
+            provider.
         one_machine: whether the messages of a section are those of one machine. Then Spark runs there, too.
     """
 
@@ -178,13 +181,14 @@ class ProviderKind:
 
 
 class InstalledProvider:
-    """A provider that a package registers. Nothing of the package is imported before it is asked for.
+    """A provider that a package registers. Imports nothing of the package before the first use.
 
-    Every method raises ConnectorError, which names the package, where its code cannot be imported.
+    Every method raises ConnectorError if the code of the package cannot be imported. The error names the
+    package.
 
     Args:
         name: of the entry point.
-        entries: the entry points of that name; more than one is an error when it is used.
+        entries: the entry points of that name. More than one is an error at the first use.
     """
 
     def __init__(self, name: str, entries: Sequence[EntryPoint]) -> None:
@@ -192,7 +196,7 @@ class InstalledProvider:
         self._entries = entries
 
     def kind(self) -> ProviderKind:
-        """What the package registers."""
+        """Returns the registration of the package."""
         packages = [_package(entry) for entry in self._entries]
         if len(packages) > 1:
             raise ConnectorError(
@@ -209,25 +213,25 @@ class InstalledProvider:
         return kind
 
     def section(self) -> type[Any]:
-        """The model of its section."""
+        """Returns the model of the section."""
         kind = self.kind()
         with self._importing(Exception):
             return kind.section()
 
     def make(self, section: Any, paths: DeploymentPaths) -> AdapterProvider:
-        """The provider of a deployment."""
+        """Makes the provider of a deployment."""
         kind = self.kind()
         with self._importing(ImportError):
             return kind.make(section, paths)
 
     def open(self, location: str, **options: Any) -> Provider:
-        """The provider of a URL; raises as its ``open`` does."""
+        """Makes the provider of a URL. Raises as the ``open`` of the package does."""
         kind = self.kind()
         with self._importing(ImportError):
             return kind.open(location, **options)
 
     def check(self, section: Any, paths: DeploymentPaths) -> list[SectionProblem]:
-        """The mistakes that its ``check`` finds."""
+        """Returns the mistakes that the ``check`` of the package finds."""
         kind = self.kind()
         with self._importing(Exception):
             return list(kind.check(section, paths))
@@ -249,7 +253,7 @@ class InstalledProvider:
 
 
 def installed_providers() -> Mapping[str, InstalledProvider]:
-    """The providers that installed packages register, by name. Imports none of them."""
+    """Returns the providers that installed packages register, by name. Imports none of them."""
     found: dict[str, list[EntryPoint]] = {}
     for entry in entry_points(group=GROUP):
         found.setdefault(entry.name, []).append(entry)

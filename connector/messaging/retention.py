@@ -20,7 +20,7 @@ class Retention:
         seconds: older copies are removed.
 
     Raises:
-        DestinationError: it is a topic or a virtual destination.
+        DestinationError: the destination is a topic or a virtual destination.
     """
 
     destination: Destination
@@ -31,12 +31,12 @@ class Retention:
             raise DestinationError(f"{self.destination} keeps no copies: only whole queues do")
 
     def is_over(self, message: Message, arrived: float, now: float) -> bool:
-        """Whether a message is a copy that was kept long enough. No other message ever is.
+        """Whether a message is a copy that was kept long enough. False for any other message.
 
         Args:
-            message: its headers and properties.
-            arrived: when the provider got it; counts where its ``connector_time`` cannot be read.
-            now: the provider's clock; both are seconds since 1970.
+            message: headers and properties.
+            arrived: time at which the provider got the message. Used if ``connector_time`` cannot be read.
+            now: time of the provider's clock. Both times are seconds since 1970.
         """
         if "connector_origin_destination" not in message.properties:
             return False
@@ -52,12 +52,12 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What was removed because it was kept long enough.
+    """The numbers of messages that were removed because they were kept long enough.
 
     Args:
         settled: messages that the provider itself had kept, such as those in ``processed/``.
         copies: queue -> copies of an adapter.
-        is_done: False where the time was too short; asking again goes on.
+        is_done: False if the time was too short. The next call goes on.
     """
 
     settled: int = 0

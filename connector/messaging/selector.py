@@ -1,4 +1,4 @@
-"""Message selectors: which messages a consumer wants, by their headers and properties (JMS 2.0, 3.8)."""
+"""Message selectors: conditions on the headers and properties of messages (JMS 2.0, 3.8)."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from connector.messaging.message import Message
 
 @final
 class Selector:
-    """A compiled selector, made by :func:`compile_selector`. Sees headers and properties, never a body.
+    """A compiled selector, made by :func:`compile_selector`. Reads headers and properties, never a body.
 
-    Immutable, safe in several threads; pickled as its text. Equal selectors have equal texts.
+    Immutable and thread-safe. Pickled as text. Equal selectors have equal texts.
 
     Attributes:
-        text: as it was written.
-        identifiers: the headers and properties that it may ask for, by their JMS names; a message
-            needs no others to be judged.
-        matches: says whether the selector is true for a message (:class:`Message` to ``bool``); false
-            and unknown are both no. Never raises.
+        text: the text as written.
+        identifiers: the JMS names of the headers and properties that the selector may read. A message needs
+            no others to be judged.
+        matches: says whether the selector is true for a message (:class:`Message` to ``bool``). The result
+            for false and unknown is False. Never raises.
     """
 
     __slots__ = ("identifiers", "matches", "text")
@@ -32,7 +32,7 @@ class Selector:
     def __init__(self, text: str, identifiers: frozenset[str], matches: Callable[[Message], bool]) -> None:
         self.text = text
         self.identifiers = identifiers
-        # Not a method: the compiled function is called for every message, without one in between.
+        # Not a method: every message calls the compiled function directly.
         self.matches = matches
 
     def __eq__(self, other: object) -> bool:
@@ -50,16 +50,17 @@ class Selector:
 
 @lru_cache(maxsize=512)
 def compile_selector(text: str) -> Selector:
-    """Compiles a selector; the latest ones are remembered.
+    """Compiles a selector, and caches the latest selectors.
 
     Args:
-        text: in the language of JMS 2.0, 3.8. An empty text is none: who allows it for "all messages"
-            does not come here with it.
+        text: in the language of JMS 2.0, 3.8. An empty text is not valid. A caller for whom an empty text
+            means "all messages" must not pass it.
 
     Raises:
-        SelectorError: it is not a selector; says what was found, what was expected, and where.
+        SelectorError: the text is no selector. The error says what was found, what was expected, and where.
     """
-    # Here, because most processes see no selector, and lark with this grammar takes a tenth of a second.
+    # Imported here, because most processes see no selector, and lark with this grammar takes a tenth of a
+    # second.
     from connector.messaging.selectors.syntax import parse
     from connector.messaging.selectors.translation import translate
 

@@ -1,4 +1,4 @@
-"""Settlement: what is to become of claims and of prepared messages."""
+"""Settlement: the outcome of claims and of prepared messages."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from connector.messaging.message import PropertyValue
 
 @dataclass(slots=True)
 class Prepared:
-    """A message made but not sent: NOT_COMMITTED until settlement commits it.
+    """A message made but not sent: NOT_COMMITTED until a settlement commits the message.
 
     Args:
-        handle: the provider's own, of texts, numbers and sequences; the whole message where a provider works
-            by value. It travels to the driver by pickle, or in a journal by JSON, which makes a list of every
-            sequence.
-        destination: where it will be sent.
+        handle: the provider's own handle, of texts, numbers and sequences. By value the handle contains the
+            whole message. Travels to the driver by pickle, or in a journal by JSON. JSON makes a list of
+            every sequence.
+        destination: the destination of the message.
     """
 
     handle: Any
@@ -34,35 +34,35 @@ HISTORY: Final = (
     "connector_attempts",
     "connector_delivered",
 )
-"""The properties by which an adapter says in a copy what became of the message.
+"""The properties by which an adapter notes the outcome of a message in a copy.
 
-A copy has those of its settlement alone. It inherits none of them, but all other properties.
+A copy has those of its own settlement only, and all other properties of the message.
 
 A copy has the id, the time and the expiration of its message. A broker gives each message a new id and time.
-So a remote provider keeps those of the message in properties, and reads them back.
+So a remote provider keeps the original id and time in properties, and reads them back.
 """
 
 
 @dataclass(slots=True)
 class Settlement:
-    """What is to become of one claim.
+    """The outcome of one claim.
 
-    Exactly one of three: a copy (``copy_to``), no copy (``copy_to`` None), or back to where it came
-    from (``give_back``, which wins).
+    There are three outcomes: a copy (``copy_to``), no copy (``copy_to`` None), or a return to the origin
+    (``give_back``, which wins).
 
     Args:
         claim: the claim.
         copy_to: the destination that gets the message with ``properties`` added.
         properties: of :data:`HISTORY`, for the copy or, with ``give_back``, for the message itself. All are
             strings, but ``int`` for numbers.
-        give_back: return it to its queue.
-        stay: with ``give_back``, a claim in an in-progress destination waits there, without an owner, until
-            somebody adopts it. Means nothing elsewhere.
-        delivery_count: with ``give_back``, the deliveries begun so far; less than 0 is 0.
+        give_back: return the message to the queue.
+        stay: with ``give_back``, leave a claim in an in-progress destination to wait there, without an owner,
+            until a client adopts the message. Without effect elsewhere.
+        delivery_count: with ``give_back``, the deliveries begun so far. Less than 0 means 0.
         sends: prepared messages that are sent in the same commit.
         discards: prepared messages that must not be sent.
-        published: duplicate key to remember, where the event counts as published. Only an adapter has a
-            window that remembers it.
+        published: the duplicate key to remember, if the event counts as published. Only an adapter has a
+            window that remembers keys.
     """
 
     claim: Claim
@@ -78,16 +78,16 @@ class Settlement:
 
 @dataclass(slots=True)
 class GroupSettlement:
-    """What is to become of several claims that are settled alike: a copy, or none.
+    """The common outcome of several claims: a copy, or none.
 
-    It means the same as a :class:`Settlement` of each claim, and a provider may have a quicker way. That
+    A group means the same as a :class:`Settlement` of each claim. A provider may settle a group faster. That
     matters for batches in which all events are published.
 
     Args:
         claims: of any destinations, in any order.
-        copy_to: the destination that gets the messages with ``properties`` added; None = no copy.
+        copy_to: the destination that gets the messages with ``properties`` added. None = no copy.
         properties: of :data:`HISTORY`, for every copy, as in :class:`Settlement`.
-        published: the duplicate keys to remember, one for each claim; empty = none.
+        published: the duplicate keys to remember, one for each claim. Empty = none.
     """
 
     claims: Sequence[Claim]
@@ -96,7 +96,7 @@ class GroupSettlement:
     published: Sequence[str] = ()
 
     def each(self) -> list[Settlement]:
-        """The settlements that mean the same."""
+        """Returns a settlement of each claim."""
         keys: Sequence[str | None] = self.published or [None] * len(self.claims)
         return [
             Settlement(claim, self.copy_to, self.properties, published=key)
@@ -105,7 +105,7 @@ class GroupSettlement:
 
 
 def one_by_one(settlements: Iterable[Settlement | GroupSettlement]) -> list[Settlement]:
-    """A settlement for each claim, for a provider that has no quicker way for groups."""
+    """Returns a settlement of each claim, for a provider without a faster way for groups."""
     found: list[Settlement] = []
     for one in settlements:
         found += one.each() if isinstance(one, GroupSettlement) else (one,)

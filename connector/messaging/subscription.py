@@ -1,4 +1,4 @@
-"""Subscriptions and destinations, as a program asks for them and sees them."""
+"""Subscriptions and destinations, as requested and as seen by a program."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from connector.messaging.destination import Destination
 
 @dataclass(frozen=True, slots=True)
 class TopicSubscription:
-    """What a consumer of a topic asks for (Qpid JMS). Two of them are the same where all details are.
+    """The subscription that a consumer of a topic asks for (Qpid JMS). Equal if all details are equal.
 
     Args:
         topic: the topic.
-        name: of the subscription; empty for one that belongs to a single consumer and ends with it.
-        client_id: whose it is; names are unique within one client id. A subscription that is durable and
-            not shared needs one.
-        durable: it keeps messages while nobody consumes them.
-        shared: several consumers share its messages.
-        selector: text of a message selector; empty = all messages.
-        no_local: not the local messages. Local is what comes from its client id or its own origin: that of
-            the connection that made it, or attached to it when it had no consumer.
+        name: of the subscription. Empty = the subscription has a single consumer and ends with that consumer.
+        client_id: the owner. Names are unique within a client id. A durable subscription that is not shared
+            needs an owner.
+        durable: messages are kept while there is no consumer.
+        shared: several consumers share the messages.
+        selector: text of a message selector. Empty = all messages.
+        no_local: leave out local messages. A message is local if it comes from the subscription's client id
+            or from its origin. The origin is that of the connection that made the subscription, or that
+            attached to it when it had no consumer.
     """
 
     topic: Destination
@@ -35,13 +36,13 @@ class TopicSubscription:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionInfo:
-    """A subscription as it stands.
+    """The details and the message counts of a subscription.
 
     Args:
-        subscription: its details.
-        consumers: how many consume it now.
-        waiting, in_progress: its messages.
-        expired, error: those that it has put aside: past their expiration, or delivered too often.
+        subscription: the details.
+        consumers: number of current consumers.
+        waiting, in_progress: numbers of messages.
+        expired, error: numbers of messages put aside: past their expiration, or delivered too often.
     """
 
     subscription: TopicSubscription
@@ -52,7 +53,7 @@ class SubscriptionInfo:
     error: int = 0
 
     def kept(self) -> str:
-        """What goes when it is removed, in words: ``2 waiting, 1 in error``; empty where that is nothing."""
+        """Returns the numbers of messages kept, in words: ``2 waiting, 1 in error``. Empty = none."""
         numbers = (
             (self.waiting, "waiting"),
             (self.in_progress, "in progress"),
@@ -64,7 +65,7 @@ class SubscriptionInfo:
 
 @dataclass(frozen=True, slots=True)
 class DestinationInfo:
-    """A destination as it stands; numbers of messages. Those of a topic are not yet distributed."""
+    """A destination with numbers of messages. Those of a topic are not yet distributed."""
 
     destination: Destination
     waiting: int = 0

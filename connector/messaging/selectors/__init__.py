@@ -1,1 +1,1 @@
-"""How a message selector is read and becomes a function: syntax, identifiers, logic, translation."""
+"""Reads a message selector and makes a function of it: syntax, identifiers, logic, translation."""

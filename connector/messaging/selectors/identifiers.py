@@ -1,4 +1,4 @@
-"""Identifiers: which names a selector may use, and what they mean (JMS 2.0, 3.8.1.1)."""
+"""Identifiers: the names that a selector may use, and their meaning (JMS 2.0, 3.8.1.1)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ HEADERS: Final[Mapping[str, tuple[str, Kind]]] = {
     "JMSType": ("message.type", Kind.STRING),
     "JMSXDeliveryCount": ("message.delivery_count", Kind.NUMBER),
 }
-"""What is no property of :class:`~connector.messaging.message.Message`: how to get it, what it is."""
+"""The headers that a selector may use: the Python expression and the kind of each."""
 
 KEYWORDS: Final = frozenset(
     {"AND", "BETWEEN", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE"}
 )
-"""What is no identifier, in whatever case it is written."""
+"""Words that are no identifiers, in upper or lower case."""
 
 DELIVERY_COUNT: Final = "JMSXDeliveryCount"
 PROVIDERS_OWN: Final = "JMS_"
@@ -33,7 +33,7 @@ _PART = _START | {"Nd", "Mn", "Mc", "Cf"}
 
 
 def wrong_character(name: str) -> int | None:
-    """Index of the first character that no identifier of Java has there."""
+    """Returns the index of the first character that Java does not allow at that place of an identifier."""
     for index, character in enumerate(name):
         if unicodedata.category(character) not in (_PART if index else _START):
             return index
@@ -41,14 +41,14 @@ def wrong_character(name: str) -> int | None:
 
 
 def kind_of(name: str) -> Kind:
-    """What is known about the value of an identifier.
+    """Returns the kind of an identifier's value.
 
     Raises:
-        ValueError: a selector cannot use it; the text says what it can.
+        ValueError: a selector cannot use the name. The text names the usable headers.
     """
     if name in HEADERS:
         return HEADERS[name][1]
-    # The specification keeps the prefix for itself: anything else behind it is forbidden or a mistake.
+    # The specification reserves the prefix JMS. Any other name with this prefix is forbidden or a mistake.
     if name.startswith("JMS") and not name.startswith(("JMSX", "JMS_")):
         usable = ", ".join(header for header in HEADERS if not header.startswith("JMSX"))
         raise ValueError(f"one of the headers that a selector sees ({usable}), or a property")
@@ -56,16 +56,16 @@ def kind_of(name: str) -> Kind:
 
 
 def is_providers_own(name: str) -> bool:
-    """Whether a property is set by providers only (JMS 2.0, 3.5.9 and 3.5.10)."""
+    """Whether only providers set a property (JMS 2.0, 3.5.9 and 3.5.10)."""
     return name == DELIVERY_COUNT or name.startswith(PROVIDERS_OWN)
 
 
 @lru_cache(maxsize=4096)
 def check_property_name(name: str) -> None:
-    """Whether a program may send a property of this name: a selector can ask for it (JMS 2.0, 3.5.1).
+    """Checks that a program may send a property of this name: a selector can ask for it (JMS 2.0, 3.5.1).
 
     Raises:
-        ValueError: it may not; the text says why.
+        ValueError: the name is not allowed. The text gives the reason.
     """
     if not name:
         raise ValueError("a property needs a name")

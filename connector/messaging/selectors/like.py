@@ -11,12 +11,12 @@ _ANY_CHARACTER = object()
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A pattern in the cheapest form that does what it says.
+    """A pattern in the cheapest form.
 
     Args:
-        shape: ``equal``, ``prefix``, ``suffix`` or ``infix`` to ``text``; ``expression``.
+        shape: ``equal``, ``prefix``, ``suffix`` or ``infix`` to ``text``, or ``expression``.
         text: for all shapes but ``expression``.
-        expression: has to match the whole value; None for all other shapes.
+        expression: has to match the whole value. None for all other shapes.
     """
 
     shape: str
@@ -29,7 +29,7 @@ def like_pattern(text: str, escape: str | None = None) -> Pattern:
 
     Args:
         text: the pattern.
-        escape: the one character that takes the meaning from a ``%``, ``_`` or itself after it.
+        escape: the single character that makes a following ``%``, ``_`` or ``escape`` an ordinary character.
 
     Raises:
         ValueError: the escape character stands before another character, or at the end.
@@ -50,7 +50,7 @@ def like_pattern(text: str, escape: str | None = None) -> Pattern:
 
 
 def _parts(text: str, escape: str | None) -> list[object]:
-    """Single characters and wildcards; several ``%`` in a row are one."""
+    """Returns single characters and wildcards. Several ``%`` in a row become a single wildcard."""
     parts: list[object] = []
     characters = iter(text)
     for character in characters:
@@ -68,9 +68,10 @@ def _parts(text: str, escape: str | None) -> list[object]:
 
 
 def _expression(parts: list[object]) -> re.Pattern[str]:
-    """What stands between two ``%`` has a fixed length, so its first place is as good as any later one.
+    """Returns the regular expression of a pattern with wildcards.
 
-    The atomic groups say so; without them a text that almost fits would be tried in every combination.
+    The text between two ``%`` has a fixed length, so its first match is as good as any later match. The
+    atomic groups use this. Without them the search would try every combination for a text that almost fits.
     """
     pieces = [""]
     for part in parts:

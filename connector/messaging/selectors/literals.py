@@ -6,7 +6,7 @@ import re
 import struct
 
 LONG_LIMIT = 1 << 63
-"""One more than the largest long. As a literal it is good only behind a minus."""
+"""The largest long plus 1. As a literal valid only behind a minus."""
 
 _DECIMAL = re.compile(r"(0|[1-9](?:[0-9_]*[0-9])?)[lL]?")
 _WITH_BASE = (
@@ -24,18 +24,18 @@ _HEX_APPROXIMATE = re.compile(rf"(0[xX](?:{_HEX}\.?|(?:{_HEX})?\.{_HEX})[pP][+-]
 
 
 def parse_number(text: str) -> int | float:
-    """Reads a number without a sign; every exact one is a long.
+    """Reads a number without a sign. Every exact number is a long.
 
-    Numbers to base 16, 8 and 2 may use the sign bit, as in Java: ``0xFFFFFFFFFFFFFFFF`` is -1. A
-    decimal one may be :data:`LONG_LIMIT`, of which only the negative is a long.
+    Numbers to base 16, 8 and 2 may use the sign bit, as in Java: ``0xFFFFFFFFFFFFFFFF`` is -1. A decimal
+    number may be :data:`LONG_LIMIT`, of which only the negative is a long.
 
     Raises:
-        ValueError: the text is no number, or the number is out of the range of its type.
+        ValueError: the text is no number, or the number is out of range.
     """
     match = _DECIMAL.fullmatch(text)
     if match:
         digits = match[1].replace("_", "")
-        # Counted first: Python does not even read numbers of very many digits.
+        # Counts the digits first, because Python refuses numbers of very many digits.
         if len(digits) > 19 or int(digits) > LONG_LIMIT:
             raise ValueError("a number within the range of a long (64 bits)")
         return int(digits)
@@ -60,7 +60,7 @@ def parse_number(text: str) -> int | float:
 
 
 def _in_range(number: float, mantissa: str, suffix: str) -> float:
-    """As in Java: too large is an error, and so is too small to be told from zero."""
+    """Checks the range as Java does. Too large is an error, and so is too small to differ from zero."""
     kind = "double"
     if suffix in ("f", "F"):
         kind = "float"
@@ -74,5 +74,5 @@ def _in_range(number: float, mantissa: str, suffix: str) -> float:
 
 
 def parse_string(text: str) -> str:
-    """The text between the quotes, with ``''`` for each ``'`` in it."""
+    """Returns the text between the quotes, with ``'`` for each ``''`` in it."""
     return text[1:-1].replace("''", "'")

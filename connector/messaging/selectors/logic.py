@@ -1,12 +1,13 @@
-"""What the operators mean: three-valued logic, comparison and arithmetic (JMS 2.0, 3.8.1.2 and 3.8.2).
+"""The operators of selectors: three-valued logic, comparison, arithmetic (JMS 2.0, 3.8.1.2 and 3.8.2).
 
-``None`` is NULL among values and *unknown* among conditions. Nothing here raises, whatever the types
-of properties turn out to be:
+``None`` is NULL among values and *unknown* among conditions. No function here raises, whatever the types of
+properties are:
 
-* a comparison with NULL is unknown, one of unlike types false; ``<`` and its kin compare numbers only;
-* arithmetic with anything but numbers is unknown;
-* exact numbers are longs and wrap round as in Java; beside an approximate one they become doubles;
-* exact division truncates, and by zero it is unknown, where Java would raise; approximate division by
+* A comparison with NULL is unknown. A comparison of unlike types is false. ``<``, ``<=``, ``>`` and ``>=``
+  compare numbers only.
+* Arithmetic with anything but numbers is unknown.
+* Exact numbers are longs and wrap round as in Java. Beside an approximate number they become doubles.
+* Exact division truncates. Exact division by zero is unknown, where Java would raise. Approximate division by
   zero is infinite, or no number (NaN).
 """
 
@@ -92,7 +93,7 @@ def minus(value: Value) -> Number:
 
 
 def chain(first: Value, *rest: Any) -> Number:
-    """A long chain of arithmetic: ``chain(a, add, b, subtract, c)``."""
+    """Returns the value of a long chain of arithmetic: ``chain(a, add, b, subtract, c)``."""
     result: Any = first
     for calculate, value in zip(rest[::2], rest[1::2], strict=True):
         result = calculate(result, value)
@@ -128,7 +129,7 @@ greater_or_equal = _comparison(operator.ge, numbers_only=True)
 
 
 def truth(value: Value) -> Truth:
-    """A property where a condition is expected: what is neither true nor false is unknown."""
+    """Returns a property as a condition. Any value but true and false is unknown."""
     return value if isinstance(value, bool) else None
 
 

@@ -1,4 +1,4 @@
-"""A selector as a tree of operations; what each of them means is in ``logic``."""
+"""A selector as a tree of operations. ``logic`` defines their meaning."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from connector.messaging.selectors.like import Pattern
 
 
 class Kind(Enum):
-    """What a value is known to be before any message is seen; it may be missing all the same."""
+    """The type of a value as far as the selector alone determines it. The value may still be missing."""
 
     STRING = "a string"
     NUMBER = "a number"
     CONDITION = "a condition"
     """True, false or unknown."""
     ANY = "a property"
-    """A property has whatever type its message gives it."""
+    """The type of a property is known only when a message is seen."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Literal:
-    """A value written out. Exact numbers are ``int``, approximate ones ``float``."""
+    """A literal value. Exact numbers are ``int``, approximate numbers ``float``."""
 
     position: int
     value: bool | int | float | str
@@ -64,7 +64,7 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
-    """``x = y`` and its kin."""
+    """``x = y``, ``<>``, ``<``, ``<=``, ``>`` and ``>=``."""
 
     position: int
     operator: str
@@ -75,7 +75,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Between:
-    """``x BETWEEN low AND high``; negated it is ``x < low OR x > high``, not NOT of the other."""
+    """``x BETWEEN low AND high``. Negated: ``x < low OR x > high``, which is not NOT of the other."""
 
     position: int
     operand: Node

@@ -32,10 +32,10 @@ from connector.messaging.selectors.nodes import (
 )
 
 MAX_NESTING: Final = 64
-"""Parentheses, NOTs and signs around a value; guards the stack of whoever walks the tree."""
+"""The limit for nested parentheses, NOTs and signs. Guards the stack of functions that walk the tree."""
 
-# Values and conditions share their rules; the builder tells them apart, with better words than a parser's.
-# NAME and NUMBER take in all that might be meant as one, so that a mistake in it is called by its name.
+# Values and conditions share their rules. The builder tells them apart, with better error texts than a
+# parser. NAME and NUMBER also match misspelt names and numbers, so that the error can show the whole mistake.
 _GRAMMAR: Final = r"""
     ?start: some
     ?some: every (OR every)*
@@ -74,7 +74,7 @@ def parse(text: str) -> Node:
     """Reads a selector.
 
     Raises:
-        SelectorError: it is not one; says what was found, what was expected, and where.
+        SelectorError: the text is no selector. The error says what was found, what was expected, and where.
     """
     try:
         node: Node = _parser().parse(text)  # type: ignore[assignment]
@@ -95,7 +95,7 @@ def parse(text: str) -> Node:
 
 
 def _accepted(error: UnexpectedToken | UnexpectedCharacters) -> set[str]:
-    """The terminals that could have stood where the parser stopped."""
+    """Returns the terminals that the parser would have accepted at the error."""
     parser: Any = error.interactive_parser  # lark's annotations stop here
     return set(parser.accepts())
 
@@ -110,7 +110,7 @@ def _start(token: Token) -> int:
 
 
 def _shown(token: str) -> str:
-    """A piece of the selector as an error shows it: short, on one line, in quotes."""
+    """Returns a piece of the selector for an error: short, on one line, in quotes."""
     text = str(token) if len(token) <= 40 else token[:37] + "..."
     if not text.isprintable():
         text = ascii(text)[1:-1]
@@ -118,7 +118,7 @@ def _shown(token: str) -> str:
 
 
 def _expected(accepted: set[str]) -> str:
-    """The tokens that would have been right, in the words of a human."""
+    """Returns the tokens that would have been accepted, in words."""
     words = []
     if "NAME" in accepted:
         words.append("a value")
@@ -142,14 +142,13 @@ def _expected(accepted: set[str]) -> str:
 
 
 def _hint(found: str, accepted: set[str]) -> str:
-    """For the mistakes of those who know another language better."""
+    """Returns a hint for mistakes that come from other languages."""
     if found == "NULL" and "NAME" in accepted:
         return " (a missing value is asked for with IS NULL)"
     return {'"': " (strings stand in single quotes)", "!": " (unequal is written <>)"}.get(found, "")
 
 
-# These look at a token as soon as it is read, so that a wrong one is what an error is about, and not what
-# happens to follow it.
+# These functions check a token as soon as it is read. So an error names the wrong token, and not a later one.
 
 
 def _name(token: Token) -> Token:
@@ -185,7 +184,7 @@ def _string(token: Token) -> Token:
 
 
 class _NestingGuard(PostLex):
-    """Refuses what is nested too deep, before anything is made of it."""
+    """Refuses a selector that is nested too deep, before any node is made."""
 
     _OPERAND_ENDS = frozenset({"NAME", "NUMBER", "STRING", "TRUE", "FALSE", "RPAR"})
 
@@ -220,7 +219,7 @@ def _demand(node: Node, kind: Kind, what: str) -> None:
 
 @v_args(inline=True)
 class _Builder(Transformer[Token, Node]):
-    """Makes nodes, innermost first, while the parser reads."""
+    """Makes nodes, the innermost first, while the parser reads."""
 
     def number(self, token: Token) -> Node:
         return Literal(_start(token), parse_number(token))

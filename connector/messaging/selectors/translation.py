@@ -1,13 +1,13 @@
 """Turns a selector into a Python function.
 
-``logic`` defines what each operator means, with three truth values. A selector only has to be told
-from *not true*, though, and mostly compares a property with a literal. So most of it becomes plain
-two-valued Python: every condition can be asked whether it is **true** and whether it is **false** (in
-an unknown condition both answers are no), NOT swaps the two questions, and AND and OR hand them down.
-What is left, such as one property compared with another, calls ``logic``.
+``logic`` defines each operator with three truth values. But a selector only has to tell *true* from *not
+true*, and mostly compares a property with a literal. So most of a selector becomes plain two-valued Python.
+There are two questions about every condition: is it **true**, and is it **false**? For an unknown
+condition both answers are no. NOT swaps the two questions. AND and OR pass them to their operands. All other
+operations, such as one property compared with another, call ``logic``.
 
-The code consists of names and operators written here. All that comes from a selector (identifiers,
-literals, patterns) is in constants, all that comes from a message in variables.
+The code consists of names and operators written here. Everything from a selector (identifiers, literals,
+patterns) is in constants. Everything from a message is in variables.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ _LIBRARY: Final[dict[str, Any]] = {
 
 _LONGEST_NESTED_CHAIN: Final = 3
 _DEEPEST_EXPRESSION: Final = 10
-"""Python's own parser has a limit; what is deeper gets a line of its own."""
+"""Python's own parser has a limit. A deeper expression gets a separate line."""
 
 _EXACT_IN_DOUBLE: Final = 1 << 53
-"""Up to here Python, which compares int with float exactly, agrees with Java, which makes both doubles."""
+"""Below this, Python, which compares int with float exactly, agrees with Java, which makes both doubles."""
 
 
 def translate(condition: Node) -> tuple[Callable[[Message], bool], frozenset[str]]:
-    """The function that says whether the condition is true for a message, and the identifiers it uses.
+    """Returns the function that says whether the condition is true for a message, and the identifiers.
 
     Raises:
         SelectorError: a literal is 2**63 without a minus before it.
@@ -100,7 +100,7 @@ class _Translation:
         lines = ["get = message.properties.get", *self._lines, f"return {result}"]
         return "def matches(message):\n" + "".join(f"    {line}\n" for line in lines)
 
-    # Conditions: is it true, is it false?
+    # Conditions: are they true, are they false?
 
     def _true(self, node: Node, depth: int) -> str:
         if depth >= _DEEPEST_EXPRESSION:
@@ -139,9 +139,9 @@ class _Translation:
         return f"({word.join([part(operand, depth + 1) for operand in operands])})"
 
     def _test(self, node: Node, depth: int) -> tuple[str, str]:
-        """A condition as a value and a two-valued test that is for this value only and false for None.
+        """Returns a condition as a value and a two-valued test for this value. The test is false for None.
 
-        The test has ``{subject}`` where the value is used first, ``{again}`` where once more.
+        The test has ``{subject}`` at the first use of the value, ``{again}`` at later uses.
         """
         match node:
             case Comparison():
@@ -258,7 +258,7 @@ class _Translation:
         return str(node.value) if isinstance(node.value, bool) else self._constant(node.value)
 
     def _constant(self, value: Any) -> str:
-        # By type too: 1, 1.0 and True are equal. By its text, because 0.0 and -0.0 are as well.
+        # By type too: 1, 1.0 and True are equal. By its text, because 0.0 and -0.0 are equal as well.
         key = (type(value), repr(value) if isinstance(value, float) else value)
         name = self._names.get(key)
         if name is None:
@@ -273,7 +273,7 @@ class _Translation:
 
 
 def _is_plain(node: Node) -> bool:
-    """Whether it is a literal that Python compares as Java would."""
+    """Whether the node is a literal that Python compares as Java would."""
     if not isinstance(node, Literal):
         return False
     return not isinstance(node.value, int | float) or abs(node.value) < _EXACT_IN_DOUBLE
