@@ -1,1 +1,1 @@
-"""What every local provider shares: the provider contract, implemented once on the contracts of a store."""
+"""The engine of all local providers: implements the provider contract once, on the contracts of a store."""

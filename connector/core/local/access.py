@@ -1,4 +1,4 @@
-"""The part of a local provider that a task needs: read a claimed message, prepare one."""
+"""The part of a local provider that a task needs: reads claimed messages, prepares new messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class LocalAccessSpec:
     """See :class:`connector.messaging.provider.AccessSpec`.
 
     Args:
-        store: recipe of what it reads and writes.
+        store: recipe of the store that the access uses.
     """
 
     store: TaskStoreSpec
@@ -46,7 +46,7 @@ class LocalAccess:
         owner = temporary_owner(destination)
         if owner is not None and not self._store.is_there(destination, owner):
             raise has_ended(destination)
-        # the same key gives the same end of the id, so that a second attempt is known for one
+        # The same key gives the same end of the id. So a second attempt is recognised.
         name = f"{destination} {key}".encode("utf-8", "surrogateescape")
         suffix = hashlib.blake2b(name, digest_size=8).hexdigest()
         stored = self._stamp.new(message, suffix)

@@ -1,8 +1,8 @@
-"""Changes: what a settlement asks a store to do (see :meth:`connector.core.local.store.Store.apply`).
+"""Changes: the steps of a settlement for a store (see :meth:`connector.core.local.store.Store.apply`).
 
-The engine works with the states of the JBoss Messaging Core Specification (section 5; see
-:class:`connector.core.state.MessageState`). Each change, and each call of a store that moves a message, is
-one of its transitions:
+The engine works with the states of the JBoss Messaging Core Specification (section 5).
+:class:`connector.core.state.MessageState` lists them. Each change, and each call of a store that moves a
+message, is a transition:
 
 ===========  ======================  ===========================================================
 transition   from, to                change or call
@@ -19,7 +19,7 @@ EXPIRE       NEW, removed            ``Reader.claim`` with the verdict EXPIRED
 
 A copy of :class:`Moved` or :class:`GroupMoved` is sent (SEND) in the same step. A NOT_COMMITTED message
 expires as its transaction is rolled back. A DELIVERED message is given back, and expires then. The verdict
-EXHAUSTED acknowledges a message and sends it to the part of those delivered too often, in one step.
+EXHAUSTED acknowledges a message and sends the message to :attr:`Part.ERROR`, in one step.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from connector.messaging.message import PropertyValue
 
 
 class Edit(NamedTuple):
-    """What changes of headers and properties on the way of a message.
+    """Changes of the headers and properties of a message.
 
     Args:
-        properties: set after ``dropped``; each gets the type natural to its value.
-        dropped: names of properties that go.
-        deliveries: begun so far; None leaves the number as it is.
+        properties: set after ``dropped``. Each gets the type natural to its value.
+        dropped: names of removed properties.
+        deliveries: begun so far. None = unchanged.
     """
 
     properties: Mapping[str, PropertyValue] = MappingProxyType({})
@@ -53,13 +53,13 @@ UNCHANGED: Final = Edit()
 
 @dataclass(slots=True)
 class Moved:
-    """A claim ends; its message waits in other channels, one copy each. They share the body.
+    """Ends a claim. The message then waits in other channels, one copy each. The copies share the body.
 
     Args:
         claim: the claim.
-        channels: none = nobody gets it. One that is gone gets nothing.
+        channels: the targets. Empty = no copy. A channel that is gone gets no copy.
         edit: of each copy.
-        published: a key that the duplicate window remembers from then on; None = none.
+        published: a key that the duplicate window then remembers. None = none.
     """
 
     claim: LocalClaim
@@ -70,7 +70,7 @@ class Moved:
 
 @dataclass(slots=True)
 class GroupMoved:
-    """Claims end; their messages wait in another queue, all edited alike. As :class:`Moved` of each.
+    """Ends claims. The messages then wait in another queue, all edited alike. As :class:`Moved` of each.
 
     Args:
         claims: the claims.
@@ -87,7 +87,7 @@ class GroupMoved:
 
 @dataclass(slots=True)
 class Removed:
-    """A claim ends without a copy. The store may keep the message where nobody takes it.
+    """Ends a claim without a copy. The store may keep the message where no client takes it.
 
     Args:
         claim: the claim.
@@ -100,12 +100,15 @@ class Removed:
 
 @dataclass(slots=True)
 class GivenBack:
-    """A claim ends; its message waits again where it was taken from, and goes where that is gone.
+    """Ends a claim. The message waits again in the channel that it was claimed from.
+
+    If that channel is gone, the message is removed.
 
     Args:
         claim: the claim.
         edit: of the message.
-        stays: it waits in its in-progress destination instead, without an owner (:attr:`LocalClaim.waits`).
+        stays: leave the message in its in-progress destination to wait, without an owner
+            (:attr:`LocalClaim.waits`).
     """
 
     claim: LocalClaim
@@ -115,11 +118,11 @@ class GivenBack:
 
 @dataclass(slots=True)
 class Sent:
-    """A prepared message waits in channels, one copy each.
+    """Sends a prepared message to channels, one copy each.
 
     Args:
-        handle: from :meth:`connector.core.local.store.TaskStore.prepare`, of this client or of a dead one.
-        channels: none = it goes. One that is gone gets nothing.
+        handle: from :meth:`connector.core.local.store.TaskStore.prepare`, of this client or of a dead client.
+        channels: the targets. Empty = the message is removed. A channel that is gone gets no copy.
     """
 
     handle: Any
@@ -128,7 +131,7 @@ class Sent:
 
 @dataclass(slots=True)
 class Discarded:
-    """A prepared message goes; one that is gone already is passed over.
+    """Removes a prepared message. A message that is gone is passed over.
 
     Args:
         handle: from :meth:`connector.core.local.store.TaskStore.prepare`.
@@ -138,4 +141,4 @@ class Discarded:
 
 
 Change = Moved | GroupMoved | Removed | GivenBack | Sent | Discarded
-"""One for every claim and prepared message. Nobody changes one; that they are not frozen makes them cheap."""
+"""A change for every claim and prepared message. Never modified, but not frozen, because that is cheaper."""

@@ -1,4 +1,4 @@
-"""Channels: where messages wait, and who has claimed them."""
+"""Channels: where messages wait and are claimed."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ class Part(Enum):
     MAIN = ""
     """Messages for delivery."""
     EXPIRED = "EXPIRED"
-    """Messages that were past their expiration when somebody wanted to take them."""
+    """Messages that were past their expiration when a client wanted to take them."""
     ERROR = "ERROR"
     """Messages that were delivered too often."""
 
-    __hash__ = object.__hash__  # there is one of each, and a channel is looked up for every message
+    __hash__ = object.__hash__  # each part is a single object, and every message looks up a channel
 
 
 class Channel(NamedTuple):
-    """A queue, or a subscription of a topic; messages wait in it and are claimed from it.
+    """A queue, or a subscription of a topic. Messages wait in a channel and are claimed from it.
 
     Args:
         destination: the queue, or the topic of the subscription. Never a virtual destination.
-        subscription: the key of the subscription's record; empty for a queue.
+        subscription: the key of the subscription's record. Empty for a queue.
         part: of the channel.
     """
 
@@ -39,15 +39,15 @@ class Channel(NamedTuple):
 
     @property
     def can_end(self) -> bool:
-        """Whether it can end before its clients do: a subscription, or a temporary destination.
+        """Whether the channel can end before its clients do: a subscription, or a temporary destination.
 
-        No message makes such a channel.
+        A message never makes such a channel.
         """
         return bool(self.subscription) or temporary_owner(self.destination) is not None
 
 
 class Owner(NamedTuple):
-    """Who has claimed a message.
+    """The client and the numbers of a claim.
 
     Args:
         client_id: of the client.
@@ -60,13 +60,13 @@ class Owner(NamedTuple):
 
 
 def temporary_owner(destination: Destination) -> str | None:
-    """The client whose temporary destination this is, by its name; None = it is none."""
+    """Returns the client that owns a temporary destination, by the name. None = not temporary."""
     return owner_in(destination.name)
 
 
 def owner_in(name: str) -> str | None:
-    """As :func:`temporary_owner`, for the name of a destination."""
-    if not name.startswith("temporary-"):  # as most; a regular expression takes longer
+    """Returns the same as :func:`temporary_owner`, for the name of a destination."""
+    if not name.startswith("temporary-"):  # Most names do not. A regular expression takes longer.
         return None
     match = _TEMPORARY_NAME.fullmatch(name)
     return match[1] if match else None

@@ -10,16 +10,16 @@ from connector.messaging.message import Message
 
 
 class LocalClaim:
-    """See :class:`connector.messaging.claim.Claim`. A store may have a subclass of its own.
+    """See :class:`connector.messaging.claim.Claim`. A store may have a subclass.
 
     Args:
-        reference: finds the message in a task; picklable.
-        message: its headers and properties, which nobody changes.
-        home: the part of a channel that it goes back to.
-        owner: who has it; None = nobody.
-        destination: where it was taken from; None = the destination of ``home``.
-        in_progress: whether it lies in an in-progress destination.
-        waits: whether it was left there to wait.
+        reference: finds the message in a task. Picklable.
+        message: headers and properties, never changed.
+        home: the part of a channel that the message goes back to.
+        owner: the owner. None = no owner.
+        destination: where the message was taken from. None = the destination of ``home``.
+        in_progress: whether the message lies in an in-progress destination.
+        waits: whether the message was left there to wait.
     """
 
     __slots__ = (
@@ -55,7 +55,7 @@ class LocalClaim:
 
     @property
     def owner(self) -> Owner | None:
-        """Who has it; None = nobody."""
+        """The owner. None = no owner."""
         return Owner(self._client_id, self.cycle, self.sequence) if self._client_id else None
 
     @property
@@ -79,5 +79,5 @@ class LocalClaim:
         return f"{source}|{self.message_id}".replace("\n", "%0A")
 
     def headers(self) -> Message:
-        """See :meth:`connector.messaging.claim.Claim.headers`; a copy of its own."""
+        """See :meth:`connector.messaging.claim.Claim.headers`. Returns a copy."""
         return self._message.copy()

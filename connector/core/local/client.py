@@ -1,4 +1,4 @@
-"""What the parts of one connection share."""
+"""The objects that the parts of one connection share."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SUBSCRIPTION: Final = "subscription"
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """One client of a local provider.
+    """A client of a local provider.
 
     Args:
-        store, registry, watch: made for it.
-        limit: deliveries begun after which a message is put aside; None = no limit.
-        stamp: gives its messages their ids.
+        store, registry, watch: made for this client.
+        limit: deliveries begun after which a message is put aside. None = no limit.
+        stamp: gives messages their ids.
     """
 
     store: Store
@@ -38,11 +38,11 @@ class Client:
 
 
 def hold_client_id(client: Client, client_id: str) -> None:
-    """Takes a client id of JMS for the life of a client. The instances of one application share one.
+    """Takes a client id of JMS for the life of a client. The instances of an application share a client id.
 
     Raises:
-        ClientIdError: somebody else holds it; says who.
-        ProviderError: it cannot be recorded.
+        ClientIdError: another client holds the client id. The text names the holder.
+        ProviderError: the client id cannot be recorded.
     """
     registry, info = client.registry, client.info
     with registry.lock():
@@ -61,17 +61,17 @@ def hold_client_id(client: Client, client_id: str) -> None:
 
 
 def has_ended(destination: Destination) -> UnknownDestination:
-    """What to say of a temporary destination that has ended."""
+    """Returns the error for a temporary destination that has ended."""
     return UnknownDestination(
         f"there is no {destination}: it was temporary, and has ended with its connection"
     )
 
 
 def check_sendable(destination: Destination) -> None:
-    """Whether messages can be sent to a destination, by its name.
+    """Checks by the name of a destination that messages can be sent there.
 
     Raises:
-        DestinationError: it is a virtual destination.
+        DestinationError: the destination is virtual.
     """
     if destination.view:
         raise DestinationError(

@@ -33,20 +33,22 @@ from connector.messaging.settlement import GroupSettlement, Prepared, Settlement
 from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
 
 _PARTS = {"": Part.MAIN, "EXPIRED": Part.EXPIRED, "RECOVER-ERROR": Part.ERROR, "REJECT-ERROR": Part.ERROR}
-"""Virtual destination -> the part of its queue that it shows."""
+"""Name of a virtual destination -> the part of the queue."""
 
 
 class LocalConnection:
-    """One client of a local provider.
+    """A client of a local provider.
 
     Args:
-        store, registry, watch: made for it. ``store`` stays an attribute, for those who know its kind.
-        limit: deliveries begun after which a message is put aside; None = no limit.
-        client_id: of JMS, held as long as the connection lives; empty = none.
-        virtual_destinations: whether the provider has them. Else the store need not keep what it puts aside.
+        store, registry, watch: made for this client. ``store`` stays an attribute, for code that knows its
+            class.
+        limit: deliveries begun after which a message is put aside. None = no limit.
+        client_id: of JMS, held as long as the connection lives. Empty = none.
+        virtual_destinations: whether the provider has them. Otherwise the store need not keep messages that
+            are put aside.
 
     Raises:
-        ClientIdError: somebody else holds the client id.
+        ClientIdError: another client holds the client id.
     """
 
     def __init__(
@@ -71,7 +73,7 @@ class LocalConnection:
         self._settler = Settler(client, self._subscriptions, self._temporaries)
         self._recovery = Recovery(client, self._subscriptions, self._temporaries)
         self._queues: dict[Destination, tuple[Channel]] = {}
-        """Queues that were sent to, none of them temporary: nothing has to be asked of them again."""
+        """Queues that were sent to and are not temporary. They need no further check."""
         self._pollers: dict[LocalPoller, None] = {}
         self._leftovers: list[LocalLeftover] = []
         self._closed = False
@@ -89,7 +91,7 @@ class LocalConnection:
         return self._client.stamp.pattern
 
     def _check_open(self, error: type[ProviderError] = ProviderError) -> None:
-        """Raises ``error`` where the connection has ended."""
+        """Raises ``error`` if the connection has ended."""
         if self._closed:
             raise error(f"the connection {self.client_id} is closed, nothing was done: connect anew")
 
@@ -146,7 +148,7 @@ class LocalConnection:
         check(wanted)
         self._temporaries.check_consumer(wanted.topic)
         self.store.create(Channel(wanted.topic))
-        self._foreign.distribute(wanted.topic)  # what came before the subscription is not for it
+        self._foreign.distribute(wanted.topic)  # earlier messages are not for the new subscription
         subscription, consumer = self._subscriptions.attach(wanted)
         judge = DeliveryRules(self._client.limit, None, is_view=False)
         reader = self.store.reader(subscription.channel, judge, None, wanted.topic)
@@ -174,7 +176,7 @@ class LocalConnection:
         self._subscriptions.detach(subscription, consumer)
 
     def wait(self, seconds: float) -> None:
-        """See :meth:`connector.messaging.provider.Connection.wait`; returns at once where it is closed."""
+        """See :meth:`connector.messaging.provider.Connection.wait`. Returns at once if closed."""
         self._watch.pause(lambda: any(poller.has_news() for poller in tuple(self._pollers)), seconds)
 
     def waiter(self) -> Waiter | None:
@@ -306,7 +308,7 @@ class LocalConnection:
                 if not queue[0].can_end:
                     self._queues[destination] = queue
         given = list(messages)
-        if len(given) > 1 and len(set(map(id, given))) < len(given):  # each gets an id of its own
+        if len(given) > 1 and len(set(map(id, given))) < len(given):  # each message gets a separate id
             given = [message.copy(message.body) for message in given]
         if queue is None:
             self.store.create(Channel(destination))
@@ -322,7 +324,7 @@ class LocalConnection:
     def browse(
         self, destination: Destination, unreadable: Callable[[Message, str], object] | None = None
     ) -> Iterator[Message]:
-        """See :meth:`connector.messaging.provider.Connection.browse`; of a topic there is nothing to see."""
+        """See :meth:`connector.messaging.provider.Connection.browse`. Yields nothing for a topic."""
         self._check_open()
         if not self.store.has(Channel(destination.base)):
             lasting = [one for one in self.store.destinations() if not Channel(one).can_end]
@@ -369,5 +371,5 @@ class LocalConnection:
     def _end(self, *, abandoned: bool) -> None:
         for leftover in self._leftovers:
             leftover.release()
-        self._watch.end()  # first: a thread that waits need not find the store closed
+        self._watch.end()  # First, so that a waiting thread does not find the store closed.
         self._registry.end(abandoned=abandoned)

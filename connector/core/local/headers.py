@@ -1,4 +1,4 @@
-"""Headers and properties on their way: what a new message gets, and what a copy keeps."""
+"""Headers and properties of new messages, of copies, and of messages that are given back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAX_INT: Final = (1 << 31) - 1
 
 
 class Stamp:
-    """Gives the messages of one client their ids: ``ID:TIME-CLIENT-SUFFIX``. They sort as they were made.
+    """Gives the messages of one client ids in the order of creation: ``ID:TIME-CLIENT-SUFFIX``.
 
     Args:
         client_id: of letters and digits.
@@ -33,17 +33,17 @@ class Stamp:
     @property
     def pattern(self) -> str:
         """See :meth:`connector.messaging.provider.Connection.sent_ids`."""
-        return f"%-{self._client_id}-%"  # of letters and digits: there is nothing to escape
+        return f"%-{self._client_id}-%"  # letters and digits need no escape
 
     def new(self, message: Message, suffix: str = "") -> Message:
-        """The message as it is stored. Its id and its time are set in the one that was given, too.
+        """Returns the message to store. The id and the time are also set in ``message``.
 
         Args:
-            message: of the sender. It is also what is returned, where nothing else of it has to change.
-            suffix: end of the id, where that must be the same for a second attempt.
+            message: of the sender. Returned itself, if no other header has to change.
+            suffix: end of the id, if a second attempt must get the same end.
 
         Raises:
-            ValueError: it is not valid.
+            ValueError: the message is not valid.
         """
         message.check()
         now = time.time_ns() // 1000
@@ -54,14 +54,14 @@ class Stamp:
             return message
         stored = message.copy(message.body)
         stored.delivery_count = 1
-        stored.destination = None  # the channel knows
+        stored.destination = None  # the channel has the destination
         stored.properties.pop(_COUNT, None)
         stored.property_types.pop(_COUNT, None)
         return stored
 
 
 def edited(message: Message, edit: Edit) -> Message:
-    """The headers after an edit; the same object where nothing changes. No body."""
+    """Returns the headers after an edit, without a body. The same object if no header changes."""
     if not edit.properties and not edit.dropped and edit.deliveries in (None, message.delivery_count - 1):
         return message
     changed = message.copy()
@@ -76,9 +76,10 @@ def edited(message: Message, edit: Edit) -> Message:
 
 
 def counted_anew(message: Message) -> Edit:
-    """For a message that is put aside: its deliveries become ``connector_attempts``, and begin anew.
+    """Returns the edit of a message that is put aside.
 
-    Else a message that somebody moves back would be put aside again at once.
+    The deliveries become ``connector_attempts``, and their count restarts. Otherwise a message that is moved
+    back would be put aside again at once.
     """
     earlier = message.properties.get(_ATTEMPTS)
     attempts = message.delivery_count - 1 + (earlier if isinstance(earlier, int) and earlier > 0 else 0)
@@ -86,17 +87,17 @@ def counted_anew(message: Message) -> Edit:
 
 
 def copied(settlement: Settlement | GroupSettlement) -> Edit:
-    """For the copies that a settlement makes: they have the history of that alone."""
+    """Returns the edit of the copies of a settlement. A copy has the history of that settlement only."""
     return Edit(settlement.properties, HISTORY, 0)
 
 
 def returned(settlement: Settlement) -> Edit:
-    """For the message that a settlement gives back."""
+    """Returns the edit of a message that a settlement gives back."""
     return Edit(settlement.properties, (), max(0, settlement.delivery_count))
 
 
 def origin_queue(message: Message) -> Destination | None:
-    """The queue that a message says it was taken from; None where it names none."""
+    """Returns the queue that a message was taken from, by its properties. None = not named."""
     value = message.properties.get(ORIGIN)
     try:
         found = parse_destination(value) if isinstance(value, str) else None

@@ -1,4 +1,4 @@
-"""Pollers: they take messages from one part of one channel."""
+"""Pollers: take messages from one part of one channel."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ class LocalPoller(Poller):
     """See :class:`connector.messaging.provider.Poller`.
 
     Args:
-        client: who takes.
-        channel: that is taken from, with its part.
+        client: the client that takes.
+        channel: the channel that is taken from, with its part.
         reader: of that channel.
-        destination: as it was asked for.
+        destination: as requested.
         leave: called once, when the poller is closed.
         may_end: whether the channel can end before its consumers do.
-        foreign: distributes what other programs put into the topic of a subscription; None = of a queue.
+        foreign: distributes messages that other programs put into the topic of a subscription. None for a
+            queue.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class LocalPoller(Poller):
         self._may_end = may_end
         self._foreign = foreign
         self._closed = False
-        self._ending = threading.RLock()  # its connection may close it at the same time, from another thread
+        self._ending = threading.RLock()  # the connection may close the poller from another thread
 
     def claim(self, cycle: int, numbers: range) -> list[LocalClaim]:
         """See :meth:`connector.messaging.provider.Poller.claim`."""
@@ -65,7 +66,7 @@ class LocalPoller(Poller):
         return claims
 
     def has_news(self) -> bool:
-        """Whether :meth:`claim` may find something, or say something."""
+        """Whether :meth:`claim` may find a message, or raise."""
         if self._closed or self._reader.has_news():
             return True
         return self._foreign is not None and self._foreign.has_news(self.destination)
@@ -78,7 +79,7 @@ class LocalPoller(Poller):
                 self._leave(self)
 
     def abandon(self) -> None:
-        """Takes no more, and tells nobody: as the death of its process would end it."""
+        """Closes the poller as a crash would, without a call of ``leave``."""
         with self._ending:
             self._closed = True
             self._reader.close()

@@ -1,4 +1,4 @@
-"""What dead clients leave: claims to decide about, prepared messages and temporary destinations to remove."""
+"""Recovery from dead clients: their claims, prepared messages and temporary destinations."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class LocalLeftover:
 
 
 class Recovery:
-    """Takes over from dead clients, for one that lives."""
+    """Takes over from dead clients, for a living client."""
 
     def __init__(
         self, client: Client, subscriptions: Subscriptions, temporaries: TemporaryDestinations
@@ -91,7 +91,7 @@ class Recovery:
                 dead.release()
 
     def _not_distributed(self, claims: Sequence[LocalClaim]) -> Sequence[LocalClaim]:
-        """Gives back what a client had claimed of topics to distribute it. Returns the others."""
+        """Gives back messages that a client had claimed from topics to distribute. Returns the others."""
         topics = [
             claim for claim in claims if not (claim.home.subscription or claim.home.destination.is_queue)
         ]
@@ -119,7 +119,7 @@ class Recovery:
         self._client.store.own(claim, None, _delivered_once_more(claim))
 
     def end_client(self, client_id: str, claims: Sequence[LocalClaim]) -> None:
-        """Removes what is left of a dead client. Open claims come again, as one more delivery."""
+        """Removes everything of a dead client. Messages of open claims come again, as one more delivery."""
         back = [
             GivenBack(claim, Edit(deliveries=claim.delivery_count + 1))
             for claim in claims
@@ -136,6 +136,9 @@ class Recovery:
 
 
 def _delivered_once_more(claim: LocalClaim) -> Edit:
-    """Counts a delivery, but of a message that was left and so counted before, or that waits."""
+    """Returns an edit that counts a delivery.
+
+    Counts no delivery of a message that waits, or that was left, and so counted, before.
+    """
     is_counted = claim.owner is None and claim.delivery_count > 0
     return Edit(deliveries=claim.delivery_count + (0 if is_counted or claim.waits else 1))

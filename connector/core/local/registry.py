@@ -13,14 +13,14 @@ from connector.messaging.subscription import TopicSubscription
 
 @dataclass(frozen=True, slots=True)
 class ClientInfo:
-    """A client, as its registry knows it.
+    """A client in the registry.
 
     Args:
-        client_id: unique for every start of every process; of letters and digits.
-        application, instance: of an adapter; empty for a client that is none.
-        origin: whose messages are local for no-local.
-        declared_dead: whether an operator says that it is dead.
-        is_known: False where only its claims are left, because somebody has removed all else.
+        client_id: unique for every start of every process. Letters and digits.
+        application, instance: of an adapter. Empty for a client that is no adapter.
+        origin: messages of the same origin are local for no-local.
+        declared_dead: whether an operator has declared the client dead.
+        is_known: False if only claims of the client are left, because all other traces were removed.
         who: the holder in error texts: ``this process``, or ``process 12 on host``.
     """
 
@@ -42,8 +42,8 @@ class Record:
         of: the topic of a subscription, the channel of a consumer, or a client id of JMS.
         key: unique within ``kind`` and ``of``.
         data: texts, numbers and booleans.
-        owner: the client whose end ends it; None = nobody's.
-        durable: it survives a crash of the machine.
+        owner: the client whose end ends the record. None = no owner.
+        durable: the record survives a crash of the machine.
     """
 
     kind: str
@@ -55,18 +55,19 @@ class Record:
 
 
 class DeadClient(Protocol):
-    """A dead client that this one takes over from; nobody else does meanwhile."""
+    """A dead client that this client takes over from. No other client takes over meanwhile."""
 
     info: ClientInfo
 
     def forget(self) -> None:
-        """Nothing is left of it: its records go, and its mark.
+        """Removes the records and the mark of the dead client.
 
-        What it has claimed in an in-progress destination lies there. Its owner is not known any more.
+        Messages that it has claimed into an in-progress destination stay there. Their owner is not known any
+        more.
         """
 
     def release(self) -> None:
-        """Leaves it to the next client. Repeatable, nothing after :meth:`forget`."""
+        """Leaves the dead client to the next client. Repeatable. Does nothing after :meth:`forget`."""
 
 
 class Registry(Protocol):
@@ -76,76 +77,76 @@ class Registry(Protocol):
     """This client."""
 
     def check(self) -> None:
-        """Whether the store is there and this client is alive for the others. Cheap.
+        """Checks that the store is there and that others see this client as alive. Cheap.
 
         Raises:
-            ProviderError: the store is out of reach, or somebody has taken over from this client.
+            ProviderError: the store is out of reach, or another client has taken over from this client.
         """
 
     def living(self, client_id: str) -> ClientInfo | None:
-        """A client that lives; None where it is dead, or there is none."""
+        """Returns a living client. None if the client is dead or does not exist."""
 
     def knows(self, client_id: str) -> bool:
         """Whether a client lives, or is dead and not forgotten yet."""
 
     def dead(self, *, at_start: bool) -> Iterator[DeadClient]:
-        """The dead clients, each held by this one until it is forgotten or released.
+        """Yields the dead clients, each held by this client until it is forgotten or released.
 
         Args:
-            at_start: also those of which only claims are left. Nobody needs to hold them.
+            at_start: also clients of which only claims are left. They need not be held.
         """
 
     def lock(self) -> AbstractContextManager[object]:
-        """All decisions about records are made under it, by one client at a time. Re-entrant.
+        """Returns the lock for all decisions about records. One client at a time holds the lock. Re-entrant.
 
-        The store is called under it, too. What is done under it may become visible at its end only, and may
-        be undone where an error ends it.
+        The store is called under the lock, too. Changes under the lock may become visible only at its
+        release. They may be undone if an error ends the block.
 
         Raises:
-            ProviderError: it cannot be had.
+            ProviderError: the lock cannot be had.
         """
 
     def records(self, kind: str, of: Channel | str) -> Sequence[Record]:
-        """The records of one kind and one ``of`` whose owner lives, or has none.
+        """Returns the records of one kind and one ``of`` with a living owner or without an owner.
 
-        Those of subscriptions are asked for with every message that is sent to a topic. So that is cheap, and
-        gives the same object as before where nothing has changed.
+        Every message sent to a topic asks for the records of subscriptions. So this call is cheap, and
+        returns the same object as before if no record has changed.
 
-        Under :meth:`lock` the answer is exact. Else it may be late by a second about another process that
-        has died.
+        Under :meth:`lock` the answer is exact. Otherwise the answer may be a second late about another
+        process that has died.
         """
 
     def subscription(self, client_id: str, name: str, *, durable: bool) -> Record | None:
-        """The record of a named subscription, whatever its topic; None where there is none.
+        """Returns the record of a named subscription of any topic. None if there is none.
 
-        Asked under :meth:`lock`, with every consumer that comes. So it is found by its key, and the records
-        of the others are not read.
+        Called under :meth:`lock` for every new consumer. So the record is found by key, and the other records
+        are not read.
         """
 
     def subscription_key(self, details: TopicSubscription, unique: str) -> str:
-        """The key for a new subscription. It names the channel and stands in duplicate keys.
+        """Returns the key for a new subscription. The key names the channel and is part of duplicate keys.
 
         Args:
-            details: of the subscription. The names of durable ones are one space within a client id, those of
-                shared non-durable ones are another.
-            unique: tells it from all others, where it has no name.
+            details: of the subscription. The names of durable subscriptions are one namespace within a client
+                id. The names of shared non-durable subscriptions are another.
+            unique: a unique text, used for a subscription without a name.
         """
 
     def write(self, record: Record) -> None:
-        """Makes or replaces a record; under :meth:`lock`. That of a new subscription makes its channel, too.
+        """Makes or replaces a record, under :meth:`lock`. For a new subscription also makes the channel.
 
         Raises:
-            ProviderError: it cannot be written.
+            ProviderError: the record cannot be written.
         """
 
     def remove(self, record: Record) -> None:
-        """Removes a record; one that is gone is passed over. Under :meth:`lock`."""
+        """Removes a record, under :meth:`lock`. A record that is gone is passed over."""
 
     def end(self, *, abandoned: bool) -> None:
-        """This client ends. Repeatable.
+        """Ends this client. Repeatable.
 
         Args:
-            abandoned: as the death of its process would end it. What it has stays for whoever takes over.
-                Else it is forgotten where it has no claims, with its records and what it has prepared.
-                Where it has claims, they are left to whoever takes over.
+            abandoned: end the client as a crash would. Everything stays for the client that takes over. If
+                False, a client without claims is forgotten, with its records and prepared messages. A client
+                with claims is left to the client that takes over.
         """

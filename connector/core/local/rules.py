@@ -1,4 +1,4 @@
-"""What decides about a message before it is taken."""
+"""The decision about a message before it is taken."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from connector.messaging.selector import Selector
 
 
 class DeliveryRules:
-    """Decide about a message before it is taken (see :class:`connector.core.local.store.Judge`).
+    """Decides about a message before it is taken (see :class:`connector.core.local.store.Judge`).
 
-    A message that has expired, or was delivered too often, is put aside before a selector is asked.
+    A message that has expired, or was delivered too often, is put aside before the selector is evaluated.
 
     Args:
-        limit: deliveries begun after which a message is put aside; None = no limit.
-        selector: of the messages that are taken; None = all.
-        is_view: a virtual destination is polled: what has expired or failed is just what it shows.
+        limit: deliveries begun after which a message is put aside. None = no limit.
+        selector: of the messages that are taken. None = all.
+        is_view: whether a virtual destination is polled. Its messages have expired or failed already.
     """
 
     def __init__(self, limit: int | None, selector: Selector | None, *, is_view: bool) -> None:

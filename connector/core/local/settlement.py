@@ -1,4 +1,4 @@
-"""Settlement: from what is to become of claims to the changes of a store, applied in one step."""
+"""Settlement: turns the outcomes of claims into changes of a store, applied in one step."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Settler:
     """Settles the claims of one client.
 
     Args:
-        client: whose.
-        subscriptions: say who gets what is sent to a topic.
-        temporaries: say which destinations have ended.
+        client: the client.
+        subscriptions: decide which channels get a message sent to a topic.
+        temporaries: know which temporary destinations have ended.
     """
 
     def __init__(
@@ -72,13 +72,13 @@ class Settler:
             self._client.store.apply(changes, fenced=fenced or number == 1)
 
     def _send_alone(self, prepared: Prepared) -> None:
-        """One message sent to a queue, and nothing else: what a request is."""
+        """Sends a single message to a queue, without any other change. A request does this."""
         destination = prepared.destination
         change = self._gone(prepared) or Sent(prepared.handle, (Channel(destination),))
         try:
             self._client.store.apply((change,), fenced=False)
         except SettlementError:
-            self._check_writable(destination, {})  # which says more clearly what is wrong
+            self._check_writable(destination, {})  # its error names the cause more clearly
             raise
 
     def _add_group(
@@ -110,7 +110,7 @@ class Settler:
         return Sent(prepared.handle, self._subscriptions.channels_for(destination, headers))
 
     def _gone(self, prepared: Prepared) -> Discarded | None:
-        """What becomes of a message whose temporary destination has ended; None where it has not."""
+        """Returns the change for a message whose temporary destination has ended. None = not ended."""
         if not self._temporaries.has_ended(prepared.destination):
             return None
         _log.info(
@@ -138,7 +138,10 @@ class Settler:
     def _check_writable(
         self, destination: Destination, writable: dict[Destination, tuple[Channel]]
     ) -> tuple[Channel]:
-        """The channel of a destination that messages can be moved to. Each is asked once a settlement."""
+        """Returns the channel of a destination, after a check that messages can be moved there.
+
+        Each destination is checked once for a settlement.
+        """
         known = writable.get(destination)
         if known is not None:
             return known

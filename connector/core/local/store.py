@@ -1,19 +1,19 @@
-"""The contracts of a store: what holds messages under a local provider.
+"""The contracts of a store, which holds messages under a local provider.
 
 The engine of this package knows the rules of messaging: subscriptions, selectors, expiry, the redelivery
-limit, temporary and virtual destinations, takeover. A store knows none of them. It is told what to do with
-a message, and it keeps every promise about crashes, other processes and durability.
+limit, temporary and virtual destinations, takeover. A store knows none of these rules. The engine tells the
+store what to do with a message. The store keeps all promises about crashes, other processes and durability.
 
 There are four contracts. :class:`Store` holds the messages as one client sees them. :class:`TaskStore` is the
-part that a task needs, in whatever process it runs. :class:`~connector.core.local.registry.Registry` knows
-the clients and keeps small records. :class:`Watch` waits for messages.
+part for a task, in any process. :class:`~connector.core.local.registry.Registry` knows the clients and keeps
+small records. :class:`Watch` waits for messages.
 
-A store, its registry and its watch are made for one client, together: the watch knows the readers. One
+A store, its registry and its watch are made together for one client, because the watch knows the readers. One
 thread uses them. But any thread may close the connection, at any moment. So a second thread may call
-:meth:`Watch.wake`, :meth:`Reader.close`, :meth:`Store.drop` and everything of the registry while the first is
-in a call. A lock around each call is enough. After ``Registry.end`` every call raises ProviderError, and
-no message is claimed any more. Other clients are used by other threads, and by other processes where the
-store can be reached from there.
+:meth:`Watch.wake`, :meth:`Reader.close`, :meth:`Store.drop` and every method of the registry while the first
+thread is in a call. A lock around each call is enough. After ``Registry.end`` every call raises
+ProviderError, and no message is claimed any more. Other threads use other clients. Other processes use other
+clients, too, if they can reach the store.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Counts(NamedTuple):
     """Numbers of messages in a channel.
 
     Args:
-        waiting, claimed: for delivery; ``claimed`` counts what was claimed from the other parts, too.
+        waiting, claimed: for delivery. ``claimed`` includes messages claimed from the other parts.
         expired, error: put aside.
-        processed: settled without a copy, where the store keeps such messages.
+        processed: settled without a copy, if the store keeps such messages.
     """
 
     waiting: int = 0
@@ -48,21 +48,21 @@ class Counts(NamedTuple):
 
 
 class Verdict(Enum):
-    """What the engine says of a message before it is taken."""
+    """The decision of the engine about a message before it is taken."""
 
     TAKE = "take"
     LEAVE = "leave"
-    """It stays. A reader asks again only when the message changes or expires."""
+    """The message stays. A reader asks again only when the message changes or expires."""
     EXPIRED = "expired"
-    """The store moves it to :attr:`Part.EXPIRED`, unchanged. A store may also drop it."""
+    """The store moves the message to :attr:`Part.EXPIRED`, unchanged. A store may also drop the message."""
     EXHAUSTED = "exhausted"
-    """The store moves it to :attr:`Part.ERROR`, edited by :func:`.headers.counted_anew`."""
+    """The store moves the message to :attr:`Part.ERROR`, edited by :func:`.headers.counted_anew`."""
 
 
 class Judge(Protocol):
     """Decides about messages of one reader, by their headers.
 
-    A store may decide by the attributes in its own language where the answer is the same. In this order:
+    A store may decide by the attributes, in its own language, if the answer is the same. In this order:
 
     * EXPIRED: not ``is_view``, and ``0 < expiration <= now``.
     * EXHAUSTED: not ``is_view``, and ``delivery_count > limit``. The count is 1 at the first delivery.
@@ -71,16 +71,16 @@ class Judge(Protocol):
     """
 
     limit: int | None
-    """Deliveries begun after which a message is EXHAUSTED; None = never."""
+    """Deliveries begun after which a message is EXHAUSTED. None = never."""
     selects: bool
-    """Whether it may answer LEAVE."""
+    """Whether LEAVE is a possible answer."""
     selector: str
-    """Text of the message selector; empty where there is none that has a text."""
+    """Text of the message selector. Empty = no selector, or a selector without a text."""
     is_view: bool
-    """Whether the reader is one of a virtual destination. Then the answer is TAKE or LEAVE."""
+    """Whether the reader reads a virtual destination. Then the answer is TAKE or LEAVE."""
 
     def __call__(self, headers: Message, now: int) -> Verdict:
-        """The verdict about a message.
+        """Returns the verdict about a message.
 
         Args:
             headers: headers and properties.
@@ -89,29 +89,29 @@ class Judge(Protocol):
 
 
 class Reader(Protocol):
-    """Takes from one part of one channel, highest priority first, then oldest."""
+    """Takes from one part of one channel: the highest priority first, then the oldest message."""
 
     expired: int
     """Messages that this reader has put aside as EXPIRED."""
 
     def claim(self, cycle: int, numbers: range) -> list[LocalClaim]:
-        """Claims up to ``len(numbers)`` messages; the i-th has the sequence ``numbers[i]``.
+        """Claims up to ``len(numbers)`` messages. The i-th claim has the sequence ``numbers[i]``.
 
-        Never waits for a message. Where the channel has ended, nothing is claimed. A failure after the first
-        claim ends the list.
+        Never waits for a message. Claims nothing if the channel has ended. A failure after the first claim
+        ends the list.
 
         Raises:
             ProviderError: the channel cannot be read.
         """
 
     def has_news(self) -> bool:
-        """Whether :meth:`claim` may find something: False after it found nothing, until something comes.
+        """Whether :meth:`claim` may find a message: False after it found none, until a message arrives.
 
-        That includes what the client itself has given back. True where the channel has ended.
+        Messages that the client itself gives back count as well. True if the channel has ended.
         """
 
     def close(self) -> None:
-        """Takes no more. Repeatable, from any thread."""
+        """Ends the reader. Repeatable, from any thread."""
 
 
 Unreadable = Callable[[Message, str], object]
@@ -124,161 +124,165 @@ class Store(Protocol):
     title: str
     """The store in error texts: ``memory``, or the path of a root."""
     has_foreign: bool
-    """Whether other programs put messages into the channel of a topic itself. The engine distributes them."""
+    """Whether other programs put messages into the channel of a topic, which the engine then distributes."""
 
     def destinations(self) -> Sequence[Destination]:
-        """All queues and topics, in any order."""
+        """Returns all queues and topics, in any order."""
 
     def has(self, channel: Channel) -> bool:
-        """Whether there is such a channel; of a topic without a subscription, whether the topic is known."""
+        """Whether the channel exists. For a topic without a subscription: whether the topic is known."""
 
     def create(self, channel: Channel) -> None:
-        """Makes a queue, or makes a topic known; nothing where it is there.
+        """Makes a queue, or makes a topic known. Does nothing if the channel exists.
 
         Raises:
-            ProviderError: it cannot be made.
+            ProviderError: the channel cannot be made.
         """
 
     def drop(self, channel: Channel, *, claimed: bool) -> None:
-        """Removes a channel with its parts and what waits in them. The record of a subscription goes with it.
+        """Removes a channel with its parts, its waiting messages, and the record of a subscription.
 
         Args:
-            channel: a queue, a subscription, or a topic without any. One that is gone is passed over.
-            claimed: claims of it end, too. Else they can be settled, and one that is given back goes. A store
-                may keep a channel that has claims, emptied, until it is dropped again.
+            channel: a queue, a subscription, or a topic without subscriptions. A channel that is gone is
+                passed over.
+            claimed: also end the claims of the channel. Otherwise they can be settled, and a message that is
+                given back is removed. A store may keep a channel that has claims, emptied, until the next
+                ``drop``.
         """
 
     def empty(self, channel: Channel) -> None:
-        """Removes what waits in a channel for delivery."""
+        """Removes the messages that wait for delivery in a channel."""
 
     def count(self, channel: Channel) -> Counts:
-        """The numbers of a channel; zeros where there is none."""
+        """Returns the numbers of a channel. All are 0 if the channel is missing."""
 
     def scan(
         self, channel: Channel, *, waiting: bool, claimed: bool, unreadable: Unreadable | None
     ) -> Iterator[Message]:
-        """The messages that lie in one part of a channel, in the order of taking, with their bodies.
+        """Yields the messages in one part of a channel, in the order of taking, with their bodies.
 
-        A message that was claimed into an in-progress destination lies there. It has the property
-        ``connector_origin_destination``. Who looks may be slow: messages may come and go meanwhile.
+        A message that was claimed into an in-progress destination lies there. The message has the property
+        ``connector_origin_destination``. The caller may be slow: messages may come and go meanwhile.
 
         Args:
             channel: with its part.
-            waiting: those that wait.
-            claimed: those that are claimed, from whatever part of the channel.
+            waiting: yield waiting messages.
+            claimed: yield claimed messages, claimed from any part of the channel.
             unreadable: see :meth:`connector.messaging.provider.Connection.browse`.
         """
 
     def lying(self, channel: Channel) -> Sequence[LocalClaim]:
-        """All messages that lie in an in-progress destination, whoever has put them there.
+        """Returns all messages in an in-progress destination, of any origin.
 
-        All are :attr:`~LocalClaim.in_progress`. One that nobody has claimed there has no owner. It goes back
-        to :func:`.headers.origin_queue`, where it names one.
+        All are :attr:`~LocalClaim.in_progress`. A message that was not claimed there has no owner. Such a
+        message goes back to :func:`.headers.origin_queue`, if that names a queue.
         """
 
     def reader(
         self, channel: Channel, judge: Judge, into: Channel | None, destination: Destination
     ) -> Reader:
-        """What takes from a channel.
+        """Returns a reader of a channel.
 
         Args:
-            channel: with its part. It was made before. Where it has ended meanwhile, it is not made anew.
+            channel: with its part. Made before this call. A channel that has ended meanwhile is not made
+                again.
             judge: asked before a message is taken.
             into: the channel that a message is moved to in the same step (in-progress destination).
             destination: of the claims.
         """
 
     def put(self, messages: Sequence[tuple[Message, Sequence[Channel]]]) -> None:
-        """Sends messages, all visible or none, durable first. A queue that is not there is made.
+        """Sends messages, all visible or none, durable first. Makes a queue that is missing.
 
-        A channel that can end (:attr:`Channel.can_end`) is never made by a message.
+        A message never makes a channel that can end (:attr:`Channel.can_end`).
 
         Args:
-            messages: all for one destination, each with the channels that get it. One without any goes, and
-                so does the copy for a subscription that is gone. Message id, time and delivery count are
-                set. They are the sender's, who may change them afterwards.
+            messages: all for one destination, each with its target channels. A message without channels is
+                dropped, and so is the copy for a subscription that is gone. Message id, time and delivery
+                count are set. The messages belong to the sender, which may change them afterwards.
 
         Raises:
-            UnknownDestination: the queue is a temporary one that has ended (:func:`.client.has_ended`).
+            UnknownDestination: the queue is temporary and has ended (:func:`.client.has_ended`).
             ProviderError: nothing was sent.
         """
 
     def prepared(self, handle: Any) -> Message | None:
-        """The headers of a prepared message; None where it is gone."""
+        """Returns the headers of a prepared message. None if the message is gone."""
 
     def check_writable(self, destination: Destination) -> None:
-        """Whether messages can be moved to a destination; makes it where it is not there.
+        """Checks that messages can be moved to a destination. Makes a destination that is missing.
 
         Raises:
-            ProviderError: they cannot; the text says why and what to do.
+            ProviderError: they cannot. The text gives the cause and the remedy.
         """
 
     def apply(self, changes: Sequence[Change], *, fenced: bool) -> None:
         """Makes all changes, or none, in one durable step.
 
         Args:
-            changes: of claims of this client, or of one that it takes over from. A claim is lost once
-                somebody has settled it, given it back, or owned or finished it since. Unless ``fenced``,
-                what is lost is passed over.
+            changes: of claims of this client, or of a client that it takes over from. A claim is lost after
+                any client has settled it, given it back, owned it, or finished its client. Unless ``fenced``,
+                changes of lost claims are passed over.
             fenced: no claim may be lost.
 
         Raises:
-            ClaimLost: a claim is lost (``fenced``), or a message that is to be sent is gone; nothing has
-                happened.
-            SettlementError: before the commit point; nothing has happened.
-            ProviderError: after it; whoever recovers finishes it.
+            ClaimLost: nothing has happened. A claim is lost (``fenced``), or a message to be sent is gone.
+            SettlementError: nothing has happened, because the error came before the commit point.
+            ProviderError: the error came after the commit point. The client that recovers finishes the
+                changes.
         """
 
     def own(self, claim: LocalClaim, owner: Owner | None, edit: Edit) -> LocalClaim | None:
-        """Gives a message in an in-progress destination another owner. None where the claim is lost.
+        """Gives a message in an in-progress destination another owner. Returns None if the claim is lost.
 
-        It is :attr:`~LocalClaim.in_progress` from then on, and does not wait.
+        The message is then :attr:`~LocalClaim.in_progress`, and does not wait.
 
         Args:
-            claim: as :meth:`claims` or :meth:`lying` gave it. Its home and its destination may be others:
-                the message has these from then on.
-            owner: this client; None = nobody.
+            claim: as :meth:`claims` or :meth:`lying` returned it. The home and the destination may differ:
+                the message then has those of this claim.
+            owner: this client. None = no owner.
             edit: of the message.
 
         Raises:
-            ProviderError: it cannot be changed.
+            ProviderError: the message cannot be changed.
         """
 
     def claims(
         self, client_ids: Collection[str], in_progress: Channel | None
     ) -> Mapping[str, Sequence[LocalClaim]]:
-        """The claims of clients, each in the order in which they were taken. One without any may be missing.
+        """Returns the claims of clients, each in the order of taking. A client without claims may be missing.
 
         Args:
-            client_ids: whose.
-            in_progress: those that lie there, too. Those in any other in-progress destination are left out.
+            client_ids: of the clients.
+            in_progress: include claims in this in-progress destination. Claims in any other in-progress
+                destination are left out.
         """
 
     def finish(self, client_id: str) -> None:
-        """Finishes what a dead client has committed, and undoes what it was about to commit.
+        """Finishes the commits of a dead client, and undoes a commit that it had only begun.
 
-        Its prepared messages stay until :meth:`forget`. Whoever had its claims until then has lost them: a
-        process that was taken for dead settles none.
+        The prepared messages of the client stay until :meth:`forget`. Every earlier claim of the client is
+        lost: a process that was wrongly taken for dead settles none of them.
 
         Raises:
-            ProviderError: a commit cannot be finished; somebody tries again.
+            ProviderError: a commit cannot be finished. A client tries again later.
         """
 
     def forget(self, client_id: str) -> None:
         """Removes the messages that a client has prepared and not sent."""
 
     def prune(self, retentions: Sequence[Retention], seconds: float) -> Pruned:
-        """See :meth:`connector.messaging.provider.Connection.prune`; only adapters name retentions."""
+        """See :meth:`connector.messaging.provider.Connection.prune`. Only adapters name retentions."""
 
     def tasks(self) -> TaskStoreSpec:
-        """What a task needs to read the claims of this client and to prepare messages for it."""
+        """Returns the recipe by which a task reads the claims of this client and prepares messages."""
 
 
 class TaskStoreSpec(Protocol):
-    """Picklable recipe for :class:`TaskStore`."""
+    """A picklable recipe for :class:`TaskStore`."""
 
     def open(self) -> TaskStore:
-        """The store for the process that calls.
+        """Opens the store for the calling process.
 
         Raises:
             CapabilityError: the messages cannot be reached from this process.
@@ -287,16 +291,16 @@ class TaskStoreSpec(Protocol):
 
 
 class TaskStore(Protocol):
-    """A store as a task sees it, for one thread. Nobody closes it: what it has open goes with the object."""
+    """A store as a task sees it, for one thread. Never closed: open resources end with the object."""
 
     client_id: str
     """The client that the task works for."""
 
     def check(self) -> None:
-        """Whether this process sees what the driver sees.
+        """Checks that this process sees the same store as the driver.
 
         Raises:
-            ProviderError: it does not; names the machine.
+            ProviderError: the view differs. The text names the machine.
         """
 
     def is_there(self, destination: Destination, owner: str) -> bool:
@@ -309,27 +313,28 @@ class TaskStore(Protocol):
         """See :meth:`connector.messaging.provider.MessageAccess.load`."""
 
     def prepare(self, destination: Destination, message: Message, key: str) -> Any:
-        """Keeps a message where nobody takes it; returns its handle. The same key again replaces it.
+        """Keeps a message where no client takes it. Returns a handle. The same key replaces the message.
 
-        It need not be written before :meth:`sync`: nothing is sent that was not synced.
+        The message need not be written before :meth:`sync`: only synced messages are sent.
 
         Args:
-            destination: decides where it is kept; nothing is sent.
-            message: with its id and its time. It is the sender's, who may change it afterwards.
+            destination: decides where the message is kept. Nothing is sent.
+            message: with its id and its time. The message belongs to the sender, which may change it
+                afterwards.
             key: of letters and digits, unique within the client.
 
         Raises:
-            ProviderError: it cannot be written, or the destination is refused.
+            ProviderError: the message cannot be written, or the destination is refused.
         """
 
     def discard(self, handle: Any) -> None:
-        """Removes a prepared message; one that is gone is passed over."""
+        """Removes a prepared message. A message that is gone is passed over."""
 
     def sync(self) -> None:
         """See :meth:`connector.messaging.provider.MessageAccess.sync`.
 
         Raises:
-            ProviderError: also where somebody has forgotten the client: nobody would remove the messages.
+            ProviderError: also if the client was forgotten, because then no client would remove the messages.
         """
 
 
@@ -338,13 +343,13 @@ class Watch(Waiter, Protocol):
 
     @property
     def can_tell(self) -> bool:
-        """Whether :meth:`begin` and :meth:`wait` work; else the connection has no waiter."""
+        """Whether :meth:`begin` and :meth:`wait` work. If not, the connection has no waiter."""
 
     def pause(self, has_news: Callable[[], bool], seconds: float) -> None:
-        """Waits until ``has_news``, :meth:`wake` or the end of the client; ``seconds`` at most."""
+        """Waits ``seconds`` at most until ``has_news``, :meth:`wake` or the end of the client."""
 
     def wake(self) -> None:
         """See :meth:`connector.messaging.provider.Connection.wake`."""
 
     def end(self) -> None:
-        """The client ends: nobody waits any more. Comes before ``Registry.end``."""
+        """Ends the client: every wait returns. Called before ``Registry.end``."""

@@ -1,4 +1,4 @@
-"""Subscriptions of topics: attached to, left and removed by the rules of :mod:`connector.core.subscriptions`.
+"""Subscriptions of topics, by the rules of :mod:`connector.core.subscriptions`.
 
 A subscription is a record and a channel. Each consumer is a record, which ends with its client.
 """
@@ -26,12 +26,12 @@ _log: Final = logging.getLogger("connector.core")
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A subscription as it is recorded.
+    """A recorded subscription.
 
     Args:
-        key: of its record, and of its channel.
-        details: that it was made for.
-        origin: whose messages are local for no-local.
+        key: of the record and of the channel.
+        details: as requested by the consumer that made the subscription.
+        origin: messages of the same origin are local for no-local.
     """
 
     key: str
@@ -43,7 +43,7 @@ class Subscription:
         return Channel(self.details.topic, self.key)
 
     def selector(self) -> Selector | None:
-        """Its compiled selector; None = all messages."""
+        """Returns the compiled selector. None = all messages."""
         return compile_selector(self.details.selector) if self.details.selector else None
 
 
@@ -65,12 +65,12 @@ class Subscriptions:
     def channels_for(
         self, topic: Destination, headers: Message, *, is_foreign: bool = False
     ) -> list[Channel]:
-        """The channels that get a message that is sent to a topic now.
+        """Returns the channels that get a message sent to a topic now.
 
         Args:
             topic: the topic.
             headers: of the message.
-            is_foreign: another program has sent it. Else this client does.
+            is_foreign: whether another program sends the message, and not this client.
         """
         origin = "" if is_foreign else self._client.info.origin
         found = []
@@ -82,7 +82,7 @@ class Subscriptions:
         return found
 
     def of(self, topic: Destination) -> list[Subscription]:
-        """The subscriptions of a topic."""
+        """Returns the subscriptions of a topic."""
         return [subscription for subscription, _, _ in self._of(topic)]
 
     def _of(self, topic: Destination) -> list[_Target]:
@@ -105,11 +105,11 @@ class Subscriptions:
     # -- consumers ---------------------------------------------------------------------------------
 
     def attach(self, wanted: TopicSubscription) -> tuple[Subscription, Record]:
-        """A consumer comes: the subscription is made, used or replaced, and the consumer has its record.
+        """Adds a consumer: makes, uses or replaces the subscription, and records the consumer.
 
         Raises:
             DestinationError, SelectorError, SubscriptionError: see :mod:`connector.core.subscriptions`.
-            ProviderError: it cannot be made.
+            ProviderError: the subscription cannot be made.
         """
         check(wanted)
         registry, store = self._client.registry, self._client.store
@@ -128,7 +128,7 @@ class Subscriptions:
                 self._write(subscription)
             elif existing is not None and not existing.consumers + existing.own:
                 subscription = Subscription(found.key, found.details, self._client.info.origin)
-                if not wanted.durable:  # it has ended, only nobody has removed it yet
+                if not wanted.durable:  # has ended, but is not removed yet
                     store.empty(found.channel)
                 if subscription != found:
                     self._write(subscription)
@@ -137,7 +137,7 @@ class Subscriptions:
             return subscription, self.consume(subscription.channel)
 
     def consume(self, channel: Channel) -> Record:
-        """Records a consumer of this client; under the lock of the registry.
+        """Records a consumer of this client, under the lock of the registry.
 
         Args:
             channel: of a subscription, or a temporary queue.
@@ -148,13 +148,13 @@ class Subscriptions:
         return record
 
     def detach(self, subscription: Subscription, consumer: Record) -> None:
-        """A consumer goes; a subscription that is not durable ends with its last."""
+        """Removes a consumer. A subscription that is not durable ends with its last consumer."""
         with self._client.registry.lock():
             self._client.registry.remove(consumer)
             self._end_unattended(subscription)
 
     def consumers(self, channel: Channel) -> list[Record]:
-        """The consumers of a subscription or of a temporary queue."""
+        """Returns the consumers of a subscription or of a temporary queue."""
         return list(self._client.registry.records(CONSUMER, channel))
 
     def end_remaining(self) -> None:
@@ -166,7 +166,7 @@ class Subscriptions:
                     self._end_unattended(subscription)
 
     def sweep(self) -> None:
-        """Removes the subscriptions that have ended with clients that died."""
+        """Removes the subscriptions that have ended with dead clients."""
         with self._client.registry.lock():
             for subscription in list(self._all()):
                 self._end_unattended(subscription)
@@ -196,12 +196,12 @@ class Subscriptions:
         return removed
 
     def remove_all(self, topic: Destination) -> None:
-        """Ends every subscription of a temporary topic, with what is claimed of it; under the lock."""
+        """Ends all subscriptions of a temporary topic, with their claims. Under the lock of the registry."""
         for subscription in self.of(topic):
             self._remove(subscription, claimed=True)
 
     def information(self) -> list[SubscriptionInfo]:
-        """All subscriptions, by topic, name and client id."""
+        """Returns all subscriptions, by topic, name and client id."""
         found = [self.info(one) for one in self._all()]
         found.sort(
             key=lambda one: (one.subscription.topic, one.subscription.name, one.subscription.client_id)
@@ -209,7 +209,7 @@ class Subscriptions:
         return found
 
     def info(self, one: Subscription) -> SubscriptionInfo:
-        """A subscription as it stands."""
+        """Returns the details and counts of a subscription."""
         counts = self._client.store.count(one.channel)
         numbers = (counts.waiting, counts.claimed, counts.expired, counts.error)
         return SubscriptionInfo(one.details, len(self.consumers(one.channel)), *numbers)
@@ -237,7 +237,7 @@ class Subscriptions:
     def _end_unattended(self, subscription: Subscription) -> None:
         if not subscription.details.durable and not self.consumers(subscription.channel):
             self._remove(subscription)
-            if self._client.store.has(subscription.channel):  # a message of it is claimed
+            if self._client.store.has(subscription.channel):  # A message of the subscription is claimed.
                 self._ending.append(subscription)
 
     def _refuse_unacknowledged(self, found: Subscription) -> None:
@@ -249,7 +249,7 @@ class Subscriptions:
 
 
 def _target(record: Record, before: tuple[Record, _Target] | None) -> _Target:
-    """The subscription of a record; the one of ``before`` where the record has not changed."""
+    """Returns the subscription of a record, the same object as ``before`` if the record has not changed."""
     if before is not None and before[0] == record:
         return before[1]
     one = _read(record)
@@ -265,7 +265,7 @@ def _record(subscription: Subscription) -> Record:
 def _read(record: Record) -> Subscription:
     data = dict(record.data)
     origin = data.pop("origin")
-    # the same object in every channel of the topic, because it is compared for every message
+    # The topic is the same object in every channel of the topic, because each message compares the topic.
     data["topic"] = (
         record.of.destination if isinstance(record.of, Channel) else parse_destination(data["topic"])
     )

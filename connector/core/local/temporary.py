@@ -1,7 +1,7 @@
 """Temporary destinations: ``temporary-<client>-<n>``, a queue or topic that ends with its client.
 
-Anybody may send to one while its owner lives. Only connections of the owner's origin consume from it.
-One that has a consumer is not deleted.
+Any client may send to a temporary destination while its owner lives. Only connections of the owner's origin
+consume from it. A destination that has a consumer is not deleted.
 """
 
 from __future__ import annotations
@@ -38,27 +38,27 @@ class TemporaryDestinations:
         return destination
 
     def has_ended(self, destination: Destination) -> bool:
-        """Whether it is a temporary destination whose owner has ended it, or is dead."""
+        """Whether a destination is temporary and its owner has ended it, or is dead."""
         owner = temporary_owner(destination)
         if owner is None:
             return False
         return not self._client.store.has(Channel(destination)) or self._client.registry.living(owner) is None
 
     def check_there(self, destination: Destination) -> None:
-        """Whether messages can be sent to a destination, as far as that is temporary.
+        """Checks that messages can be sent to a destination. Looks at temporary destinations only.
 
         Raises:
-            UnknownDestination: it has ended.
+            UnknownDestination: the destination has ended.
         """
         if self.has_ended(destination):
             raise has_ended(destination)
 
     def check_consumer(self, destination: Destination) -> None:
-        """Whether this client may consume from a destination, as far as that is temporary.
+        """Checks that this client may consume from a destination. Looks at temporary destinations only.
 
         Raises:
-            DestinationError: it is somebody else's.
-            UnknownDestination: it has ended.
+            DestinationError: the destination belongs to another client.
+            UnknownDestination: the destination has ended.
         """
         self.check_there(destination)
         owner = temporary_owner(destination)
@@ -91,14 +91,14 @@ class TemporaryDestinations:
             self._made.pop(destination, None)
 
     def end_all(self) -> None:
-        """Ends those of this client."""
+        """Ends the temporary destinations of this client."""
         if self._made:
             with self._client.registry.lock():
                 for destination in self._made:
                     self._drop(destination)
 
     def end_of(self, client_id: str) -> None:
-        """Ends those of a client that is dead."""
+        """Ends the temporary destinations of a dead client."""
         with self._client.registry.lock():
             for destination in self._client.store.destinations():
                 if temporary_owner(destination) == client_id:

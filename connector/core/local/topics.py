@@ -20,11 +20,11 @@ _ALL: Final = DeliveryRules(None, None, is_view=True)
 
 
 class ForeignMessages:
-    """The messages that other programs put into topics, as one client distributes them.
+    """Distributes messages that other programs put into topics, for one client.
 
     Args:
-        client: who distributes.
-        subscriptions: say who gets what.
+        client: the client that distributes.
+        subscriptions: decide which channels get a message.
     """
 
     def __init__(self, client: Client, subscriptions: Subscriptions) -> None:
@@ -35,14 +35,15 @@ class ForeignMessages:
         self._numbers = itertools.count(1)
 
     def distribute(self, topic: Destination, cycle: int | None = None) -> None:
-        """Distributes what has come to a topic.
+        """Distributes the messages that have arrived in a topic.
 
         Args:
-            topic: whose messages.
-            cycle: of the poll that asks; within one poll it is looked now and then. None = look now.
+            topic: the topic.
+            cycle: of the calling poll. Within a cycle the topic is looked at only now and then. None = look
+                now.
 
         Raises:
-            ProviderError: a message cannot be distributed; it stays.
+            ProviderError: a message cannot be distributed. The message stays.
         """
         if not self._client.store.has_foreign:
             return
@@ -60,7 +61,7 @@ class ForeignMessages:
             self._looked[topic] = cycle, now + _INTERVAL
 
     def has_news(self, topic: Destination) -> bool:
-        """Whether :meth:`distribute` may find something."""
+        """Whether :meth:`distribute` may find a message."""
         return self._client.store.has_foreign and self._reader(topic).has_news()
 
     def _reader(self, topic: Destination) -> Reader:
