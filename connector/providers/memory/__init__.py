@@ -1,1 +1,1 @@
-"""Messages in the memory of one process: for tests of those who build on us, and honest about it."""
+"""The provider ``memory``: messages in the memory of one process. For tests of users' own code."""

@@ -1,4 +1,4 @@
-"""Messages in memory, and the parts of channels that hold them. Whoever uses them holds the lock."""
+"""Messages in memory, and the parts of channels that hold them. Callers hold the lock."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 
 _ENTRY_BYTES: Final = 800
-"""What an entry without its texts takes, about; measured with CPython 3.11."""
+"""Approximate bytes of an entry without its texts. Measured with CPython 3.11."""
 _PROPERTY_BYTES: Final = 200
 
 
 @dataclass(slots=True)
 class Body:
-    """The bytes of a message, and how many entries share them."""
+    """The bytes of a message, and the number of entries that share them."""
 
     data: bytes
     links: int = 0
@@ -29,10 +29,10 @@ class Entry:
     """A message in one channel.
 
     Args:
-        number: unique within the provider; what waits longer has the lower one.
-        message: headers and properties, never changed in place, because entries may share them.
+        number: unique within the provider. The longer a message waits, the lower its number.
+        message: headers and properties. Never changed in place, because entries may share them.
         body: shared with other entries of the same message.
-        order: where it stands among those that wait.
+        order: the place among waiting messages.
     """
 
     __slots__ = ("body", "claim", "message", "number", "order", "part", "ticket", "weight")
@@ -43,15 +43,15 @@ class Entry:
         self.body = body
         self.order = order
         self.part: ChannelPart | None = None
-        """Where it waits or lies; None = nowhere."""
+        """The part in which the message waits or lies. None = nowhere."""
         self.claim: MemoryClaim | None = None
-        """What it was claimed by, or left by; None while it waits."""
+        """The claim that took or left the message. None while the message waits."""
         self.ticket = 0
-        """Counts its changes of place, so that a late claim or item of a heap is told from the last."""
+        """Counts changes of place, so that an outdated claim or heap item is recognised."""
         self.weight = weigh(message)
 
     def hand_over(self, owner: Owner | None) -> None:
-        """The claim is another object from now on, of ``owner``."""
+        """Replaces the claim by a new object for ``owner``."""
         if (old := self.claim) is not None:
             self.claim = MemoryClaim(
                 self, old.home, owner, old.destination, in_progress=old.in_progress, waits=old.waits
@@ -87,12 +87,12 @@ class MemoryClaim(LocalClaim):
 
     @property
     def is_held(self) -> bool:
-        """Whether the message is as it was when this was made: not settled, returned or taken over."""
+        """Whether the message is unchanged since this claim was made: not settled, returned or taken over."""
         return self.entry.ticket == self._ticket
 
 
 class Waiting:
-    """Entries that wait, the lowest first. One that has left is forgotten on the way."""
+    """Waiting entries, the lowest order first. Entries that have left are dropped later."""
 
     __slots__ = ("_heap",)
 
@@ -100,7 +100,7 @@ class Waiting:
         self._heap: list[tuple[tuple[int, int], int, int, Entry]] = []
 
     def push(self, entry: Entry, order: tuple[int, int], waiting: int) -> None:
-        """Adds one. ``waiting`` is how many the channel has: more than twice as many here are mostly gone."""
+        """Adds an entry. ``waiting`` = number in the channel. A heap of more than twice that is cleaned."""
         heap = self._heap
         if len(heap) > 64 and len(heap) > 2 * waiting:
             heap[:] = [item for item in heap if item[3].ticket == item[2]]
@@ -108,7 +108,7 @@ class Waiting:
         heapq.heappush(heap, (order, entry.number, entry.ticket, entry))
 
     def pop(self, limit: tuple[int, int] | None = None) -> Entry | None:
-        """The next one that still waits; up to ``limit`` in the order."""
+        """Returns the next entry that still waits, up to ``limit`` in the order."""
         heap = self._heap
         while heap and (limit is None or heap[0][0] <= limit):
             _, _, ticket, entry = heapq.heappop(heap)
@@ -117,28 +117,28 @@ class Waiting:
         return None
 
     def __iter__(self) -> Iterator[Entry]:
-        """Those that wait, in no order."""
+        """Yields the waiting entries, in no order."""
         return (item[3] for item in self._heap if item[3].ticket == item[2])
 
 
 Offer = Callable[["Entry | None", str], None]
-"""Tells a reader that a message waits, and which client has given it back. None: the channel has ended."""
+"""Tells a reader that a message waits, and which client gave it back. None = the channel has ended."""
 
 
 class ChannelPart:
-    """The messages of one part of one channel. Whoever calls holds the lock."""
+    """The messages of one part of one channel. Callers hold the lock."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self.waiting = Waiting()
         self.count = 0
-        """Messages that wait."""
+        """Number of waiting messages."""
         self.claimed: dict[int, Entry] = {}
         """Messages that lie here claimed, or left without an owner, by number."""
         self.readers: dict[object, Offer] = {}
 
     def enter(self, entry: Entry, returned_by: str = "") -> None:
-        """A message waits from now on; ``returned_by`` is the client that has given it back."""
+        """Adds a waiting message. ``returned_by`` is the client that has given the message back."""
         entry.part = self
         entry.ticket += 1
         self.count += 1
@@ -148,7 +148,7 @@ class ChannelPart:
 
 
 def weigh(message: Message) -> int:
-    """Bytes that an entry takes, about."""
+    """Returns the approximate bytes of an entry."""
     size = _ENTRY_BYTES
     for text in (message.message_id, message.correlation_id, message.reply_to, message.type):
         if text:

@@ -1,4 +1,4 @@
-"""What all connections of one memory provider share under one lock: messages, clients and records."""
+"""The messages, clients and records that all connections of a memory provider share under one lock."""
 
 from __future__ import annotations
 
@@ -26,29 +26,32 @@ _keys: Final = itertools.count(1)
 
 @dataclass(eq=False)
 class MemoryClient:
-    """One connection, what it has taken (by number) and what it has prepared (by key)."""
+    """One connection, with the messages that it has claimed (by number) and prepared (by key)."""
 
     info: ClientInfo
     alive: bool = True
     since: float = field(default_factory=time.time)
     taken_by: MemoryClient | None = None
-    """Who takes over from it, when it is dead."""
+    """The client that takes over from this dead client."""
     claims: dict[int, Entry] = field(default_factory=dict)
     prepared: dict[str, Entry] = field(default_factory=dict)
 
     def check_alive(self, error: type[ProviderError] = ProviderError) -> None:
-        """Raises ``error`` where the client has ended."""
+        """Raises ``error`` if the client has ended."""
         if not self.alive:
             raise error(f"the connection {self.info.client_id} is closed, nothing was done: connect anew")
 
 
 class Memory:
-    """Used as a context manager, it holds its lock; every method needs that.
+    """The shared memory of a provider: a context manager that holds the lock.
 
-    Only senders wait for room: what is in here moves freely, or nobody could ever make any.
+    Every method needs the lock.
+
+    Only senders wait for room. Messages inside move without waiting, because otherwise no client could make
+    room.
 
     Args:
-        max_bytes: of all entries and bodies; more is not accepted from senders.
+        max_bytes: limit for all entries and bodies. Senders cannot exceed the limit.
         send_timeout: seconds that a sender waits for room.
         accept_persistent: whether persistent messages are taken.
         state_directory: see :class:`MemoryState`.
@@ -67,22 +70,22 @@ class Memory:
     ) -> None:
         self.key = next(_keys)
         self.pid = os.getpid()
-        # re-entrant: a generator that is collected in the middle of anything ends a take-over
+        # Re-entrant: a generator that is garbage-collected at any moment ends a takeover.
         self.lock = threading.RLock()
         self.room = threading.Condition(self.lock)
-        """Notified when something has changed that a waiting sender looks at."""
+        """Notified when a change may let a waiting sender continue."""
         self.parts: dict[Channel, ChannelPart] = {}
         self.entries: dict[int, Entry] = {}
         """By number."""
         self.expired: dict[int, Entry] = {}
-        """Kept to be looked at only as long as nobody needs their room; oldest first."""
+        """Expired messages, the oldest first. They can be looked at until their room is needed."""
         self.clients: dict[str, MemoryClient] = {}
         self.records: dict[tuple[str, Channel | str], dict[str, Record]] = {}
         """By kind and ``of``, then by key."""
         self.subscriptions: dict[str, Record] = {}
         """By key, which is unique among all topics."""
         self.living: dict[tuple[str, Channel | str], Sequence[Record]] = {}
-        """Those whose owner lives, until something changes."""
+        """Records whose owner lives, cached until a change."""
         self.refused: dict[Destination, str] = {}
         self.state = MemoryState(state_directory)
         self._max_bytes = max_bytes
@@ -103,7 +106,7 @@ class Memory:
     # -- channels ----------------------------------------------------------------------------------
 
     def part(self, channel: Channel) -> ChannelPart:
-        """A part of a channel; made where it is not there."""
+        """Returns a part of a channel. Makes a part that is missing."""
         found = self.parts.get(channel)
         if found is None:
             found = self.parts[channel] = ChannelPart(channel)
@@ -112,26 +115,26 @@ class Memory:
         return found
 
     def open(self, channel: Channel) -> ChannelPart | None:
-        """A part of a channel that gets a message. A queue is made, a channel that can end is not."""
+        """Returns the part of a channel for a message. Makes a queue, but no channel that can end."""
         found = self.parts.get(channel)
         if found is None and not channel.can_end:
             found = self.part(channel)
         return found
 
     def parts_of(self, channel: Channel) -> list[ChannelPart]:
-        """All parts of a channel that are there."""
+        """Returns all existing parts of a channel."""
         found = (self.parts.get(channel._replace(part=part)) for part in Part)
         return [part for part in found if part is not None]
 
     # -- messages ----------------------------------------------------------------------------------
 
     def new(self, message: Message) -> Entry:
-        """A message of a sender, in no channel yet and not counted; headers and body are parted."""
+        """Returns the entry of a sender's message, in no channel and not counted yet, apart from its body."""
         number = next(self._numbers)
         return Entry(number, message.copy(), Body(bytes(message.body)), (-message.priority, number))
 
     def keep(self, entry: Entry) -> Entry:
-        """Counts a message that is new, and its body with the first entry."""
+        """Counts a new message. Its body is counted with the first entry."""
         self.entries[entry.number] = entry
         body = entry.body
         self._used += entry.weight + (0 if body.links else len(body.data))
@@ -139,9 +142,9 @@ class Memory:
         return entry
 
     def send(self, entry: Entry, channels: Iterable[Channel]) -> None:
-        """A message waits in channels from now on; all but the first get an entry of their own.
+        """Puts a message into channels. All channels but the first get a new entry.
 
-        A channel that is gone gets nothing.
+        A channel that is gone gets no message.
         """
         first: Entry | None = entry
         for channel in channels:
@@ -155,7 +158,7 @@ class Memory:
             self.remove(first)
 
     def let_go(self, entry: Entry) -> None:
-        """A message neither waits nor lies anywhere from now on."""
+        """Takes a message out of its part."""
         part, claim = entry.part, entry.claim
         assert part is not None
         entry.ticket += 1
@@ -169,7 +172,7 @@ class Memory:
             owner.claims.pop(entry.number, None)
 
     def lie(self, claim: MemoryClaim, part: ChannelPart) -> MemoryClaim:
-        """A message that was let go lies in a part, claimed or of nobody."""
+        """Puts a message that was taken out into a part, claimed or without an owner."""
         entry = claim.entry
         entry.part, entry.claim = part, claim
         part.claimed[entry.number] = entry
@@ -178,7 +181,7 @@ class Memory:
         return claim
 
     def remove(self, entry: Entry) -> None:
-        """A message goes, wherever it is, and its body with the last entry."""
+        """Removes a message from any place, and its body with the last entry."""
         if entry.part is not None:
             self.let_go(entry)
         if self.entries.pop(entry.number, None) is not None:
@@ -189,7 +192,7 @@ class Memory:
             self.room.notify_all()
 
     def change_headers(self, entry: Entry, message: Message) -> None:
-        """Headers and properties of a message change."""
+        """Replaces the headers and properties of a message."""
         if message is not entry.message:
             weight = weigh(message)
             self._used += weight - entry.weight
@@ -198,11 +201,11 @@ class Memory:
     # -- senders -----------------------------------------------------------------------------------
 
     def check_target(self, channel: Channel) -> None:
-        """Whether messages can be sent to a channel.
+        """Checks that messages can be sent to a channel.
 
         Raises:
-            UnknownDestination: it is a temporary destination that has ended.
-            ProviderError: a test refuses it.
+            UnknownDestination: the channel is a temporary destination that has ended.
+            ProviderError: a test refuses the destination.
         """
         destination = channel.destination
         if self.refused and destination in self.refused:
@@ -211,10 +214,10 @@ class Memory:
             raise has_ended(destination)
 
     def check_delivery_mode(self, message: Message) -> None:
-        """Whether a message may be entrusted to this.
+        """Checks that the provider accepts the delivery mode of a message.
 
         Raises:
-            CapabilityError: it is persistent, and that is not accepted.
+            CapabilityError: the message is persistent, and the provider does not accept that.
         """
         if message.delivery_mode == PERSISTENT and not self._accept_persistent:
             raise CapabilityError(
@@ -223,20 +226,20 @@ class Memory:
             )
 
     def wait_for_room(self, entries: Sequence[Entry], channel: Channel, client: MemoryClient) -> None:
-        """Returns when new messages of a sender can come in; gives up the lock while there is no room.
+        """Waits until there is room for a sender's new messages. Releases the lock while waiting.
 
-        What the sender itself has claimed does not count against it: it would wait for itself. Nobody but
-        itself can make room of what it has prepared.
+        Messages that the sender itself has claimed do not count. Otherwise the sender would wait for itself.
+        Only the sender can make room in its own prepared messages.
 
         Args:
             entries: new, and not counted yet.
-            channel: that they are sent to.
+            channel: the target of the messages.
             client: the sender.
 
         Raises:
             UnknownDestination: the channel is a temporary destination that has ended.
-            ProviderError: a test refuses the destination, they never fit, there was no room in time, or the
-                client has ended.
+            ProviderError: a test refuses the destination, the messages never fit, there was no room in time,
+                or the client has ended.
         """
         self.check_target(channel)
         destination = channel.destination
@@ -271,7 +274,7 @@ class Memory:
             self.check_target(channel)
 
     def _forget_expired(self) -> bool:
-        """Makes room from the oldest expired message that is only kept to be looked at."""
+        """Removes the oldest expired message that no client has claimed. False if there is none."""
         for entry in self.expired.values():
             if entry.claim is None and entry.part is not None and entry.part.channel.part is Part.EXPIRED:
                 self.remove(entry)
@@ -286,10 +289,10 @@ class Memory:
         return client is not None and client.alive
 
     def client(self, client_id: str) -> MemoryClient:
-        """A client that is not forgotten yet.
+        """Returns a client that is not forgotten yet.
 
         Raises:
-            ProviderError: there is none.
+            ProviderError: there is no such client.
         """
         client = self.clients.get(client_id)
         if client is None:
@@ -297,13 +300,13 @@ class Memory:
         return client
 
     def drop_prepared(self, client: MemoryClient) -> None:
-        """What a client has not committed is never sent."""
+        """Removes the prepared messages of a client."""
         for entry in client.prepared.values():
             self.remove(entry)
         client.prepared.clear()
 
     def remove_record(self, kind: str, of: Channel | str, key: str) -> None:
-        """Removes a record, where it is there."""
+        """Removes a record if it exists."""
         records = self.records.get((kind, of), {})
         records.pop(key, None)
         if not records:
@@ -314,11 +317,11 @@ class Memory:
 
 
 def find_memory(key: int, pid: int) -> Memory:
-    """The memory that another part of this process speaks of.
+    """Returns the memory that another part of this process refers to.
 
     Raises:
-        CapabilityError: it is the memory of another process.
-        ProviderError: it is gone.
+        CapabilityError: the memory belongs to another process.
+        ProviderError: the memory is gone.
     """
     if pid != os.getpid():
         raise _foreign(pid)

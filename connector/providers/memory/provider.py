@@ -1,4 +1,4 @@
-"""The ``memory`` provider (see :mod:`connector.messaging.provider`): for tests of those who build on us."""
+"""The ``memory`` provider (see :mod:`connector.messaging.provider`), for tests of users' own code."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _naming: Final = threading.Lock()
 class MemoryProvider:
     """Queues and topics in the memory of one process, shared by all connections of one provider object.
 
-    Unreliable, and says so: everything ends with the process. Settled messages are not kept. Expired ones
-    are, until their room is needed; those delivered too often are until somebody takes them from
-    ``~RECOVER-ERROR`` or ``~REJECT-ERROR``. Published ids outlive the process in
-    ``state_directory``.
+    Unreliable: all messages end with the process. Settled messages are not kept. Expired messages are kept
+    until their room is needed. Messages delivered too often are kept until a client takes them from
+    ``~RECOVER-ERROR`` or ``~REJECT-ERROR``. Published ids outlive the process in ``state_directory``.
 
     Args:
-        max_bytes: what messages may take, bodies and headers. A sender waits for room; what it has claimed
-            itself does not count, so that who passes messages on never waits for itself. Copies that a
-            settlement makes do not wait.
-        send_timeout: seconds that a sender waits; then ProviderError.
+        max_bytes: limit for messages, bodies and headers. A sender waits for room. The messages that the
+            sender has claimed do not count, so a client that passes messages on never waits for itself.
+            Copies that a settlement makes do not wait.
+        send_timeout: seconds that a sender waits. Then the send raises ProviderError.
         accept_persistent: take persistent messages too, though they are lost with the process.
-        redelivery_limit: deliveries of one message by anybody, then it is put aside; None or 0 = no limit.
-        state_directory: for journals, published ids and instance locks; None = a temporary directory.
+        redelivery_limit: deliveries of one message by all clients, before the message is put aside. None or 0
+            = no limit.
+        state_directory: for journals, published ids and instance locks. None = a temporary directory.
     """
 
     capabilities = Capabilities(
@@ -70,12 +70,13 @@ class MemoryProvider:
         _providers[self._memory.key] = self
 
     def __reduce__(self) -> tuple[Callable[[int, int], MemoryProvider], tuple[int, int]]:
-        """Pickled it is a reference, good in this process only: what is in memory cannot travel."""
+        """Pickles a reference, valid in this process only, because memory cannot travel."""
         return _find_provider, (self._memory.key, self._memory.pid)
 
     def state(self, application: str) -> StateDirectory:
-        """See :meth:`connector.messaging.provider.Provider.state`; a temporary one goes with the
-        provider.
+        """See :meth:`connector.messaging.provider.Provider.state`.
+
+        A temporary directory ends with the provider.
 
         Raises:
             ProviderError: ``state_directory`` cannot be used.
@@ -111,7 +112,7 @@ class MemoryProvider:
             return connection
 
     def clients(self) -> list[ClientNote]:
-        """The connections of this process."""
+        """Returns the connections of this process."""
         with self._memory:
             return [
                 ClientNote(
@@ -127,32 +128,32 @@ class MemoryProvider:
             ]
 
     def declare_dead(self, client_id: str) -> ClientState | None:
-        """Changes nothing: within one process it is known who is dead. Returns the state of the client."""
+        """Returns the state of the client and changes nothing: within a process, dead clients are known."""
         states = {one.client_id: one.state for one in self.clients()}
         return states.get(client_id)
 
     def batches(self, in_progress: Destination | None) -> list[BatchNote]:
-        """Nothing: nobody but the process of these messages can ask."""
+        """Returns nothing, because other processes cannot see these messages."""
         return []
 
     def waiting(self, source: Destination | TopicSubscription) -> WaitingNote:
-        """Nothing: nobody but the process of these messages can ask."""
+        """Returns nothing, because other processes cannot see these messages."""
         return WaitingNote(0, None)
 
     def existing_state(self, application: str) -> StateDirectory:
-        """As :meth:`state`."""
+        """Returns the same as :meth:`state`."""
         return self.state(application)
 
     def check(self) -> bool:
-        """Whether there is anything; nothing needs to be made."""
+        """Returns True: nothing needs to be made."""
         return True
 
     def existing(self) -> LocalConnection:
-        """A connection that only looks; here as good as any."""
+        """Opens a connection like any other."""
         return self.connect()
 
     def refuse(self, destination: Destination, reason: str = "refused by a test") -> None:
-        """Lets nothing be sent to a destination: shows a test what its code does then."""
+        """Refuses all messages to a destination, so that a test sees the failure."""
         with self._memory:
             self._memory.refused[destination] = reason
 
@@ -162,7 +163,7 @@ class MemoryProvider:
             self._memory.refused.pop(destination, None)
 
     def close(self) -> None:
-        """Ends all connections, and with them every message. Repeatable."""
+        """Ends all connections and removes all messages. Repeatable."""
         with self._memory:
             self.closed = True
             for connection in list(self._connections):
@@ -171,24 +172,24 @@ class MemoryProvider:
 
 
 def _find_provider(key: int, pid: int) -> MemoryProvider:
-    """The provider that another part of this process speaks of; raises as ``find_memory``."""
+    """Returns the provider that another part of this process refers to. Raises as ``find_memory``."""
     find_memory(key, pid)
     return _providers[key]
 
 
 def open_provider(location: str, **options: Any) -> MemoryProvider:
-    """The provider of the URL ``memory:<location>``: within a process, one name is one provider.
+    """Returns the provider of the URL ``memory:<location>``. Within a process, one name is one provider.
 
-    Its messages stay until it is closed, or the process ends.
+    The messages stay until the provider is closed, or the process ends.
 
     Args:
-        location: its name; may be empty.
-        options: of :class:`MemoryProvider`, for whoever asks first;
-            later ones leave them out, or repeat them.
+        location: the name. May be empty.
+        options: of :class:`MemoryProvider`, for the first call with a name. Later calls leave them out, or
+            repeat them.
 
     Raises:
         TypeError: there is no such option.
-        ValueError: it exists with other options.
+        ValueError: the provider exists with other options.
     """
     with _naming:
         known = _named.get(location)

@@ -1,4 +1,4 @@
-"""The clients of a memory provider, the records that they share, and how one of them waits."""
+"""The clients of a memory provider, the records that they share, and the watch of a client."""
 
 from __future__ import annotations
 
@@ -115,7 +115,10 @@ def _key(client_id: str, name: str, *, durable: bool) -> str:
 
 
 def _forget(memory: Memory, client: MemoryClient) -> None:
-    """Nothing of a client is kept. What it has claimed in an in-progress destination has no owner."""
+    """Removes a client.
+
+    The messages that the client leaves in an in-progress destination lose their owner.
+    """
     for entry in client.claims.values():
         entry.hand_over(None)
     client.claims.clear()
@@ -128,7 +131,7 @@ def _forget(memory: Memory, client: MemoryClient) -> None:
 
 
 class MemoryWatch:
-    """See :class:`connector.core.local.store.Watch`. Who puts a message into a channel tells its readers."""
+    """See :class:`connector.core.local.store.Watch`. A message is told to the readers of its channel."""
 
     can_tell = True
 
@@ -137,7 +140,7 @@ class MemoryWatch:
         self._has_come = self._woken = self._ended = False
 
     def come(self, *, returned: bool) -> None:
-        """A message waits for a reader; ``returned`` where this client itself has given it back."""
+        """Notes that a message waits for a reader. ``returned`` = this client has given the message back."""
         with self._changed:
             self._has_come = self._has_come or not returned
             self._changed.notify_all()

@@ -22,12 +22,12 @@ _LOCK: Final = "memory.lock"
 class MemoryState:
     """The state of all applications of one provider.
 
-    Messages end with their process, and so do their journals and what a client had in flight. Published ids
-    stay. The first provider that uses the state of an application removes what dead processes have left.
+    Messages end with their process, and so do journals and the messages in flight of a client. Published ids
+    stay. The first provider that uses the state of an application removes the remains of dead processes.
 
     Args:
-        directory: ``state.directory``, made when it is first needed; None = a temporary directory, which goes
-            with this object.
+        directory: ``state.directory``, made at the first use. None = a temporary directory, which ends with
+            this object.
     """
 
     def __init__(self, directory: str | os.PathLike[str] | None) -> None:
@@ -36,7 +36,7 @@ class MemoryState:
         self._end: weakref.finalize[Any, MemoryState] = weakref.finalize(self, _end, self._locks, "", 0)
 
     def of(self, application: str) -> StateDirectory:
-        """The state of one ApplicationName.
+        """Returns the state of one ApplicationName.
 
         Raises:
             ProviderError: the directory cannot be used.
@@ -56,12 +56,12 @@ class MemoryState:
         return StateDirectory(path, folder=_folder, keys_of=_published_keys)
 
     def end(self) -> None:
-        """Lets others clear the directory, and removes a temporary one. Repeatable."""
+        """Lets other providers clear the directory, and removes a temporary directory. Repeatable."""
         self._end()
 
 
 def _join(path: str) -> int:
-    """Holds the state of an application together with others. Whoever is alone clears it before."""
+    """Holds the state of an application with a shared lock. The first holder clears the state before."""
     os.makedirs(path, exist_ok=True)
     descriptor = os.open(os.path.join(path, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
@@ -86,10 +86,10 @@ def _end(locks: dict[str, int], temporary: str, pid: int) -> None:
 
 
 def _folder(name: str) -> str:
-    """A name of a user's as that of a folder, never one of ours."""
+    """Returns the folder of a user's name. Never equal to a name of the provider."""
     return f"@{quote(name, safe='')}"
 
 
 def _published_keys(record: bytes) -> list[str]:
-    """The duplicate keys in the record of a settlement, in their order."""
+    """Returns the duplicate keys in the record of a settlement, in order."""
     return record.decode("utf-8", "surrogateescape").split("\n")

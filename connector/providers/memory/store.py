@@ -57,7 +57,7 @@ class MemoryReader:
         part.readers[self] = self._offer
 
     def _offer(self, entry: Entry | None, returned_by: str = "") -> None:
-        """A message waits. One that the selector rejects is looked at again only where it expires."""
+        """Offers a waiting message. A message that the selector rejects can only expire."""
         if entry is not None and self._judge.selects:
             if self._judge(entry.message, _now()) is Verdict.LEAVE:
                 if expiration := entry.message.expiration:
@@ -88,7 +88,7 @@ class MemoryReader:
         return claims
 
     def _next(self, now: int) -> Entry | None:
-        """The next message for delivery; what is not is put aside on the way."""
+        """Returns the next message for delivery. Puts other messages aside on the way."""
         while (entry := self._waiting.pop()) is not None:
             verdict = self._judge(entry.message, now)
             if verdict is Verdict.TAKE:
@@ -118,10 +118,10 @@ class MemoryStore:
     """See :class:`connector.core.local.store.Store`.
 
     Args:
-        memory: that all clients share.
-        client: whose store this is.
+        memory: shared by all clients.
+        client: the owner of this store.
         watch: of the client.
-        window: directory of the records that name published ids; empty = nobody needs them.
+        window: directory of the records that name published ids. Empty = no records.
     """
 
     title = "memory"
@@ -175,7 +175,7 @@ class MemoryStore:
     def _entries(
         self, channel: Channel, *, waiting: bool, claimed: Sequence[ChannelPart] = ()
     ) -> list[Entry]:
-        """What waits in a part of a channel and what lies in parts, in the order of taking."""
+        """Returns waiting messages of a part and messages that lie in parts, in the order of taking."""
         part = self.memory.parts.get(channel)
         found = list(part.waiting) if part is not None and waiting else []
         for one in claimed:
@@ -226,7 +226,7 @@ class MemoryStore:
         """See :meth:`connector.core.local.store.Store.put`. Waits while there is no room.
 
         Raises:
-            CapabilityError: one is persistent, and that is not accepted.
+            CapabilityError: a message is persistent, and the provider does not accept that.
         """
         memory = self.memory
         with memory:
@@ -252,7 +252,7 @@ class MemoryStore:
     def apply(self, changes: Sequence[Change], *, fenced: bool) -> None:
         """See :meth:`connector.core.local.store.Store.apply`.
 
-        First everything that can fail, then what cannot: nobody sees the one without the other.
+        All steps that can fail come first. So the changes happen all together or not at all.
         """
         with self.memory:
             self.client.check_alive(SettlementError)
@@ -277,7 +277,7 @@ class MemoryStore:
                     self.memory.send(entry, change.channels if isinstance(change, Sent) else ())
 
     def _check(self, change: Moved | GroupMoved | Removed | GivenBack | Sent) -> None:
-        """Raises ClaimLost where a change cannot be made."""
+        """Raises ClaimLost if a change cannot be made."""
         if isinstance(change, Sent):
             if self._prepared(change.handle) is None:
                 raise ClaimLost(
@@ -294,7 +294,7 @@ class MemoryStore:
                 )
 
     def _let_go(self, claim: LocalClaim, edit: Edit | None = None) -> Entry | None:
-        """Ends a claim; None where somebody else has taken it over, who settles it."""
+        """Ends a claim. Returns None if the claim is lost: then its new owner settles the message."""
         assert isinstance(claim, MemoryClaim)
         if not claim.is_held:
             return None
@@ -319,7 +319,7 @@ class MemoryStore:
             self.memory.lie(left, place)
         elif (home := self.memory.open(claim.home)) is not None:
             home.enter(entry, self.client.info.client_id)
-        else:  # it has ended
+        else:  # the channel has ended
             self.memory.remove(entry)
 
     def _prepared(self, handle: tuple[str, str]) -> Entry | None:
@@ -368,7 +368,7 @@ class MemoryStore:
         return found
 
     def finish(self, client_id: str) -> None:
-        """See :meth:`connector.core.local.store.Store.finish`. What is committed here is done already."""
+        """See :meth:`connector.core.local.store.Store.finish`. Every commit in memory is finished already."""
         with self.memory:
             client = self.memory.clients.get(client_id)
             for entry in client.claims.values() if client is not None else ():
@@ -382,7 +382,7 @@ class MemoryStore:
                 self.memory.drop_prepared(client)
 
     def prune(self, retentions: Sequence[Retention], seconds: float) -> Pruned:
-        """See :meth:`connector.core.local.store.Store.prune`. What is settled is not kept itself."""
+        """See :meth:`connector.core.local.store.Store.prune`. Settled messages are not kept."""
         copies: dict[Destination, int] = {}
         now = time.time()
         with self.memory:
@@ -400,7 +400,7 @@ class MemoryStore:
 
 
 def _keys(change: Change) -> Sequence[str]:
-    """The keys that the duplicate window remembers with a change."""
+    """Returns the keys that the duplicate window remembers with a change."""
     if isinstance(change, GroupMoved):
         return change.published
     if isinstance(change, Moved | Removed) and change.published is not None:

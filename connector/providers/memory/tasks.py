@@ -1,4 +1,4 @@
-"""What a task needs of the messages in memory (see :class:`connector.core.local.store.TaskStore`)."""
+"""The part of the memory store that a task needs (see :class:`connector.core.local.store.TaskStore`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class MemoryTaskSpec:
 
     Args:
         key: of the memory, in the process ``pid``.
-        client_id: owner of what is prepared.
+        client_id: owner of prepared messages.
     """
 
     key: int
@@ -59,7 +59,7 @@ class MemoryTaskStore:
         """See :meth:`connector.core.local.store.TaskStore.prepare`. Waits while there is no room.
 
         Raises:
-            CapabilityError: it is persistent, and that is not accepted.
+            CapabilityError: the message is persistent, and the provider does not accept that.
         """
         memory, handle = self._memory, (self.client_id, key)
         with memory:
@@ -81,4 +81,4 @@ class MemoryTaskStore:
                 self._memory.remove(entry)
 
     def sync(self) -> None:
-        """See :meth:`connector.core.local.store.TaskStore.sync`: there is nothing durable here."""
+        """See :meth:`connector.core.local.store.TaskStore.sync`. Memory has nothing to make durable."""
