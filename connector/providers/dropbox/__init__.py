@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
 
 def open_provider(location: str, *, durability: str = "batch", **options: Any) -> DropboxProvider:
-    """The provider of the URL ``dropbox:<location>``.
+    """Returns the provider of the URL ``dropbox:<location>``.
 
     Args:
-        location: the root directory, behind which ``?create=true`` may stand; that is the option ``create``.
+        location: the root directory. ``?create=true`` may follow, which is the option ``create``.
         durability: ``batch`` or ``none``.
         options: the others of :class:`~connector.providers.dropbox.provider.DropboxProvider`.
 

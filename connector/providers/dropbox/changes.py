@@ -1,7 +1,7 @@
-"""Changes: what becomes of claims and of prepared messages, as one commit record.
+"""Changes: turns the outcomes of claims and of prepared messages into one commit record.
 
-One move alone, of which nobody has to remember more, needs no record: a rename is atomic by itself. What is
-sent to a topic is one move for each of its subscriptions (:mod:`connector.providers.dropbox.fan_out`).
+A single move with nothing else to record needs no commit record, because a rename is atomic. A message sent
+to a topic is one move for each subscription (:mod:`connector.providers.dropbox.fan_out`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Changes:
 
     Args:
         place: of the client.
-        fan_out: makes the files of messages that go to subscriptions.
+        fan_out: makes the files of messages for subscriptions.
     """
 
     def __init__(self, place: ClientPlace, fan_out: FanOutFiles) -> None:
@@ -42,7 +42,7 @@ class Changes:
         self._compared: set[tuple[str, str]] = set()
         """Folders, source and target, that one commit moves files between."""
         self.returns: Callable[[str], object] = _nothing
-        """Called with the path under which a message is about to be given back."""
+        """Called with the future path of a message that is about to be given back."""
 
     def apply(self, changes: Sequence[Change], *, fenced: bool) -> None:
         """See :meth:`connector.core.local.store.Store.apply`."""
@@ -86,9 +86,9 @@ class Changes:
                 raise
 
     def _alone(self, change: Change, *, fenced: bool) -> list[Move] | None:
-        """The moves of one message acknowledged, given back or sent to a queue, and nothing else.
+        """Returns the moves of a single message that is acknowledged, given back or sent to a queue.
 
-        That is what is done most often. None = the change is another one.
+        This is the most frequent case. None = another change.
         """
         moves: list[Move] = []
         try:
@@ -97,7 +97,7 @@ class Changes:
             elif isinstance(change, GivenBack) and fenced:
                 self._give_back(change, moves)
             elif isinstance(change, Sent) and change.channels and change.channels[0].destination.is_queue:
-                moves.append(Move("sent", *change.handle))  # which fails where the message is gone
+                moves.append(Move("sent", *change.handle))  # fails if the message is gone
             else:
                 return None
         except OSError as error:
@@ -151,14 +151,14 @@ class Changes:
         source = self._layout.absolute(claim.path)
         base = os.path.basename(source)
         moves += self._fan_out.add(fan_out, change.channels, source, base, name, moved=False)
-        self._headers.remove(name, keep=claim.name)  # each subscription has a sidecar of its own
-        # but one that is lost is spoken of by all
+        self._headers.remove(name, keep=claim.name)  # each subscription has its own sidecar
+        # but every copy names a lost sidecar
         self._end(claim, None, self._headers.full(claim.name), moves, change.published)
 
     def _distribute(
         self, claim: DropboxClaim, channels: Sequence[Channel], moves: list[Move], fan_out: FanOut
     ) -> None:
-        """A file that another program has put into a topic goes to its subscriptions."""
+        """Moves a file that another program has put into a topic to the subscriptions."""
         source = self._layout.absolute(claim.path)
         if self._place.durable:
             files.sync_files([source])
@@ -186,7 +186,7 @@ class Changes:
         moves: list[Move],
         published: str | None = None,
     ) -> None:
-        """The moves of a claim that goes to ``target`` under a new name; None = it is deleted."""
+        """Adds the moves of a claim that goes to ``target`` under a new name. None = the file is deleted."""
         is_owned = claim.in_progress and claim.owner is not None
         rollback = (
             f"{claim.folders.relative_target}/{claim.name}" if target is not None and not is_owned else None
@@ -196,9 +196,9 @@ class Changes:
             moves += self._sidecars_removed(claim.name, keep=name)
 
     def _copies(self, group: GroupMoved, moves: list[Move], fan_out: FanOut) -> Copies:
-        """The copies of a group.
+        """Returns the copies of a group.
 
-        A claim that needs more than one rename, or cannot be rolled back, gets moves of its own.
+        A claim that needs more than one rename, or cannot be rolled back, gets separate moves.
         """
         copies = Copies()
         folders = self._layout.outbox(group.channel.destination)
@@ -233,18 +233,18 @@ class Changes:
         moves += self._fan_out.add(fan_out, change.channels, source, base, name, moved=True)
 
     def is_there(self, path: str) -> bool:
-        """Whether a file of the root is there."""
+        """Whether a file of the root exists."""
         return os.access(self._layout.absolute(path), os.F_OK, follow_symlinks=False)
 
     def _discard(self, change: Discarded) -> list[Move]:
-        """Removes a prepared message, and the sidecar that its name would have spoken of."""
+        """Returns the moves that remove a prepared message and the sidecar of its name."""
         working, target = change.handle
         if not self.is_there(working):
             return []
         return [Move("received", working, None), *self._sidecars_removed(target.rpartition("/")[2])]
 
     def _sidecars_removed(self, name: str, *, keep: str = "") -> list[Move]:
-        """The moves that do what :meth:`connector.providers.dropbox.headers.HeaderStore.remove` does."""
+        """Returns the moves of :meth:`connector.providers.dropbox.headers.HeaderStore.remove`."""
         return [
             Move("received", self._headers.path(key)[self._prefix :], None)
             for key in keys_of(name)
@@ -252,7 +252,7 @@ class Changes:
         ]
 
     def _check_same_file_system(self, folder: str, claim: DropboxClaim, destination: Destination) -> None:
-        """Raises SettlementError where a claim cannot be moved to a folder by a rename."""
+        """Raises SettlementError if a rename cannot move a claim to a folder."""
         source = _folder(claim)
         if (source, folder) in self._compared:
             return
@@ -271,7 +271,7 @@ def _ours(claim: object) -> DropboxClaim:
 
 
 def _claimed(changes: Sequence[Change]) -> Iterator[str]:
-    """The paths of the claims of changes."""
+    """Yields the paths of the claims of changes."""
     for change in changes:
         if isinstance(change, GroupMoved):
             yield from (_ours(claim).path for claim in change.claims)
@@ -280,12 +280,12 @@ def _claimed(changes: Sequence[Change]) -> Iterator[str]:
 
 
 def _folder(claim: DropboxClaim) -> str:
-    """Where a claimed file is, relative to the root."""
+    """Returns the folder of a claimed file, relative to the root."""
     return claim.path.rpartition("/")[0]
 
 
 def _nothing(path: str) -> None:
-    """Nobody wants to know."""
+    """Does nothing."""
 
 
 def _device(path: str) -> int | None:

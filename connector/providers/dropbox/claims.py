@@ -1,10 +1,10 @@
-"""Claims: a rename out of ``target/`` that records its owner.
+"""Claims: a rename out of ``target/`` that records the owner.
 
-The claimed file is ``processing/<name>~@<client>-<cycle>-<sequence>``: the name is untouched, so
-giving it back is the same rename reversed; one more letter says that it came from a virtual destination
-and goes back there. With an in-progress destination the claim *is* the move
-there; then owner and origin stand among the properties of the name, because that file lies in the
-``target/`` of a queue, where every reader of the protocol has to understand it.
+The claimed file is ``processing/<name>~@<client>-<cycle>-<sequence>``. The name itself is unchanged, so
+giving back is the reverse rename. One more letter says that the message came from a virtual destination and
+goes back there. With an in-progress destination the claim *is* the move there. Then owner and origin are
+properties in the name, because that file lies in the ``target/`` of a queue. Every reader of the protocol has
+to understand that file.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from connector.providers.dropbox.layout import VIEW_LETTERS, Layout, QueueFolder
 
 TAG: Final = "~@"
 WAITS: Final = "waits"
-"""Stands in the place of the owner of a message that waits in an in-progress destination."""
+"""Stands in place of the owner of a message that waits in an in-progress destination."""
 
 
 class Tag(NamedTuple):
-    """Who has claimed a file, and from which virtual destination, by its letter."""
+    """The owner of a claimed file, and the letter of the virtual destination of the claim."""
 
     owner: Owner
     view: str = ""
 
 
 def owner_text(client_id: str, cycle: int, sequence: int) -> str:
-    """An owner as file names have it."""
+    """Returns an owner as text for file names."""
     return f"{client_id}-{base36(cycle)}-{base36(sequence)}"
 
 
@@ -54,7 +54,7 @@ def _parse_tag(text: str) -> Tag | None:
 
 
 def split_tag(claimed: str) -> tuple[str, Tag | None]:
-    """A name in ``processing/`` without its tag, and what the tag says."""
+    """Splits a name in ``processing/`` into the name without tag, and the tag."""
     name, separator, text = claimed.rpartition(TAG)
     tag = _parse_tag(text) if separator and name else None
     return (name, tag) if tag else (claimed, None)
@@ -65,12 +65,12 @@ class DropboxClaim(LocalClaim):
 
     Args:
         layout, headers: of the root.
-        folders: that it goes back to.
+        folders: the folders that the message goes back to.
         home: the channel of these folders.
         name: the file name of the message, without the tag of a claim.
-        path: relative to the root, as the file is called now.
-        client_id, cycle, sequence: who has it, as :class:`Owner`; an empty ``client_id`` = nobody.
-        in_progress: whether it lies in an in-progress destination.
+        path: the current path of the file, relative to the root.
+        client_id, cycle, sequence: the owner, as :class:`Owner`. An empty ``client_id`` = no owner.
+        in_progress: whether the message lies in an in-progress destination.
     """
 
     __slots__ = ("_full", "_headers", "_id", "_layout", "folders", "name", "path")
@@ -110,7 +110,10 @@ class DropboxClaim(LocalClaim):
 
     @property
     def full_name(self) -> str:
-        """The name with all headers, also those of a sidecar; as much as is known where that is lost."""
+        """The name with all headers, also those of a sidecar.
+
+        If the sidecar is lost, with all known headers.
+        """
         if self._full is None:
             self._full = self._headers.full(self.name)
         return self._full
@@ -152,7 +155,7 @@ class DropboxClaim(LocalClaim):
         return f"{key}|{status.st_ino}:{status.st_mtime_ns}"
 
     def headers(self) -> Message:
-        """All headers and properties, no body; those that cannot be read are left out."""
+        """Returns all readable headers and properties, without the body."""
         return self._decoded()
 
     def _decoded(self) -> Message:
@@ -160,10 +163,10 @@ class DropboxClaim(LocalClaim):
 
 
 def owned_name(name: str, owner: str, origin: Destination) -> str:
-    """The name in an in-progress destination: with owner and origin among the properties.
+    """Returns the name in an in-progress destination, with owner and origin among the properties.
 
     Args:
-        owner: as :func:`owner_text` says, or :data:`WAITS` where it is nobody's.
+        owner: as :func:`owner_text` returns, or :data:`WAITS` for no owner.
     """
     if ORIGIN in name or codec.OWNER in name:
         name = codec.without_properties(name, (ORIGIN, codec.OWNER))
@@ -177,14 +180,17 @@ def waits(name: str) -> bool:
 
 
 def in_progress_origin(name: str) -> tuple[Owner | None, Destination | None]:
-    """Owner and origin in the name of a message in an in-progress destination; only a queue is an origin."""
+    """Returns owner and origin from the name of a message in an in-progress destination.
+
+    Only a queue is an origin.
+    """
     message, own = codec.decode(name, readable_only=True)
     tag = _parse_tag(own.get("owner", ""))
     return tag.owner if tag else None, origin_queue(message)
 
 
 def remove_messages(headers: HeaderStore, directory: str) -> None:
-    """Removes a directory of messages, with their sidecars. What cannot be removed stays."""
+    """Removes a directory of messages, with their sidecars. Files that cannot be removed stay."""
     for _, _, names in os.walk(directory):
         for name in names:
             headers.remove(split_tag(name)[0])

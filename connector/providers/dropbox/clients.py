@@ -1,16 +1,16 @@
-"""Who is alive: a client holds a lock on its file in ``dropboxmq/clients/`` as long as it lives.
+"""Living clients: a client holds a lock on its file in ``dropboxmq/clients/`` as long as it lives.
 
-The kernel drops the lock when the process dies, however it dies, so whoever gets the lock knows
-that the owner is dead, and is the only one who takes over from it.
+The kernel drops the lock when the process dies, for any reason. So a client that gets the lock knows that the
+owner is dead. Only this client takes over.
 
-Where locks cannot be trusted a *lease* is added: a client touches its file, and one that has not done
-so for that long is taken for dead although its lock is held. Whoever takes over puts a file of its own
-in the place of that one, which is how the late owner finds out (:meth:`ClientLock.is_ours`). The clients
-of adapters are excepted: their journals are read only when their tasks have ended.
+If locks cannot be trusted, a *lease* is added. Each client touches its file. A client that has not done so
+for the time of the lease counts as dead, although its lock is held. The client that takes over replaces that
+file by a new file. So the late owner finds out (:meth:`ClientLock.is_ours`). Adapters are excepted, because
+their journals are read only when their tasks have ended.
 
-An operator may *declare* any client dead that holds its lock (:func:`declare_dead`). A file that nobody has
-locked gets the place of its file then. The old file is kept beside it: the late owner may claim once more
-before it finds out. As long as the old file is locked, every recovery looks for such claims again.
+An operator may *declare* any client dead that holds its lock (:func:`declare_dead`). Then a file without a
+lock replaces the client's file. The old file is kept beside the new file, because the late owner may claim
+once more before it finds out. As long as the old file is locked, every recovery looks for such claims again.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 @functools.lru_cache(maxsize=4096)
 def base36(number: int) -> str:
-    """A number from 0 in lower-case digits and letters; neighbours share all but the last."""
+    """Returns a number from 0 in lower-case digits and letters. Neighbours differ in the last digit only."""
     return _DIGITS[number] if number < 36 else base36(number // 36) + _DIGITS[number % 36]
 
 
 @dataclass(frozen=True, slots=True)
 class ClientInfo:
-    """What the file of a client says about it.
+    """The content of the file of a client.
 
     Args:
-        application: ApplicationName of an adapter; empty for a client that is none.
+        application: ApplicationName of an adapter. Empty for a client that is no adapter.
         instance: name of the instance of the adapter.
-        host, pid: where it runs.
+        host, pid: the machine and the process of the client.
         started: seconds since 1970.
-        origin: connections of equal origin are one to each other: no-local, temporary destinations.
-        declared_dead: whether an operator has said that it is dead.
+        origin: connections of equal origin count as one, for no-local and temporary destinations.
+        declared_dead: whether an operator has declared the client dead.
     """
 
     application: str = ""
@@ -66,12 +66,15 @@ class ClientInfo:
 
 
 def new_client_id() -> str:
-    """Unique for every start of every process, sorts by time, needs no escape in a file name."""
+    """Returns an id that is unique for every start of every process.
+
+    The ids sort by time, and need no escape in a file name.
+    """
     return base36(time.time_ns() // 1000) + "".join(secrets.choice(_DIGITS) for _ in range(3))
 
 
 class ClientLock:
-    """The living mark of one client. :meth:`close` takes it away."""
+    """The locked file of a living client. :meth:`close` removes the file."""
 
     def __init__(self, directory: str, info: ClientInfo) -> None:
         while True:
@@ -100,19 +103,19 @@ class ClientLock:
             ) from error
 
     def touch(self) -> None:
-        """Says that this client is alive, to those who go by a lease."""
+        """Shows other clients with a lease that this client is alive."""
         with contextlib.suppress(OSError):
             os.utime(self._descriptor)
 
     def is_ours(self) -> bool:
-        """Whether this client is still alive for the others; False once one has taken over from it."""
+        """Whether this client is alive to the others. False after another client has taken over."""
         try:
             return self._descriptor >= 0 and _is_linked(self._path, self._descriptor)
         except OSError:
             return False
 
     def is_declared_dead(self) -> bool:
-        """Whether it is an operator who took its life."""
+        """Whether an operator has declared this client dead."""
         try:
             descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:
@@ -123,7 +126,7 @@ class ClientLock:
             os.close(descriptor)
 
     def close(self) -> None:
-        """Ends the life of this client; its claims, if any are left, may be taken over."""
+        """Ends this client. Any remaining claims may be taken over."""
         if self._descriptor < 0:
             return
         if self.is_ours():
@@ -133,14 +136,14 @@ class ClientLock:
         self._descriptor = -1
 
     def abandon(self) -> None:
-        """Releases the lock but leaves the file, so that whoever recovers finds what is left."""
+        """Releases the lock but leaves the file, so that a recovery finds the claims."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
 
 class DeadClient:
-    """A client whose process is gone. Holds its lock: nobody else takes over meanwhile."""
+    """A client whose process is gone. Holds its lock, so that no other client takes over meanwhile."""
 
     def __init__(self, client_id: str, info: ClientInfo, path: str, descriptor: int) -> None:
         self.client_id = client_id
@@ -150,11 +153,14 @@ class DeadClient:
 
     @property
     def is_held(self) -> bool:
-        """Whether its lock is held here."""
+        """Whether this object holds the lock."""
         return self._descriptor >= 0
 
     def forget(self) -> None:
-        """Nothing of it is left. One that was declared dead stays known while its process may go on."""
+        """Removes the files of the client.
+
+        A client that was declared dead stays known while its process may go on.
+        """
         late = _late(self._path)
         if not _is_file_locked(late):
             for path in (self._path, late):
@@ -169,12 +175,12 @@ class DeadClient:
 
 
 def dead_clients(directory: str, own: str, lease: float | None = None) -> list[DeadClient]:
-    """The clients whose lock is free, locked now by us; the caller forgets or releases each.
+    """Returns the clients whose lock was free, and locks them. The caller forgets or releases each.
 
     Args:
         directory: of the clients.
-        own: id of the client that asks.
-        lease: seconds after which one that holds its lock counts as dead all the same; None = never.
+        own: id of the calling client.
+        lease: seconds after which a client counts as dead although it holds its lock. None = never.
     """
     found = []
     for client_id in sorted(os.listdir(directory)):
@@ -199,7 +205,7 @@ def dead_clients(directory: str, own: str, lease: float | None = None) -> list[D
 
 
 def is_alive(directory: str, client_id: str, own: str, lease: float | None) -> bool:
-    """Whether a client that holds a lock somewhere is to be believed: it has a mark, touched in time."""
+    """Whether a client that holds a lock is alive: it has a mark, touched within the lease."""
     path = os.path.join(directory, client_id)
     if client_id == own:
         return os.path.exists(path)
@@ -216,20 +222,20 @@ def is_alive(directory: str, client_id: str, own: str, lease: float | None) -> b
 
 
 def declare_dead(directory: str, client_id: str) -> ClientState | None:
-    """Marks a client that holds its lock as dead: whoever looks next takes over from it.
+    """Marks a client that holds its lock as dead. The next client that looks takes over.
 
     Returns:
-        its state before: only one that was alive is changed. None = there is no such client.
+        the state before. Only a client that was alive is changed. None = there is no such client.
 
     Raises:
-        ProviderError: it cannot be marked.
+        ProviderError: the client cannot be marked.
     """
     path = os.path.join(directory, client_id)
     if not client_id or client_id.startswith(".") or "/" in client_id:
         return None
     try:
         with open(f"{directory}.lock", "ab") as guard:
-            fcntl.flock(guard, fcntl.LOCK_EX)  # as those do that go by a lease
+            fcntl.flock(guard, fcntl.LOCK_EX)  # as a takeover by a lease does
             with open(path, "rb") as mark:
                 info = read_info(mark.fileno())
                 state = _state(info, mark.fileno())
@@ -251,7 +257,10 @@ def declare_dead(directory: str, client_id: str) -> ClientState | None:
 
 
 def list_clients(directory: str) -> list[ClientNote]:
-    """The clients that have a mark, the oldest first. Changes nothing; leaves out what vanishes meanwhile."""
+    """Returns the clients that have a mark, the oldest first. Changes nothing.
+
+    Clients that vanish meanwhile are left out.
+    """
     found = []
     try:
         names = sorted(living_clients(directory))
@@ -284,7 +293,10 @@ def _state(info: ClientInfo, descriptor: int) -> ClientState:
 
 
 def _late(path: str) -> str:
-    """The place of the mark of a client that was declared dead; its process holds the lock of that."""
+    """Returns the path to which the mark of a client declared dead moves.
+
+    The client's process holds its lock.
+    """
     directory, name = os.path.split(path)
     return os.path.join(directory, f".{name}.late")
 
@@ -312,15 +324,15 @@ def _is_overdue(directory: str, own: str, descriptor: int, lease: float) -> bool
 
 
 def _take_lease(directory: str, own: str, path: str, descriptor: int, lease: float) -> int:
-    """Takes over from a client that holds its lock but is overdue: our own locked file gets its place.
+    """Takes over from a client that holds its lock but is overdue: a new locked file replaces its file.
 
-    Returns the descriptor of that file, -1 where there is nothing to take over.
+    Returns the descriptor of the new file, -1 if there is nothing to take over.
     """
     if not own or not _is_overdue(directory, own, descriptor, lease):
         return -1
     guard = os.open(f"{directory}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
-        fcntl.flock(guard, fcntl.LOCK_EX)  # two that take over at once: the second finds a fresh file
+        fcntl.flock(guard, fcntl.LOCK_EX)  # of two takeovers at once, the second finds a fresh file
         if not _is_linked(path, descriptor) or not _is_overdue(directory, own, descriptor, lease):
             return -1
         substitute = os.path.join(directory, f".{os.path.basename(path)}.{own}")
@@ -340,7 +352,7 @@ def _take_lease(directory: str, own: str, path: str, descriptor: int, lease: flo
 
 
 def read_info(descriptor: int) -> ClientInfo:
-    """What the file of a client says; a client that died before it had written it is no adapter yet."""
+    """Returns the content of the file of a client. A client that died before writing is no adapter."""
     try:
         values = json.loads(os.pread(descriptor, 65536, 0))
         return ClientInfo(
@@ -351,12 +363,12 @@ def read_info(descriptor: int) -> ClientInfo:
 
 
 def holds_lock(directory: str, client_id: str) -> bool:
-    """Whether a client has a mark and its process lives, as far as the lock says."""
+    """Whether a client has a mark and its process lives, according to the lock."""
     return _is_file_locked(os.path.join(directory, client_id))
 
 
 def info_of(directory: str, client_id: str) -> ClientInfo | None:
-    """What the mark of a client says; None where there is none."""
+    """Returns the content of the mark of a client. None if there is no mark."""
     try:
         descriptor = os.open(os.path.join(directory, client_id), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -368,12 +380,12 @@ def info_of(directory: str, client_id: str) -> ClientInfo | None:
 
 
 def living_clients(directory: str) -> set[str]:
-    """Ids of all clients that have a file; those of the dead are removed when taken over."""
+    """Returns the ids of all clients that have a file. A takeover removes the files of dead clients."""
     return {name for name in os.listdir(directory) if not name.startswith(".")}
 
 
 def lock(descriptor: int) -> bool:
-    """Takes an exclusive lock if it is free; raises as :func:`connector.state.locks.try_lock`."""
+    """Takes an exclusive lock if it is free. Raises as :func:`connector.state.locks.try_lock`."""
     return try_lock(descriptor, "the root")
 
 

@@ -1,13 +1,13 @@
 """File names of the directory protocol: a message's headers, in eight fields (DropboxMQ).
 
-``priority.id.class.expiration.correlation.replyto.type.properties``; only the first three are
-required. Rules the source leaves open: a name is *structured* when its first
-field is a 32 bit number, its second is not empty and its third is a class letter; any other name
-is *bare*, and is itself the message id. A dot inside a field is written ``%2E``. No trailing dots
-are written, any are read. The properties are URL-encoded pairs, ``nameT=value``, T the type letter.
+``priority.id.class.expiration.correlation.replyto.type.properties``. Only the first three are required.
+DropboxMQ leaves these rules open. A name is *structured* when its first field is a 32 bit number, its second
+is not empty and its third is a class letter. Any other name is *bare*, and is itself the message id. A dot
+inside a field is written ``%2E``. Trailing dots are read, but not written. The properties are URL-encoded
+pairs, ``nameT=value``, T the type letter.
 
-Names are handled as text with undecodable bytes as lone surrogates (``os.fsdecode``), so that every
-file name there is survives a round trip.
+Names are text, with undecodable bytes as lone surrogates (``os.fsdecode``). So every file name survives a
+round trip.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from connector.messaging.message import (
 )
 
 OWN: Final = "JMS_dropboxmq_"
-"""Prefix of the properties that the protocol keeps for itself; never shown to an application."""
+"""Prefix of the properties that the protocol reserves. Never shown to an application."""
 
 BARE: Final = f"{OWN}bareB=true"
-"""Marks a structured name made from a bare one: its id field is that bare name."""
+"""Marks a structured name made from a bare name. Its id field is that bare name."""
 
 HEADER_KEY: Final = f"{OWN}hdr"
 DELIVERY_MODE: Final = f"{OWN}mode"
@@ -63,7 +63,7 @@ NAME_MAX: Final = 255
 
 
 class Fields(NamedTuple):
-    """The raw fields of a structured name, still encoded; those left out are empty."""
+    """The raw fields of a structured name, still encoded. Missing fields are empty."""
 
     priority: str
     id: str
@@ -75,7 +75,7 @@ class Fields(NamedTuple):
     properties: str = ""
 
     def name(self) -> str:
-        """The file name; fields that are undefined at its end are left out."""
+        """Returns the file name. Empty fields at its end are left out."""
         return ".".join(self).rstrip(".")
 
 
@@ -87,13 +87,13 @@ def is_priority(text: str) -> bool:
 
 
 def split(name: str) -> Fields | None:
-    """The fields of a structured name, None for a bare one."""
+    """Returns the fields of a structured name. None for a bare name."""
     parts = _split(name)
     return None if parts is None else Fields(*parts)
 
 
 def _split(name: str) -> list[str] | None:
-    """The fields of a structured name that it has: three to eight."""
+    """Returns the fields that a structured name has: three to eight. None for a bare name."""
     parts = name.split(".", 7)
     count = len(parts)
     if count < 3 or parts[2] not in MESSAGE_CLASSES or not parts[1]:
@@ -106,7 +106,7 @@ def _split(name: str) -> list[str] | None:
 
 
 def encode_field(text: str) -> str:
-    """Percent-encodes a field so that it has no dot and no character that a file system dislikes."""
+    """Percent-encodes a field: no dots, and no characters that a file system dislikes."""
     if not text or (text.isascii() and text.replace("-", "").replace("_", "").isalnum()):
         return text
     encoded = quote(text.encode("utf-8", "surrogateescape"), safe="-_")
@@ -114,7 +114,7 @@ def encode_field(text: str) -> str:
 
 
 def decode_field(text: str) -> str:
-    """Undoes :func:`encode_field`; bytes that are no UTF-8 come back as ``\\xff`` text."""
+    """Undoes :func:`encode_field`. Bytes that are no UTF-8 become ``\\xff`` text."""
     if "%" not in text:
         if text.isascii():
             return text
@@ -123,7 +123,7 @@ def decode_field(text: str) -> str:
 
 
 def encode_property(name: str, kind: str, value: PropertyValue) -> str:
-    """One ``nameT=value`` pair. Raises UnicodeEncodeError for text that is no Unicode."""
+    """Returns a ``nameT=value`` pair. Raises UnicodeEncodeError for text that is no Unicode."""
     if kind == "boolean":
         text = "true" if value else "false"
     elif kind == "float":
@@ -162,12 +162,12 @@ def is_bare(properties: str) -> bool:
 
 
 def split_properties(field: str) -> list[str]:
-    """The still encoded pairs of a properties field."""
+    """Returns the still encoded pairs of a properties field."""
     return [pair for pair in field.split("&") if pair]
 
 
 def decode_property(pair: str) -> tuple[str, str, PropertyValue]:
-    """Name, JMS type and value of one pair.
+    """Returns name, JMS type and value of one pair.
 
     Raises:
         MalformedData: no ``=``, no type letter, or a value that its type does not have.
@@ -186,7 +186,7 @@ def decode_property(pair: str) -> tuple[str, str, PropertyValue]:
 
 
 def _decode_pair_part(text: str) -> str:
-    """Undoes the encoding of a name or value; always valid Unicode, whatever bytes a foreign name has."""
+    """Undoes the encoding of a name or value. The result is valid Unicode for any bytes of a foreign name."""
     if text.isascii() and "%" not in text:
         return text.replace("+", " ")
     raw = unquote_to_bytes(text.replace("+", " ").encode("utf-8", "surrogateescape"))
@@ -194,7 +194,7 @@ def _decode_pair_part(text: str) -> str:
 
 
 def add_properties(name: str, encoded: str) -> str:
-    """``name`` with already encoded pairs appended; a bare name becomes a structured one."""
+    """Appends encoded pairs to ``name``. A bare name becomes a structured name."""
     parts = name.split(".", 7)
     count = len(parts)
     if count >= 3 and parts[2] in MESSAGE_CLASSES and parts[1] and (parts[0] == "4" or is_priority(parts[0])):
@@ -210,12 +210,12 @@ def add_properties(name: str, encoded: str) -> str:
 
 
 def structure_bare(name: str) -> str:
-    """The structured form of a bare name: default headers, the name as id, and a mark that it was bare."""
+    """Returns the structured form of a bare name: default headers, the name as id, the mark :data:`BARE`."""
     return f"{DEFAULT_PRIORITY}.{encode_field(name)}.B.....{BARE}"
 
 
 def without_properties(name: str, prefixes: Iterable[str]) -> str:
-    """A structured name without the properties whose encoded names begin with one of ``prefixes``."""
+    """Returns a structured name without the properties whose encoded names begin with any of ``prefixes``."""
     fields = split(name)
     if fields is None or not fields.properties:
         return name
@@ -225,14 +225,14 @@ def without_properties(name: str, prefixes: Iterable[str]) -> str:
 
 
 def with_delivery_count(name: str, count: int) -> str:
-    """The name with JMSXDeliveryCount ``count``; none is written for a first delivery."""
+    """Returns the name with JMSXDeliveryCount ``count``. The first delivery has no count."""
     if DELIVERY_COUNT in name:
         name = without_properties(name, (DELIVERY_COUNT,))
     return add_properties(name, f"{DELIVERY_COUNT}I={count}") if count > 1 else name
 
 
 def message_id(name: str) -> str:
-    """JMSMessageID of the message with this file name."""
+    """Returns the JMSMessageID of the message with this file name."""
     fields = split(name)
     if fields is None:
         return name if name.isascii() else os.fsencode(name).decode("utf-8", "backslashreplace")
@@ -241,7 +241,10 @@ def message_id(name: str) -> str:
 
 
 def own_id(name: str) -> str | None:
-    """The id in a structured name, without ``ID:``; None where it is a bare name, or was made from one."""
+    """Returns the id in a structured name, without ``ID:``.
+
+    None if the name is, or was made from, a bare name.
+    """
     parts = _split(name)
     if parts is None or (len(parts) == 8 and is_bare(parts[7])):
         return None
@@ -249,7 +252,7 @@ def own_id(name: str) -> str | None:
 
 
 def timestamp_micros(id_field: str) -> int | None:
-    """The time in an id of the form ``<16 digits>-...``, microseconds since 1970; None without."""
+    """Returns the time in an id of the form ``<16 digits>-...``, microseconds since 1970. None = no time."""
     if id_field[16:17] == "-":
         digits = id_field[:16]
         if digits.isdigit() and digits.isascii():
@@ -258,7 +261,7 @@ def timestamp_micros(id_field: str) -> int | None:
 
 
 def encode(message: Message, *, extra: Iterable[str] = ()) -> str:
-    """The full name of a message, however long. ``extra`` are encoded pairs to append.
+    """Returns the full name of a message, of any length. ``extra`` are encoded pairs to append.
 
     Raises:
         ValueError: the message has no id, or a header that cannot be written.
@@ -283,7 +286,7 @@ def encode(message: Message, *, extra: Iterable[str] = ()) -> str:
     name = f"{message.priority}.{encode_field(identity)}.{message.message_class}"
     if not (
         pairs or message.expiration or message.correlation_id or message.reply_to or message.type
-    ):  # as most are
+    ):  # most messages have three fields
         return name
     rest = (
         str(message.expiration) if message.expiration else "",
@@ -296,22 +299,22 @@ def encode(message: Message, *, extra: Iterable[str] = ()) -> str:
 
 
 def _short_destination(text: str | None) -> str:
-    """A queue is written by its bare name, as in the example of DropboxMQ."""
+    """Returns the bare name of a queue, as in the example of DropboxMQ. Other destinations are unchanged."""
     if not text:
         return ""
     return text.removeprefix("queue://")
 
 
 def decode(name: str, *, readable_only: bool = False) -> tuple[Message, dict[str, str]]:
-    """The headers and properties in a name, and the protocol's own properties (without prefix).
+    """Returns the headers and properties in a name, and the protocol's reserved properties (without prefix).
 
     Args:
         name: of the file.
-        readable_only: leave out what cannot be read, for those who only look: a copy in the error
-            destination says why it is there also when a header of the message is the reason.
+        readable_only: leave out parts that cannot be read. For callers that only look: a copy in the error
+            destination shows its reason even if the cause is a header of the message.
 
     Raises:
-        MalformedData: the name is structured, but a field cannot be read; says which.
+        MalformedData: the name is structured, but a field cannot be read. The text names the field.
     """
     parts = _split(name)
     if parts is None:
@@ -320,7 +323,7 @@ def decode(name: str, *, readable_only: bool = False) -> tuple[Message, dict[str
     micros = timestamp_micros(text)
     message = Message(b"", parts[2], f"ID:{text}", micros // 1000 if micros else 0, priority=int(parts[0]))
     own: dict[str, str] = {}
-    if len(parts) == 3:  # as most have
+    if len(parts) == 3:  # most names have three fields
         return message, own
     _, _, _, expiration, correlation_id, reply_to, message_type, properties = (*parts, *_NO_FIELDS)[:8]
     if properties:
@@ -348,7 +351,10 @@ def decode(name: str, *, readable_only: bool = False) -> tuple[Message, dict[str
 
 
 def _decode_properties(message: Message, field: str, *, readable_only: bool) -> dict[str, str]:
-    """Adds the properties of a field to a message; returns the protocol's own ones, without prefix."""
+    """Adds the properties of a field to a message.
+
+    Returns the protocol's reserved properties, without prefix.
+    """
     own: dict[str, str] = {}
     for pair in split_properties(field):
         try:
@@ -368,7 +374,7 @@ def _decode_properties(message: Message, field: str, *, readable_only: bool) -> 
 
 
 def decode_expiration(field: str) -> int:
-    """JMSExpiration in milliseconds; 0 = never.
+    """Returns JMSExpiration in milliseconds. 0 = never.
 
     Raises:
         MalformedData: the field is no number.
@@ -383,7 +389,7 @@ def decode_expiration(field: str) -> int:
 
 
 def _decode_destination(text: str) -> str | None:
-    """JMSReplyTo as ``queue://x``; what is no destination is kept as it is (nobody sends to it unchecked)."""
+    """Returns JMSReplyTo as ``queue://x``. An invalid destination is kept, because every sender checks it."""
     if not text:
         return None
     try:

@@ -1,7 +1,7 @@
 """Commits: many files move, or none does.
 
-Many moves are one record of the transaction log, whose rename into ``committing/`` is the commit point. One
-move alone, of which nobody has to remember more, needs no record: a rename is atomic by itself.
+Many moves are one record of the transaction log. The rename of the record into ``committing/`` is the commit
+point. A single move with nothing else to record needs no record, because a rename is atomic.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Committer:
         layout, store: of the root.
         client_id: names the records.
         durable: whether records and moves are synced.
-        window: directory that finished records with published ids go to; None = nobody needs them.
-        pulse: of the client, which must be alive at the commit point; None = it only looks.
+        window: directory for finished records with published ids. None = not needed.
+        pulse: of the client, which must be alive at the commit point. None = the client only looks.
     """
 
     def __init__(
@@ -60,13 +60,15 @@ class Committer:
 
         Args:
             moves, copies: at least one move.
-            fence: files, relative to the root, that must still be there. Those of a move alone must anyhow.
-            synced: whether a move alone has to survive a power cut (where this provider is durable).
+            fence: files, relative to the root, that must still exist. The file of a single move must exist
+                anyway.
+            synced: whether a single move has to survive a power cut (if this provider is durable).
 
         Raises:
-            ClaimLost: one of ``fence`` is not there, or somebody has taken over from this client.
-            SettlementError: before the commit point; nothing has happened.
-            ProviderError: after it; whoever recovers finishes it.
+            ClaimLost: a file of ``fence`` is gone, or another client has taken over from this client.
+            SettlementError: nothing has happened, because the error came before the commit point.
+            ProviderError: the error came after the commit point. The client that recovers finishes the
+                commit.
         """
         if len(moves) == 1 and not copies and (moves[0].published is None or self._window is None):
             self._move(moves[0], synced=synced and self._durable)
@@ -78,8 +80,8 @@ class Committer:
         try:
             files.write_new(record, format_record(moves, copies), sync=self._durable)
             faults.point("settle.record")
-            # whoever takes over from this client says so first, and then removes this record: whatever
-            # comes in between, either it is seen here or the rename fails
+            # A client that takes over marks that first, and then removes this record. So either the check
+            # below sees the mark, or the rename fails.
             self._check(fence)
             os.rename(record, committing)
         except ClaimLost:
@@ -96,7 +98,7 @@ class Committer:
         """Rolls a record forward that its writer could not finish.
 
         Raises:
-            ProviderError: it cannot be read or made now; it stays.
+            ProviderError: the record cannot be read or made now. The record stays.
         """
         try:
             with open(path, "rb") as record:
@@ -108,18 +110,18 @@ class Committer:
         self._finish(path, parse_record(data))
 
     def assert_ours(self) -> None:
-        """Raises ClaimLost, and says why, where somebody has taken over from this client."""
+        """Raises ClaimLost with the reason if another client has taken over from this client."""
         if self._pulse is not None:
             self._pulse.assert_ours()
 
     def _check(self, fence: Iterable[str]) -> None:
         self.assert_ours()
         for path in fence:
-            if not os.access(self._root + path, os.F_OK, follow_symlinks=False):  # half the price of lexists
+            if not os.access(self._root + path, os.F_OK, follow_symlinks=False):  # half the cost of lexists
                 raise lost(path)
 
     def _move(self, move: Move, *, synced: bool) -> None:
-        """Makes the only move of a commit. The file still has the name we know it by, or it is not ours."""
+        """Makes the only move of a commit. If the file has lost its known name, the claim is lost."""
         source = self._root + move.source
         try:
             faults.point("settle.move")
@@ -134,7 +136,7 @@ class Committer:
             if os.path.lexists(source):
                 raise unwritable(error) from error
             if move.kind == "sent" and f"/{SUBSCRIPTIONS}/" in move.source:
-                return  # it went with its subscription
+                return  # the message went with its subscription
             self.assert_ours()
             raise lost(move.source) from error
         except OSError as error:
@@ -151,7 +153,7 @@ class Committer:
                 raise
             if self._layout.make_parent(target):
                 files.rename_to_free_name(source, target, self._store.fit)
-            else:  # what it was sent to has ended
+            else:  # the target has ended
                 files.remove(source)
 
     def _finish(self, path: str, moves: Sequence[Move], copies: Sequence[Copies] = ()) -> None:
@@ -175,7 +177,7 @@ class Committer:
         faults.point("settle.finished")
 
     def _sync(self, folder: str) -> None:
-        """Makes the names in a folder durable; one that has ended since then had nothing to keep."""
+        """Makes the names in a folder durable. A folder that has ended has nothing to keep."""
         try:
             files.sync_directory(folder)
         except FileNotFoundError:
@@ -184,7 +186,7 @@ class Committer:
 
 
 def unwritable(error: OSError) -> SettlementError:
-    """What to say when a commit failed before its commit point."""
+    """Returns the error of a commit that failed before its commit point."""
     if error.filename2:
         return SettlementError(
             f"cannot move a message: {error.strerror}: {error.filename!r} -> {error.filename2!r}; give this "
@@ -199,7 +201,7 @@ def unwritable(error: OSError) -> SettlementError:
 
 
 def lost(path: str) -> ClaimLost:
-    """What to say of a claim, or of a prepared message, that is gone."""
+    """Returns the error of a claim, or of a prepared message, that is gone."""
     return ClaimLost(
         f"{path!r} is not this client's any more: somebody has taken it over, or removed it by hand; nothing "
         "was changed. A message that was taken over comes again, to us or another"

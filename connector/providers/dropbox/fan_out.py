@@ -1,9 +1,9 @@
-"""Fan-out: a message of a topic becomes one file of every subscription that gets it, all or none.
+"""Fan-out: a message of a topic becomes one file in each of its subscriptions, all or none.
 
-It is written once, in the topic's ``.incoming/working``. Hard links put it into the hidden ``working/`` of
-the subscriptions (copies, where the file system has no links), and one commit record moves all of them
-to ``target/``. The last one gets the file itself. Nothing is visible before the commit point, and what
-is not committed is removed as any unsent message of a dead client is.
+The message is written once, in the topic's ``.incoming/working``. Hard links put the file into the hidden
+``working/`` of the subscriptions (copies, if the file system has no links). One commit record moves all of
+them to ``target/``. The last subscription gets the file itself. Nothing is visible before the commit point.
+Files that are not committed are removed like any unsent message of a dead client.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ _NO_LINKS: Final = (
 
 @dataclass(slots=True)
 class FanOut:
-    """What was made for a commit, to be removed where that fails."""
+    """The files made for a commit, to be removed if the commit fails."""
 
     linked: list[str] = field(default_factory=list)
     moved: list[tuple[str, str]] = field(default_factory=list)
     copied: list[str] = field(default_factory=list)
     names: list[tuple[str, str]] = field(default_factory=list)
-    """Short names of links, each with the name of the file that was linked."""
+    """Short names of links, each with the name of the linked file."""
 
 
 class FanOutFiles:
-    """Makes the files of messages that go to subscriptions, for one client.
+    """Makes the files of messages for subscriptions, for one client.
 
     Args:
         layout, headers: of the root.
-        durable: whether copies are synced. Links need no sync of their own.
+        durable: whether copies are synced. Links need no sync.
     """
 
     def __init__(self, layout: Layout, headers: HeaderStore, *, durable: bool) -> None:
@@ -61,18 +61,18 @@ class FanOutFiles:
     def add(
         self, fan_out: FanOut, channels: Sequence[Channel], source: str, base: str, name: str, *, moved: bool
     ) -> list[Move]:
-        """The moves that send one message.
+        """Returns the moves that send one message.
 
         Args:
-            fan_out: remembers what is made for it.
-            channels: the subscriptions that get it.
-            source: its file.
-            base: what the files are called until the commit.
-            name: its file name.
-            moved: the last subscription gets the file itself. Else the caller settles it.
+            fan_out: records the files that are made.
+            channels: the subscriptions that get the message.
+            source: the file of the message.
+            base: name of the new files until the commit.
+            name: file name of the message.
+            moved: the last subscription gets the file itself. Otherwise the caller settles the file.
 
         Raises:
-            OSError: it cannot be linked or copied; call :meth:`undo`.
+            OSError: the file cannot be linked or copied. Call :meth:`undo`.
         """
         places = [self._places.get(one) or self._place(one) for one in channels]
         moves = []
@@ -90,11 +90,11 @@ class FanOutFiles:
         return folders
 
     def undo(self, fan_out: FanOut) -> None:
-        """Nothing was committed: removes the links and what belongs to them."""
+        """Removes links and their sidecars after a failed commit."""
         for path in fan_out.linked:
             files.remove(path)
         for path, source in fan_out.moved:
-            with contextlib.suppress(FileNotFoundError):  # went with its subscription
+            with contextlib.suppress(FileNotFoundError):  # the file went with its subscription
                 os.rename(path, source)
         for name, source in fan_out.names:
             self._headers.remove(name, keep=source)
@@ -105,7 +105,10 @@ class FanOutFiles:
             files.sync_files(fan_out.copied)
 
     def removal(self, source: str, name: str) -> list[Move]:
-        """Removes a message and its sidecar; one that is lost stays, because the links speak of it too."""
+        """Returns the moves that remove a message and its sidecar.
+
+        A lost sidecar stays, because the links name it too.
+        """
         moves = [Move("received", self._layout.relative(source), None)]
         lost = keys_of(self._headers.full(name))
         for key in keys_of(name):
@@ -114,12 +117,15 @@ class FanOutFiles:
         return moves
 
     def _link(self, fan_out: FanOut, folders: QueueFolders, source: str, base: str, name: str) -> list[Move]:
-        """A second name for the file, in the working folder of a subscription; none where that has ended."""
+        """Links the file into the working folder of a subscription.
+
+        No moves if the subscription has ended.
+        """
         working = f"{folders.working}/{base}"
         fan_out.linked.append(working)
         if not self._link_file(fan_out, source, working):
             return []
-        if keys_of(name):  # the sidecar goes with its file, so each file has its own
+        if keys_of(name):  # a sidecar goes with its file, so each file needs its own sidecar
             own = self._headers.fit(self._headers.full(name))
             fan_out.names.append((own, name))
             name = own
@@ -129,7 +135,7 @@ class FanOutFiles:
     def _hand_over(
         self, fan_out: FanOut, folders: QueueFolders, source: str, base: str, name: str
     ) -> list[Move]:
-        """The file itself, into the working folder of a subscription: where that ends, it goes with it."""
+        """Moves the file itself into the working folder of a subscription."""
         working = f"{folders.working}/{base}"
         try:
             os.rename(source, working)
@@ -140,7 +146,7 @@ class FanOutFiles:
         return [Move("sent", self._layout.relative(working), f"{folders.relative_target}/{name}")]
 
     def _link_file(self, fan_out: FanOut, source: str, target: str) -> bool:
-        """Links, or copies; False where the subscription has ended meanwhile."""
+        """Links or copies a file. False if the subscription has ended meanwhile."""
         try:
             self._link_or_copy(fan_out, source, target)
         except FileNotFoundError:
@@ -156,7 +162,7 @@ class FanOutFiles:
         try:
             try:
                 os.link(source, target, follow_symlinks=False)
-            except FileExistsError:  # of an attempt that failed
+            except FileExistsError:  # left by an attempt that failed
                 os.unlink(target)
                 os.link(source, target, follow_symlinks=False)
         except OSError as error:

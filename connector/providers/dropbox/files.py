@@ -1,4 +1,4 @@
-"""The few file operations that the protocol stands on."""
+"""The file operations that the protocol needs."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _AT_FDCWD: Final = -100
 _RENAME_NOREPLACE: Final = 1
 _MOST_FOLDERS: Final = 64
 MANY: Final = 8
-"""Files of one folder that are worth opening it before they are renamed."""
+"""Number of files in a folder from which it pays to open the folder before the renames."""
 _READ_ONLY_REGULAR: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _REPLACE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_renameat2 = getattr(_libc, "renameat2", None)  # integers and bytes are passed as they are
+_renameat2 = getattr(_libc, "renameat2", None)  # integers and bytes are passed unchanged
 
 
 def rename_new(source: str, target: str) -> None:
-    """Renames, but never over an existing name; ``rename(2)`` would replace it silently.
+    """Renames, but never over an existing name. ``rename(2)`` would replace the file silently.
 
     Raises:
         FileExistsError: ``target`` exists.
@@ -47,11 +47,11 @@ def rename_new(source: str, target: str) -> None:
 class OpenFolders:
     """Folders that are open while many files are renamed between them.
 
-    A rename by whole paths costs up to a third more, because the kernel follows both paths each time. A
-    rename that fails here, for any reason, is to be tried again by whole paths. That way says what is wrong.
+    A rename by whole paths costs up to a third more, because the kernel follows both paths each time. After a
+    failed rename, for any reason, the caller tries again by whole paths. That attempt names the cause.
 
     Args:
-        root: the folder that all paths are relative to; ends with a slash.
+        root: the folder that all paths are relative to. Ends with a slash.
     """
 
     def __init__(self, root: str) -> None:
@@ -65,13 +65,13 @@ class OpenFolders:
         self.close()
 
     def close(self) -> None:
-        """Closes the folders. They are opened again when they are needed."""
+        """Closes the folders. The next use opens them again."""
         for descriptor in self._descriptors.values():
             os.close(descriptor)
         self._descriptors.clear()
 
     def rename_new(self, source: str, target: str) -> bool:
-        """Renames as :func:`rename_new`; False where that does not work this way."""
+        """Renames as :func:`rename_new`. False if that does not work this way."""
         if _renameat2 is None:
             return False
         old_folder, _, old = source.rpartition("/")
@@ -87,7 +87,7 @@ class OpenFolders:
         return not _renameat2(first, before, second, after, _RENAME_NOREPLACE)
 
     def rename(self, source: str, old: str, target: str, new: str) -> bool:
-        """Renames as ``os.rename``, between two folders; False where that does not work this way."""
+        """Renames as ``os.rename``, between two folders. False if that does not work this way."""
         descriptors = self._descriptors
         try:
             first = descriptors[source] if source in descriptors else self._open(source)
@@ -106,7 +106,7 @@ class OpenFolders:
 
 
 def same_file(first: str, second: str) -> bool:
-    """Whether two names are one inode; False where either is missing."""
+    """Whether two names are one inode. False if either is missing."""
     try:
         return os.path.samestat(os.lstat(first), os.lstat(second))
     except FileNotFoundError:
@@ -114,12 +114,12 @@ def same_file(first: str, second: str) -> bool:
 
 
 def read_regular(path: str, limit: int) -> tuple[bytes, os.stat_result]:
-    """The content of a regular file, not followed through a link and never blocking on a pipe.
+    """Returns the content of a regular file. Does not follow a link, and never blocks on a pipe.
 
     Raises:
         MalformedData: not a regular file, or larger than ``limit`` bytes.
-        FileNotFoundError: it is gone.
-        OSError: it cannot be read.
+        FileNotFoundError: the file is gone.
+        OSError: the file cannot be read.
     """
     try:
         descriptor = os.open(path, _READ_ONLY_REGULAR)
@@ -150,11 +150,11 @@ def read_regular(path: str, limit: int) -> tuple[bytes, os.stat_result]:
 
 
 def write_new(path: str, data: bytes, *, sync: bool, replace: bool = False) -> None:
-    """Writes a file that did not exist; on any error none is left behind.
+    """Writes a file that did not exist. After any error no file is left.
 
     Raises:
-        FileExistsError: it exists, and ``replace`` is false.
-        OSError: it cannot be written; after a failed sync the content counts as lost.
+        FileExistsError: the file exists, and ``replace`` is false.
+        OSError: the file cannot be written. After a failed sync the content counts as lost.
     """
     descriptor = os.open(path, _REPLACE if replace else _NEW, 0o666)
     try:
@@ -171,12 +171,12 @@ def write_new(path: str, data: bytes, *, sync: bool, replace: bool = False) -> N
 
 
 def start_writeback(descriptor: int) -> None:
-    """Lets the kernel begin to write a file, so that syncing many afterwards is one disk commit."""
+    """Lets the kernel begin to write a file, so that a later sync of many files is one disk commit."""
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def sync_files(paths: list[str]) -> None:
-    """Makes files durable, many for nearly the price of one."""
+    """Makes files durable, many for nearly the cost of one."""
     descriptors = []
     try:
         for path in paths:
@@ -208,9 +208,9 @@ def remove(path: str) -> None:
 
 
 def rename_to_free_name(source: str, target: str, fit: Callable[[str], str]) -> str:
-    """Renames to ``target``, or to a name beside it when another file has that name already.
+    """Renames to ``target``, or to a similar name if another file has that name already.
 
-    The same file under both names (a link whose second half was interrupted) loses the old one.
+    If both names are the same file (a link whose second half was interrupted), the old name is removed.
     ``fit`` shortens a name that is too long without a loss (``HeaderStore.fit``).
 
     Raises:
@@ -232,7 +232,7 @@ def rename_to_free_name(source: str, target: str, fit: Callable[[str], str]) -> 
 
 
 def names_in(folder: str) -> list[str]:
-    """The names in a folder; none where it is not there."""
+    """Returns the names in a folder. Empty if the folder is missing."""
     try:
         return os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
@@ -240,7 +240,7 @@ def names_in(folder: str) -> list[str]:
 
 
 def count(folder: str) -> int:
-    """How many messages lie in a folder: regular files, none of which is hidden.
+    """Returns the number of messages in a folder: regular files that are not hidden.
 
     Raises:
         ProviderError: the folder cannot be read.
@@ -255,7 +255,7 @@ def count(folder: str) -> int:
 
 
 def is_directory(path: str) -> bool:
-    """Whether a directory is there; ``os.path.isdir`` says no also where this user may not look.
+    """Whether a directory exists. ``os.path.isdir`` would be False also if this user may not look.
 
     Raises:
         ProviderError: this user may not look.
@@ -269,5 +269,5 @@ def is_directory(path: str) -> bool:
 
 
 def unreadable(path: str, error: OSError) -> ProviderError:
-    """The error of a path that is there and cannot be read."""
+    """Returns the error of a path that exists and cannot be read."""
     return ProviderError(f"cannot read {path}: {error.strerror}; give this user the right to read it")

@@ -1,9 +1,8 @@
 """Headers too long for a file name: in a sidecar under ``dropboxmq/headers/``.
 
-The sidecar holds the full name, of any length. The file itself gets a short one that keeps priority,
-class and expiration and carries the key of the sidecar as a property, so that it is found again
-after a plain ``mv`` into another queue. The key is unique to the copy, and ends with a digest of the
-sidecar. Keys of earlier versions have no digest.
+The sidecar holds the full name, of any length. The file gets a short name with priority, class, expiration,
+and the key of the sidecar as a property. So the sidecar is found after a plain ``mv`` into another queue. The
+key is unique to the copy, and ends with a digest of the sidecar. Keys of earlier versions have no digest.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ class HeaderStore:
         self._numbers = itertools.count(1)
 
     def fit(self, name: str, room: int = codec.NAME_MAX) -> str:
-        """``name`` where it has at most ``room`` bytes, else a short one with a new sidecar.
+        """Returns ``name`` if it has at most ``room`` bytes, else a short name with a new sidecar.
 
         Raises:
             OSError: the sidecar cannot be written.
-            ProviderError: the sidecar that it has cannot be read.
+            ProviderError: an existing sidecar cannot be read.
         """
         if len(name) <= room and (name.isascii() or len(os.fsencode(name)) <= room):
             return name
@@ -57,11 +56,11 @@ class HeaderStore:
         key = f"{self._client_id}-{next(self._numbers)}_{_digest(content)}"
         files.write_new(self.path(key), content, sync=self._sync)
         short = _shortened(fields, key, keys_of(full))
-        # the sidecar speaks of a lost one too, so a name without room for both loses nothing
+        # The sidecar names a lost sidecar too. So a short name without room for both loses nothing.
         return short if len(short) <= room else _shortened(fields, key)
 
     def full(self, name: str) -> str:
-        """As :meth:`expand`; where a sidecar is lost, as much as is known, with the key of the lost one.
+        """Returns the same as :meth:`expand`. If a sidecar is lost, returns all known headers and its key.
 
         Raises:
             ProviderError: the sidecar cannot be read.
@@ -69,13 +68,13 @@ class HeaderStore:
         return name if codec.HEADER_KEY not in name else self.look(name)[0]
 
     def expand(self, name: str) -> str:
-        """The full name of a message; properties that the short name gained come after the sidecar's.
+        """Returns the full name of a message. Later properties of the short name follow those of the sidecar.
 
         Raises:
             MalformedData: the sidecar is missing or damaged.
-            ProviderError: it cannot be read.
+            ProviderError: the sidecar cannot be read.
         """
-        if codec.HEADER_KEY not in name:  # as in most
+        if codec.HEADER_KEY not in name:  # most names have no sidecar
             return name
         full, lost = self.look(name)
         if lost:
@@ -83,9 +82,10 @@ class HeaderStore:
         return full
 
     def look(self, name: str) -> tuple[str, str]:
-        """The full name as far as it is known, and why the rest is lost; empty = nothing is lost.
+        """Returns the full name as far as known, and why the rest is lost. Empty = nothing is lost.
 
-        A sidecar that was written while another was lost speaks of that one, which may be back now.
+        A sidecar that was written while another sidecar was lost names the lost sidecar, which may be back
+        now.
 
         Raises:
             ProviderError: a sidecar cannot be read.
@@ -107,11 +107,11 @@ class HeaderStore:
         return name, ""
 
     def _read(self, name: str, key: str) -> str:
-        """The full name in a sidecar, checked against the short name that was made from it.
+        """Returns the full name in a sidecar, checked against the short name.
 
         Raises:
             MalformedData: the sidecar is missing or damaged.
-            ProviderError: it cannot be read.
+            ProviderError: the sidecar cannot be read.
         """
         path = self.path(key)
         try:
@@ -135,7 +135,7 @@ class HeaderStore:
 
         Args:
             name: of the file.
-            keep: its other name; the sidecars that this one speaks of stay.
+            keep: the other name of the file. The sidecars named there stay.
         """
         for key in keys_of(name):
             if key not in keys_of(keep):
@@ -146,12 +146,12 @@ class HeaderStore:
 
 
 def key_of(name: str) -> str | None:
-    """The key of the sidecar that a file name speaks of first, None where it has none."""
+    """Returns the first key of a sidecar in a file name. None if there is no key."""
     return next(iter(keys_of(name)), None)
 
 
 def keys_of(name: str) -> list[str]:
-    """The keys of the sidecars that a file name speaks of: its own, then a lost one."""
+    """Returns the keys of the sidecars in a file name: the own sidecar, then a lost sidecar."""
     if codec.HEADER_KEY not in name:
         return []
     fields = codec.split(name)
@@ -162,17 +162,17 @@ def keys_of(name: str) -> list[str]:
         for pair in codec.split_properties(fields.properties)
         if pair.startswith(_PREFIX)
     ]
-    # they become paths: whatever a foreign name says, they stay inside the directory
+    # Keys become paths. So even the keys of a foreign name have to stay inside the directory.
     return [key for key in keys if key and "/" not in key and not key.startswith(".")]
 
 
 def _shortened(fields: codec.Fields, key: str, lost: Iterable[str] = ()) -> str:
-    """The short name of a message.
+    """Returns the short name of a message.
 
     Args:
-        fields: of its full name.
+        fields: of the full name.
         key: of the sidecar that holds the full name.
-        lost: keys of sidecars that the full name itself speaks of.
+        lost: keys of sidecars that the full name itself names.
     """
     kept = [f"{_PREFIX}{one}" for one in (key, *lost)]
     if codec.is_bare(fields.properties):
@@ -187,13 +187,13 @@ def _shortened(fields: codec.Fields, key: str, lost: Iterable[str] = ()) -> str:
 
 
 def _facts(fields: codec.Fields | None) -> tuple[object, ...]:
-    """What a short name says of the full one."""
+    """Returns the facts that a short name repeats from the full name."""
     assert fields is not None  # a short name is structured
     return (*fields[:4], codec.is_bare(fields.properties))
 
 
 def _gained(name: str) -> list[str]:
-    """The properties that a short name has got since it was made."""
+    """Returns the properties that were added to a short name later."""
     fields = codec.split(name)
     assert fields is not None  # only a structured name has properties
     pairs = codec.split_properties(fields.properties)

@@ -1,6 +1,6 @@
-"""inotify(7) through the C library: the kernel tells of what happens in directories.
+"""inotify(7) through the C library: the kernel reports events in directories.
 
-Only what happens on this machine is told (see :mod:`connector.state.file_systems`).
+The kernel reports only events on this machine (see :mod:`connector.state.file_systems`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _CLOSE_WRITE: Final = 0x8
 _MOVED_TO: Final = 0x80
 _ONLYDIR: Final = 0x0100_0000
 _ARRIVALS: Final = _CLOSE_WRITE | _MOVED_TO | _ONLYDIR
-"""What puts a message there. Not the making of a file: it has no content yet."""
+"""Events that put a message into a directory. Not the creation of a file, which has no content yet."""
 
 _OVERFLOW: Final = 0x4000
 _ISDIR: Final = 0x4000_0000
@@ -25,11 +25,11 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
 class Event(NamedTuple):
-    """One thing that has happened.
+    """A single event.
 
     Args:
-        watch: in which directory; -1 where events were lost.
-        name: of the file; empty where it is none.
+        watch: number of the directory. -1 = events were lost.
+        name: of the file. Empty = no file.
     """
 
     watch: int
@@ -42,29 +42,29 @@ def exists() -> bool:
 
 
 class Inotify:
-    """One instance.
+    """An instance of inotify.
 
     Raises:
-        OSError: EMFILE, where this user has too many of them or the process too many files.
+        OSError: EMFILE, if this user has too many instances or the process too many files.
     """
 
     def __init__(self) -> None:
         self.descriptor = _check(_libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
 
     def watch(self, path: str) -> int:
-        """Watches a directory; the same number where that is watched already.
+        """Watches a directory. Returns the same number if the directory is watched already.
 
         Raises:
-            OSError: ENOSPC, where this user watches too much; or there is no such directory.
+            OSError: ENOSPC, if this user watches too much, or there is no such directory.
         """
         return _check(_libc.inotify_add_watch(self.descriptor, os.fsencode(path), _ARRIVALS), path)
 
     def forget(self, watch: int) -> None:
-        """Watches a directory no more; one that is gone is not watched anyway."""
+        """Stops watching a directory. The watch of a removed directory has ended already."""
         _libc.inotify_rm_watch(self.descriptor, watch)
 
     def read(self) -> Iterator[Event]:
-        """What has happened until now, without waiting: files that came, and what was lost."""
+        """Yields the events until now, without waiting: arrived files, and lost events."""
         while True:
             try:
                 data = os.read(self.descriptor, _BUFFER)

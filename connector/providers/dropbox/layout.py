@@ -1,13 +1,13 @@
-"""Where everything lies under the root (DropboxMQ, "The Root").
+"""The paths under the root (DropboxMQ, "The Root").
 
 ::
 
     <root>/<queue>/incoming/{working,target,processing,processed,expired,error}
     <root>/topic-root/<a>/<b>/.incoming/{the same six}                  the topic a.b
     <root>/topic-root/<a>/<b>/.subscriptions/<name>.<client id>/{the same six, consumers, subscription.json}
-    <root>/dropboxmq/root-id                       tells this root from every other one
+    <root>/dropboxmq/root-id                       tells this root from every other root
     <root>/dropboxmq/clients/<client>              a living client holds a lock on its file
-    <root>/dropboxmq/client-ids/<client id>/       who holds a client id of JMS
+    <root>/dropboxmq/client-ids/<client id>/       the holders of a client id of JMS
     <root>/dropboxmq/headers/<key>                 headers too long for a file name
     <root>/dropboxmq/transaction/{associated,committing,committed}
     <root>/dropboxmq/adapter/<ApplicationName>/    journals and duplicate window of one adapter
@@ -35,23 +35,24 @@ TOPIC_INCOMING: Final = ".incoming"
 SUBSCRIPTIONS: Final = ".subscriptions"
 
 VIEW_LETTERS: Final = {"e": "EXPIRED", "o": "RECOVER-ERROR", "j": "REJECT-ERROR"}
-"""How the tag of a claim says which virtual destination it was taken from."""
+"""The letters of virtual destinations in the tags of claims."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueFolders:
-    """The six folders of a queue, or of what works like one; paths without a slash at the end.
+    """The six folders of a queue, a topic or a subscription. Paths have no slash at the end.
 
     Args:
-        destination: whose they are; of a subscription its topic.
-        text: begins the duplicate keys of its messages.
+        destination: the queue or topic. For a subscription its topic.
+        text: begins the duplicate keys of the messages.
         base: of the folders.
         working, target, processing, processed, expired, error: absolute.
         relative_working, relative_target, relative_processed: relative to the root.
-        view: letter of a virtual destination, in the tags of its claims; empty for others.
-        requeues: what is settled without a copy goes to ``processed`` as a new message, always.
-        mark: property that tells a copy from those of other subscriptions, which may be the same file.
-        whole: made whole by whoever it belongs to and never again; what is gone has ended.
+        view: letter of a virtual destination, in the tags of its claims. Empty for others.
+        requeues: a message settled without a copy always goes to ``processed`` as a new message.
+        mark: property that tells a copy from copies of other subscriptions, which may be the same file.
+        whole: only the owner makes these folders, all at once. If they are missing, the subscription or the
+            temporary destination has ended.
     """
 
     destination: Destination
@@ -77,8 +78,8 @@ class Layout:
 
     Args:
         root: the directory that all clients share.
-        incoming: name of the level between a queue and its folders; empty = no such level.
-        outgoing: the same for what is sent, where that is another directory; None = the same.
+        incoming: name of the level between a queue and its folders. Empty = no such level.
+        outgoing: the level for sent messages, if that is another directory. None = as ``incoming``.
     """
 
     def __init__(
@@ -104,10 +105,10 @@ class Layout:
         self._ensured: set[Destination] = set()
 
     def prepare(self) -> None:
-        """Makes the protocol's own directories; never the root.
+        """Makes the directories of the protocol, but never the root.
 
         Raises:
-            ProviderError: they cannot be made or written; says which path and what to do.
+            ProviderError: they cannot be made or written. The text names the path and the remedy.
         """
         try:
             for path in (
@@ -138,7 +139,10 @@ class Layout:
     # -- the folders of one destination ------------------------------------------------------------
 
     def queue(self, destination: Destination) -> QueueFolders:
-        """The folders of a destination, whether they exist or not; of a topic what is not distributed yet."""
+        """Returns the folders of a destination, existing or not.
+
+        For a topic those before the distribution.
+        """
         folders = self._queues.get(destination)
         if folders is None:
             if destination.view:
@@ -149,10 +153,10 @@ class Layout:
         return folders
 
     def outbox(self, destination: Destination) -> QueueFolders:
-        """The folders into which messages to a destination are put, whether they exist or not.
+        """Returns the folders into which messages to a destination are put, existing or not.
 
         Raises:
-            DestinationError: it is a virtual destination.
+            DestinationError: the destination is virtual.
         """
         folders = self._outboxes.get(destination)
         if folders is None:
@@ -168,7 +172,7 @@ class Layout:
         return folders
 
     def subscription(self, topic: Destination, name: str) -> QueueFolders:
-        """The folders of the subscription of a topic that has the directory ``name``."""
+        """Returns the folders of the subscription of a topic that has the directory ``name``."""
         base = os.path.join(self.subscriptions(topic), name)
         folders = self._subscriptions.get(base)
         if folders is None:
@@ -183,11 +187,11 @@ class Layout:
         return folders
 
     def subscriptions(self, topic: Destination) -> str:
-        """The directory of the subscriptions of a topic."""
+        """Returns the directory of the subscriptions of a topic."""
         return os.path.join(self._topic(topic), SUBSCRIPTIONS)
 
     def directory(self, destination: Destination) -> str:
-        """All that belongs to a queue or topic lies below this."""
+        """Returns the directory with all files of a queue or topic."""
         return os.path.join(self.root, destination.name) if destination.is_queue else self._topic(destination)
 
     def _topic(self, topic: Destination) -> str:
@@ -218,10 +222,10 @@ class Layout:
     # -- making them -------------------------------------------------------------------------------
 
     def ensure(self, destination: Destination) -> QueueFolders:
-        """The folders of a destination, made when missing.
+        """Returns the folders of a destination. Makes missing folders.
 
         Raises:
-            UnknownDestination: a temporary one that has ended.
+            UnknownDestination: the destination is temporary and has ended.
             ProviderError: they cannot be made.
         """
         folders = self.queue(destination)
@@ -232,10 +236,10 @@ class Layout:
         return folders
 
     def write(self, folders: QueueFolders, path: str, body: bytes, *, replace: bool = False) -> None:
-        """Writes a file in ``working/``; folders that are missing are made.
+        """Writes a file in ``working/``. Makes missing folders.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the file cannot be written.
             As :meth:`make`.
         """
         try:
@@ -245,11 +249,11 @@ class Layout:
             files.write_new(path, body, sync=False, replace=replace)
 
     def make(self, folders: QueueFolders) -> None:
-        """Makes folders that are missing.
+        """Makes missing folders.
 
         Raises:
-            UnknownDestination: of a temporary destination or a subscription that has ended.
-            ProviderError: they cannot be made.
+            UnknownDestination: the temporary destination or the subscription has ended.
+            ProviderError: the folders cannot be made.
         """
         self._require_root()
         if folders.whole and not os.path.isdir(folders.base):
@@ -258,7 +262,7 @@ class Layout:
         self.make_new(folders)
 
     def make_new(self, folders: QueueFolders) -> None:
-        """Makes folders, also those that only whoever they belong to may make.
+        """Makes folders, also those that only their owner may make.
 
         Raises:
             ProviderError: they cannot be made, or the root is gone.
@@ -274,10 +278,10 @@ class Layout:
             ) from error
 
     def make_parent(self, path: str) -> bool:
-        """Makes the folder that a file is to be moved to; False where what it belongs to has ended.
+        """Makes the folder that a file is to be moved to. False if its subscription or destination has ended.
 
         Raises:
-            OSError: it cannot be made.
+            OSError: the folder cannot be made.
             ProviderError: the root is gone.
         """
         folder = os.path.dirname(path)
@@ -294,13 +298,16 @@ class Layout:
         return True
 
     def _require_root(self) -> None:
-        """A new root in its place would look drained, and be in the way of the old one's return."""
+        """Raises ProviderError if the root is gone.
+
+        A new root in its place would look drained, and would stop the return of the old root.
+        """
         if not os.path.isdir(self.clients):
             raise gone(self.root, "is gone")
 
     @staticmethod
     def may_end(relative: str) -> bool:
-        """Whether a path is inside of a subscription or a temporary destination."""
+        """Whether a path is inside a subscription or a temporary destination."""
         if f"/{SUBSCRIPTIONS}/" in relative:
             return True
         return owner_in(relative.removeprefix(f"{TOPIC_ROOT}/").partition("/")[0]) is not None
@@ -308,7 +315,7 @@ class Layout:
     # -- what there is -----------------------------------------------------------------------------
 
     def exists(self, destination: Destination) -> bool:
-        """Whether a queue, a topic or the queue of a virtual destination is there.
+        """Whether a queue, a topic or the queue of a virtual destination exists.
 
         Raises:
             ProviderError: this user may not look.
@@ -316,7 +323,7 @@ class Layout:
         return files.is_directory(self.queue(destination.base).target)
 
     def queues(self) -> list[Destination]:
-        """The queues that exist, by name.
+        """Returns the existing queues, by name.
 
         Raises:
             ProviderError: this user may not look.
@@ -341,7 +348,7 @@ class Layout:
         return found
 
     def topics(self) -> list[Destination]:
-        """The topics that exist, by name.
+        """Returns the existing topics, by name.
 
         Raises:
             ProviderError: this user may not look.
@@ -358,7 +365,7 @@ class Layout:
         return sorted(found)
 
     def subscriptions_of(self, topic: Destination) -> list[QueueFolders]:
-        """The subscriptions of a topic that exist, by the names of their directories.
+        """Returns the existing subscriptions of a topic, by the names of their directories.
 
         Raises:
             ProviderError: this user may not look.
@@ -374,7 +381,7 @@ class Layout:
         return [self.subscription(topic, name) for name in names]
 
     def everywhere(self) -> Iterator[QueueFolders]:
-        """All places where messages are: queues, topics before distribution, subscriptions."""
+        """Yields all folders of messages: queues, topics before distribution, subscriptions."""
         for destination in self.queues():
             yield self.queue(destination)
             if self.outgoing != self.incoming:
@@ -384,7 +391,7 @@ class Layout:
             yield from self.subscriptions_of(topic)
 
     def application(self, name: str) -> str:
-        """The directory of one adapter's state."""
+        """Returns the directory of one adapter's state."""
         return os.path.join(self.adapters, encode_field(name))
 
     def relative(self, path: str) -> str:
@@ -395,13 +402,16 @@ class Layout:
 
 
 def _require_absence(error: OSError) -> None:
-    """What cannot be listed must be gone; anything else would hide a destination."""
+    """Raises ProviderError for a directory that exists and cannot be listed.
+
+    Else a destination could be missed.
+    """
     if not isinstance(error, FileNotFoundError | NotADirectoryError):
         raise files.unreadable(str(error.filename), error) from error
 
 
 def _view(queue: QueueFolders, destination: Destination) -> QueueFolders:
-    """What a virtual destination shows of its queue, and where its messages go (reference, 1.2)."""
+    """Returns the folders of a virtual destination: its part of the queue, and the targets."""
     letters = {view: letter for letter, view in VIEW_LETTERS.items()}
     source = {"PROCESSING": queue.processing, "EXPIRED": queue.expired}.get(destination.view, queue.error)
     requeues = destination.view == "RECOVER-ERROR"

@@ -1,4 +1,4 @@
-"""The pulse of a client, which so finds out that it is dead to others (:mod:`.clients` says how)."""
+"""The pulse of a client, by which the client finds out that others take it for dead (see :mod:`.clients`)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _LOOK: Final = 1.0
 
 
 class Pulse:
-    """Looks whether a client is alive to the others.
+    """Checks whether a client is alive to others.
 
-    With a lease, it touches the mark of the client every third of that, in a thread, until :meth:`stop`.
+    With a lease, a thread touches the mark of the client every third of the lease, until :meth:`stop`.
 
     Args:
         mark: of the client.
-        lease: seconds after which others take it for dead; None = only an operator does.
+        lease: seconds after which others take the client for dead. None = only an operator declares it dead.
     """
 
     def __init__(self, mark: ClientLock, lease: float | None) -> None:
@@ -34,20 +34,20 @@ class Pulse:
             threading.Thread(target=self._beat, args=(lease / _BEATS,), name=name, daemon=True).start()
 
     def check(self) -> None:
-        """Whether this client is alive to the others; cheap while its last beat is fresh.
+        """Checks that this client is alive to others. Cheap while the last touch is fresh.
 
         Raises:
-            ClaimLost: somebody has taken over from it.
+            ClaimLost: another client has taken over.
         """
         if time.monotonic() - self._beaten > self._fresh:
             self.assert_ours()
             self._touch()
 
     def assert_ours(self) -> None:
-        """As :meth:`check`, whatever the time.
+        """Checks the same as :meth:`check`, always.
 
         Raises:
-            ClaimLost: as there.
+            ClaimLost: another client has taken over.
         """
         if self._mark.is_ours():
             return
@@ -63,7 +63,7 @@ class Pulse:
             )
 
     def stop(self) -> None:
-        """Beats no more."""
+        """Stops touching the mark."""
         self._stopped.set()
 
     def _touch(self) -> None:

@@ -1,9 +1,9 @@
-"""What waits in a ``target/`` folder, in the order in which it is taken.
+"""The waiting messages of a ``target/`` folder, in the order of taking.
 
-A directory has no order, so priority and age need the whole of it. One sorted listing therefore
-serves many polls: it is made anew at least every second, or after 20 times what it cost, whichever
-is longer. A poll so costs what it takes, not what waits; a late message of high priority waits at
-most that long.
+A directory has no order, so priority and age need the whole directory. One sorted listing serves many polls.
+The listing is renewed after a second, or after 20 times its own cost, whichever is longer. So the cost of a
+poll depends on the messages taken, not on those that wait. A late message of high priority waits at most that
+long.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _CLOCK_TICK_NS: Final = 10_000_000
 """A directory changed so recently may change again without a new time stamp (coarse kernel clocks)."""
 
 _REGULAR: Final = re.compile(r"[0-9]\.[0-9]{16}-[^.]*\.[MBSPOT](?:\.|\Z)").match
-"""One digit of priority and an id with a time: such names sort as text."""
+"""A single digit of priority and an id with a time. Such names sort as text."""
 
 
 def rank(name: str) -> tuple[int, int | None]:
-    """Priority in a file name, and its time in microseconds since 1970; None where it has none."""
+    """Returns the priority in a file name, and its time in microseconds since 1970. None = no time."""
     fields = codec.split(name)
     if fields is None:
         return DEFAULT_PRIORITY, None
@@ -40,7 +40,7 @@ def rank(name: str) -> tuple[int, int | None]:
 
 
 def _by_digit(names: list[str]) -> list[str]:
-    """Regular names in reverse order of taking: the priorities upwards, the youngest of each first."""
+    """Returns regular names in reverse order of taking: low priorities first, the youngest of each first."""
     names.sort()
     if names[0][0] == names[-1][0]:
         names.reverse()
@@ -60,15 +60,14 @@ def _first(name: str) -> str:
 
 
 class Listing:
-    """The names in one ``target/``, highest priority first, then oldest.
+    """The names in one ``target/``, the highest priority first, then the oldest.
 
-    Only regular files are messages, and no dot names; anything else is left where it is and
-    reported once.
+    Only regular files are messages, and no dot names. Any other entry is left in place and reported once.
     """
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._names: list[str] = []  # reversed: the next one is the last
+        self._names: list[str] = []  # reversed: the next name is the last
         self._stale_at = float("-inf")
         self._changed_ns = -1
         self._was_empty = False
@@ -77,7 +76,7 @@ class Listing:
         self._reported: set[str] = set()
 
     def next(self) -> str | None:
-        """The name to try next, None where nothing waits.
+        """Returns the name to try next, None if no message waits.
 
         Raises:
             ProviderError: the folder cannot be read.
@@ -90,15 +89,15 @@ class Listing:
         return self._names.pop() if self._names else None
 
     def forget(self) -> None:
-        """Something came back that the listing cannot know of: look again."""
+        """Makes the next call read the folder again, because a message came back."""
         self._stale_at = float("-inf")
 
     def reject(self, name: str, expiration: int) -> None:
-        """Gives this name no more; where it expires (milliseconds since 1970, 0 = never), not before that."""
+        """Hides a name, until its expiration (milliseconds since 1970, 0 = never)."""
         self._rejected[name] = expiration
 
     def has_news(self) -> bool:
-        """Whether :meth:`next` may give a name."""
+        """Whether :meth:`next` may return a name."""
         return bool(self._names) or self._may_have_changed()
 
     def _may_have_changed(self) -> bool:
@@ -107,7 +106,7 @@ class Listing:
         try:
             return os.stat(self._folder).st_mtime_ns != self._changed_ns
         except OSError:
-            return True  # the scan says what is wrong
+            return True  # the scan names the cause
 
     def _scan(self) -> None:
         started = time.monotonic()
@@ -115,7 +114,7 @@ class Listing:
         names: list[str] = []
         try:
             changed_ns = os.stat(self._folder).st_mtime_ns
-            # a folder that was empty mostly still is, and a plain listing says so at half the price
+            # An empty folder mostly stays empty, and a plain listing shows that at half the cost.
             if not self._was_empty or os.listdir(self._folder):
                 with os.scandir(self._folder) as entries:
                     for entry in entries:
@@ -131,7 +130,7 @@ class Listing:
                 f"cannot read {self._folder}: {error.strerror}; "
                 "give this user the right to read and write there"
             ) from error
-        # a time stamp this fresh may not tell the next change apart
+        # A time stamp this fresh may not tell the next change apart.
         self._changed_ns = changed_ns if wall_ns - changed_ns > _CLOCK_TICK_NS else -1
         self._was_empty = not names
         if self._rejected:
@@ -148,7 +147,7 @@ class Listing:
         return [name for name in names if name not in kept]
 
     def _sorted(self, names: list[str]) -> list[str]:
-        """The names in reverse order of taking."""
+        """Returns the names in reverse order of taking."""
         if all(map(_REGULAR, names)):
             self._ages.clear()
             return _by_digit(names)
@@ -170,7 +169,7 @@ class Listing:
         return [name for _, _, name in keys]
 
     def _modified(self, name: str) -> int:
-        """Microseconds since 1970 at which a file whose name has no time was written."""
+        """Returns the time of writing of a file whose name has no time, in microseconds since 1970."""
         try:
             return os.lstat(f"{self._folder}/{name}").st_mtime_ns // 1000
         except OSError:

@@ -1,17 +1,18 @@
-"""The transaction log: one text record a commit, one line a message.
+"""The transaction log: one text record for each commit, one line for each message.
 
-A record is written to ``associated/`` and synced; its rename into ``committing/`` is the commit point;
-then every move it names is made, and the record itself goes to ``committed/`` or away. Each move is
-idempotent, so whoever finds a record in ``committing/`` can finish it, however often. A record in
-``associated/`` of a dead client never happened.
+A record is written to ``associated/`` and synced. Its rename into ``committing/`` is the commit point. Then
+every move of the record is made, and the record goes to ``committed/`` or is removed. Each move is
+idempotent, so any client can finish a record in ``committing/``, repeatedly. A record in ``associated/`` of a
+dead client never happened.
 
 A line::
 
     dropboxmq --creator-version 1.1 --type received --message-file P --commit-file P --rollback-file P
 
-``sent`` moves a prepared message to its queue, ``received`` a claimed one out of it; no commit file
-means delete. Paths are relative to the root. Ours: ``--published KEY``, the key that the duplicate
-window remembers, and ``--encoding percent`` where a path or key has white space.
+``sent`` moves a prepared message to its queue, ``received`` a claimed message out of its queue. No commit
+file means delete. Paths are relative to the root. Two options are extensions of this provider. ``--published
+KEY`` is the key that the duplicate window remembers. ``--encoding percent`` marks a path or key with white
+space.
 """
 
 from __future__ import annotations
@@ -31,19 +32,19 @@ from connector.providers.dropbox.layout import Layout
 _HEAD: Final = "dropboxmq --creator-version 1.1 --type "
 _HEAD_SPACES: Final = _HEAD.count(" ")
 _RARE_BLANKS: Final = "\t\r\v\f\x1c\x1d\x1e\x1f"
-"""White space of ASCII beside the two that each line has."""
+"""White space of ASCII beside the two kinds that each line has."""
 _odd = re.compile(r"\s|[\ud800-\udfff]").search
 
 
 @dataclass(slots=True)
 class Move:
-    """One line of a record. Paths are relative to the root.
+    """A line of a record. Paths are relative to the root.
 
     Args:
         kind: ``sent`` or ``received``.
-        source: where the file is.
-        target: where commit puts it; None = it is deleted.
-        rollback: where rollback puts it; None = it is deleted.
+        source: path of the file.
+        target: path after a commit. None = the file is deleted.
+        rollback: path after a rollback. None = the file is deleted.
         published: key for the duplicate window.
     """
 
@@ -56,7 +57,7 @@ class Move:
 
 @dataclass(slots=True)
 class Copies:
-    """Claimed messages that become copies, many for little: paths in columns, without a :class:`Move` each.
+    """Claimed messages that become copies: cheap columns of paths, without a :class:`Move` for each.
 
     Args:
         sources, targets, rollbacks: paths of each message, as those of a :class:`Move`.
@@ -69,13 +70,13 @@ class Copies:
     published: list[str] = field(default_factory=list)
 
     def moves(self) -> list[Move]:
-        """The moves that mean the same."""
+        """Returns a move for each message."""
         keys: Sequence[str | None] = self.published or [None] * len(self.sources)
         columns = zip(self.sources, self.targets, self.rollbacks, keys, strict=True)
         return [Move("received", *paths) for paths in columns]
 
     def text(self) -> str:
-        """The lines of the record, each with its end."""
+        """Returns the lines of the record, each with a newline."""
         head = f"{_HEAD}received"
         spaces = _HEAD_SPACES + 6
         if self.published:
@@ -103,13 +104,13 @@ class Copies:
 
 
 def format_record(moves: Iterable[Move], copies: Iterable[Copies] = ()) -> bytes:
-    """The text of a record, one line for each move."""
+    """Returns the text of a record, one line for each move."""
     lines = [f"{_format(move)}\n" for move in moves]
     return os.fsencode("".join([*lines, *(one.text() for one in copies)]))
 
 
 def _format(move: Move) -> str:
-    """The line of a move, without its end."""
+    """Returns the line of a move, without a newline."""
     line, spaces = _line(f"{_HEAD}{move.kind}", move)
     if not (line.isascii() and line.isprintable() and line.count(" ") == spaces):
         paths = f"{move.source}{move.target or ''}{move.rollback or ''}{move.published or ''}"
@@ -119,7 +120,7 @@ def _format(move: Move) -> str:
 
 
 def _line(head: str, move: Move) -> tuple[str, int]:
-    """A line without its end, and the spaces it has where paths and key have none."""
+    """Returns a line without a newline, and its number of spaces if paths and key have none."""
     line, spaces = f"{head} --message-file {move.source}", _HEAD_SPACES + 2
     if move.target is not None:
         line, spaces = f"{line} --commit-file {move.target}", spaces + 2
@@ -131,7 +132,7 @@ def _line(head: str, move: Move) -> tuple[str, int]:
 
 
 def _quoted(move: Move) -> Move:
-    """The move with its paths and key in percent-encoding."""
+    """Returns the move with paths and key in percent-encoding."""
     texts = (move.source, move.target, move.rollback, move.published)
     source, *others = (None if text is None else _quote(text) for text in texts)
     assert source is not None
@@ -143,10 +144,10 @@ def _quote(text: str) -> str:
 
 
 def parse_record(data: bytes) -> list[Move]:
-    """Reads a record; options in any order, as the protocol allows.
+    """Reads a record, with options in any order, as the protocol allows.
 
     Raises:
-        ProviderError: a line is none of a transaction log; nothing may be done with such a record.
+        ProviderError: a line does not belong to a transaction log. Such a record must not be used.
     """
     moves = []
     for number, line in enumerate(os.fsdecode(data).split("\n"), 1):
@@ -176,7 +177,7 @@ def parse_record(data: bytes) -> list[Move]:
 
 
 def published_keys(data: bytes) -> list[str]:
-    """The keys for the duplicate window in a record; cheaper than reading all of it."""
+    """Returns the keys for the duplicate window in a record. Cheaper than reading the whole record."""
     keys = []
     for line in os.fsdecode(data).split("\n"):
         _, found, key = line.partition(" --published ")
@@ -208,15 +209,15 @@ def _options(line: str, number: int) -> dict[str, str]:
 def roll_forward(
     layout: Layout, moves: Sequence[tuple[str, str | None]], fit: Callable[[str], str]
 ) -> set[str]:
-    """Makes every move that is not made yet; returns the folders that changed.
+    """Makes every move that is not made yet. Returns the changed folders.
 
     Args:
         layout: of the root.
-        moves: source and target of each, relative to the root; a target that is None means delete.
-        fit: shortens names that grow too long because theirs is taken (``HeaderStore.fit``).
+        moves: source and target of each, relative to the root. A target None means delete.
+        fit: shortens a name that grows too long because the target name is taken (``HeaderStore.fit``).
 
     Raises:
-        ProviderError: a file cannot be moved; the record stays and is finished later.
+        ProviderError: a file cannot be moved. The record stays and is finished later.
     """
     root = layout.root + "/"
     folders: set[str] = set()
@@ -239,13 +240,16 @@ def roll_forward(
 
 
 def _rename(layout: Layout, old: str, new: str, fit: Callable[[str], str]) -> bool:
-    """Moves a file, whatever is in the way; False where it is removed, because its target has ended."""
+    """Moves a file, also if the target name is taken.
+
+    False if the target has ended and the file is removed.
+    """
     source, target = f"{layout.root}/{old}", f"{layout.root}/{new}"
     try:
         files.rename_new(source, target)
     except FileNotFoundError:
         if os.path.lexists(source):  # else: moved before the crash
-            if not layout.make_parent(target):  # what it was sent to has ended, its messages too
+            if not layout.make_parent(target):  # the target has ended, and its messages too
                 files.remove(source)
                 return False
             files.rename_to_free_name(source, target, fit)

@@ -1,4 +1,7 @@
-"""What an operator asks while others work. Makes nothing, and leaves out what vanishes meanwhile."""
+"""The answers to an operator while clients work.
+
+Makes nothing, and leaves out files that vanish meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from connector.providers.dropbox.subscription_files import directory_name
 
 
 def open_batches(layout: Layout, headers: HeaderStore, in_progress: Destination | None) -> list[BatchNote]:
-    """The open claims of all clients, by client and batch.
+    """Returns the open claims of all clients, by client and batch.
 
     Raises:
         ProviderError: this user may not look.
@@ -32,7 +35,7 @@ def open_batches(layout: Layout, headers: HeaderStore, in_progress: Destination 
 
 
 def _claimed_at(layout: Layout, claims: dict[int, DropboxClaim]) -> float:
-    """When the first claim that is still there was made: a rename is a change of the file."""
+    """Returns the time of the first remaining claim, in seconds: a rename changes the ctime of the file."""
     for claim in claims.values():
         try:
             return os.lstat(layout.absolute(claim.path)).st_ctime
@@ -42,7 +45,7 @@ def _claimed_at(layout: Layout, claims: dict[int, DropboxClaim]) -> float:
 
 
 def look_at_waiting(layout: Layout, source: Destination | TopicSubscription) -> WaitingNote:
-    """What waits in a queue, a virtual destination or a subscription.
+    """Returns the number and age of messages that wait in a queue, a virtual destination or a subscription.
 
     Raises:
         ProviderError: this user may not look.
@@ -57,7 +60,7 @@ def look_at_waiting(layout: Layout, source: Destination | TopicSubscription) -> 
 
 
 def _sent_at(folder: str, name: str) -> int | None:
-    """Microseconds since 1970; None where the file is gone."""
+    """Returns microseconds since 1970. None if the file is gone."""
     age = rank(name)[1]
     if age is not None:
         return age

@@ -1,8 +1,8 @@
-"""Marks: a locked file says that a living client has something, a consumer or a client id.
+"""Marks: a locked file shows that a living client has a consumer or a client id.
 
-The kernel drops the lock when the process dies, so a mark whose lock is free says nothing any more.
-Marks are placed, and what they say is decided, under one lock for the whole root, so that two clients
-never decide differently at the same time.
+The kernel drops the lock when the process dies. So a mark with a free lock does not count any more. One lock
+for the whole root guards marks and the decisions about them. So two clients never decide differently at the
+same time.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ IsAlive = Callable[[str], bool]
 """Whether a client lives, by its id."""
 
 CONSUMERS: Final = "consumers"
-"""The directory of the marks of its consumers, in a subscription or a temporary queue."""
+"""The directory of the marks of consumers, in a subscription or a temporary queue."""
 
 
 @contextlib.contextmanager
 def exclusive(path: str) -> Iterator[None]:
-    """Holds the lock that all decisions about marks are made under; waits for it.
+    """Waits for the lock for all decisions about marks, and holds it.
 
     Raises:
         ProviderError: the lock cannot be had.
@@ -53,13 +53,13 @@ class Mark:
     """One mark, from now until :meth:`close`. Placed under :func:`exclusive`.
 
     Args:
-        directory: of the marks of one thing; made when missing.
-        client_id: whose it is; begins the name of the mark.
+        directory: of the marks of one thing. Made when missing.
+        client_id: the owner. Begins the name of the mark.
         number: tells the marks of one client apart.
-        info: what others are told about the holder.
+        info: of the holder, for other clients.
 
     Raises:
-        ProviderError: it cannot be written.
+        ProviderError: the mark cannot be written.
     """
 
     def __init__(self, directory: str, client_id: str, number: int, info: ClientInfo) -> None:
@@ -71,7 +71,7 @@ class Mark:
             self._descriptor = os.open(
                 self._path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666
             )
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX)  # somebody who only looks has it for a moment
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX)  # a client that only looks locks it for a moment
             os.write(self._descriptor, json.dumps(asdict(info)).encode())
         except OSError as error:
             self.close()
@@ -81,7 +81,7 @@ class Mark:
             ) from error
 
     def close(self) -> None:
-        """Takes the mark away. Repeatable."""
+        """Removes the mark. Repeatable."""
         if self._descriptor < 0:
             return
         with contextlib.suppress(OSError):
@@ -89,19 +89,19 @@ class Mark:
         self.abandon()
 
     def abandon(self) -> None:
-        """Lets the lock go and leaves the file, as a process that dies does."""
+        """Releases the lock and leaves the file, as a process that dies does."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
 
 def living(directory: str, is_alive: IsAlive, *, tidy: bool) -> list[tuple[str, ClientInfo]]:
-    """The names of the marks in a directory, with their holders, as far as those live.
+    """Returns the names of the marks of living clients in a directory, with their holders.
 
     Args:
         directory: of the marks.
         is_alive: tells whether the client of a mark lives.
-        tidy: removes the marks of the dead; under :func:`exclusive` only.
+        tidy: removes the marks of dead clients. Under :func:`exclusive` only.
     """
     try:
         names = sorted(os.listdir(directory))

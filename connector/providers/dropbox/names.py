@@ -1,4 +1,4 @@
-"""File names on their way: what an edit of headers and properties makes of one."""
+"""New file names after an edit of headers and properties."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _COPIES_LACK: Final = (
     codec.DELIVERY_COUNT,
     codec.OWNER,
 )
-"""Properties that a copy does not inherit from the message as it was claimed."""
+"""Properties that a copy does not inherit from the claimed message."""
 
 
 class Names:
     """Makes the file names of one client.
 
     Args:
-        headers: of the root; takes what is too long for a name.
+        headers: of the root. Holds headers that are too long for a name.
     """
 
     def __init__(self, headers: HeaderStore) -> None:
@@ -33,26 +33,29 @@ class Names:
         self._pairs: dict[int, tuple[Mapping[str, PropertyValue], str]] = {}
 
     def copy(self, claim: DropboxClaim, edit: Edit) -> str:
-        """The name of a copy that a settlement makes. It has the history of that alone."""
+        """Returns the name of a copy that a settlement makes.
+
+        A copy has the history of that settlement only.
+        """
         pairs = self.pairs(edit.properties)
         name = claim.name
         if codec.HEADER_KEY in name:
             full = self._headers.full(name)
             if "connector_" in full or codec.DELIVERY_COUNT in full or codec.OWNER in full:
-                name = full  # what the copy must not inherit stands in the sidecar
+                name = full  # the sidecar has properties that the copy must not inherit
         if "connector_" in name or codec.DELIVERY_COUNT in name or codec.OWNER in name:
             name = codec.without_properties(name, _COPIES_LACK)
         if claim.folders.mark:
-            # two subscriptions may hold one and the same file; a copy of each has a name of its own
+            # Two subscriptions may hold the same file. The copy of each has its own name.
             pairs = f"{pairs}&{claim.folders.mark}" if pairs else claim.folders.mark
         return self._headers.fit(codec.add_properties(name, pairs))
 
     def requeued(self, claim: DropboxClaim) -> str:
-        """The name of a message that is new again, and otherwise unchanged."""
+        """Returns the name of a message that is new again, and otherwise unchanged."""
         return self._headers.fit(codec.without_properties(claim.full_name, (codec.DELIVERY_COUNT,)))
 
     def returned(self, claim: DropboxClaim, edit: Edit, *, stays: bool) -> str:
-        """The name of a message that is given back, or that is left to wait in an in-progress destination."""
+        """Returns the name of a message that is given back, or left to wait in an in-progress destination."""
         full = name = claim.name
         if codec.HEADER_KEY in name:
             full = self._headers.full(name)
@@ -75,14 +78,14 @@ class Names:
         return name if returned == full else self._headers.fit(returned)
 
     def put_aside(self, name: str) -> str:
-        """The full name of a message that was delivered too often."""
+        """Returns the full name of a message that was delivered too often."""
         edit = counted_anew(codec.decode(name, readable_only=True)[0])
         dropped = [f"{key}{letter}=" for key in edit.properties for letter in codec.LETTER_TYPES]
         name = codec.without_properties(name, (codec.DELIVERY_COUNT, *dropped))
         return codec.add_properties(name, self.pairs(edit.properties))
 
     def pairs(self, properties: Mapping[str, PropertyValue]) -> str:
-        """The encoded pairs. Those of a batch are few and shared, so they are encoded once."""
+        """Returns the encoded pairs. A batch has few pairs and shares them, so they are encoded once."""
         known = self._pairs.get(id(properties))
         if known is not None and known[0] is properties:
             return known[1]

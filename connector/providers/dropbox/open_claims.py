@@ -1,4 +1,4 @@
-"""The claims that lie under a root, by what their names say."""
+"""The claims under a root, according to the file names."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _PARTS: Final = {"EXPIRED": Part.EXPIRED, "RECOVER-ERROR": Part.ERROR, "REJECT-E
 def claims_by_owner(
     layout: Layout, headers: HeaderStore, client_ids: Collection[str] | None, in_progress: Destination | None
 ) -> dict[str, list[DropboxClaim]]:
-    """The claims under the root by the client that their names say, in the order in which they were taken.
+    """Returns the claims under the root by the client in the file name, in the order of taking.
 
     Args:
         layout, headers: of the root.
-        client_ids: whose; None = everybody's.
-        in_progress: the in-progress destination that is looked at, too.
+        client_ids: of the clients. None = all clients.
+        in_progress: include this in-progress destination.
     """
     found: dict[str, list[DropboxClaim]] = {}
     for folders, key in _places(layout):
@@ -51,7 +51,7 @@ def claims_by_owner(
 
 
 def _places(layout: Layout) -> Iterator[tuple[QueueFolders, str]]:
-    """All folders of messages, each with the key of its subscription."""
+    """Yields all folders of messages, each with the key of its subscription."""
     for folders in layout.everywhere():
         yield folders, os.path.basename(folders.base) if folders.mark else ""
 
@@ -59,7 +59,7 @@ def _places(layout: Layout) -> Iterator[tuple[QueueFolders, str]]:
 def in_progress_claims(
     layout: Layout, headers: HeaderStore, in_progress: Destination
 ) -> Iterator[DropboxClaim]:
-    """The messages that lie in an in-progress destination."""
+    """Yields the messages in an in-progress destination, as claims."""
     folders = layout.queue(in_progress)
     relative = layout.relative(folders.target)
     try:

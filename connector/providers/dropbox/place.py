@@ -1,4 +1,4 @@
-"""What the parts of one client of a root share."""
+"""The objects that the parts of one client share."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class ClientPlace:
 
     Args:
         layout, headers: of the root.
-        names: makes its file names.
-        committer: of its commits.
-        client_id: names the owner in claims; empty for one that only looks.
-        durable: whether what it sends and commits is synced.
+        names: makes the file names.
+        committer: makes the commits.
+        client_id: names the owner in claims. Empty for a client that only looks.
+        durable: whether sent messages and commits are synced.
         keep: whether ``processed/`` and ``expired/`` keep files.
-        pulse: says whether it lives for the others; None = it only looks.
+        pulse: knows whether the client is alive to others. None = the client only looks.
     """
 
     layout: Layout

@@ -33,18 +33,19 @@ class DropboxProvider:
 
     Args:
         root: the shared directory.
-        create: whether the first connection may make the root, and gives it an id
+        create: whether the first connection may make the root, and gives the root an id
             (:class:`~connector.providers.dropbox.root.Root`). Otherwise a root that is missing or empty is an
             error.
-        record: file in which a deployment records its roots; None = there is no deployment.
-        incoming: name of the level between a queue and its folders; empty = none.
-        outgoing: the same for what is sent, for an exchange with a partner who has it the other way round,
-            and empty (ValueError) only where ``incoming`` is too; None = as ``incoming``.
-        durable: sync what is sent before it is visible, and commit records.
-        keep_processed: seconds that ``processed/`` and ``expired/`` keep a file; None = for ever.
-        redelivery_limit: deliveries of one message by anybody, then its queue's ``error/``; None or 0 = any.
-        lease: seconds after which a client that holds its lock but does not run counts as dead, for file
-            systems whose locks cannot be trusted; None = the locks say it all. Adapters are excepted.
+        record: file in which a deployment records its roots. None = there is no deployment.
+        incoming: name of the level between a queue and its folders. Empty = none.
+        outgoing: the level for sent messages, for a partner that has the two levels the other way round. Both
+            are empty, or neither (ValueError). None = as ``incoming``.
+        durable: sync sent messages before they are visible, and sync commit records.
+        keep_processed: seconds that ``processed/`` and ``expired/`` keep a file. None = for ever.
+        redelivery_limit: deliveries of one message by all clients, before the message goes to ``error/`` of
+            the queue. None or 0 = no limit.
+        lease: seconds after which a client that holds its lock but does not run counts as dead. For file
+            systems whose locks cannot be trusted. None = only locks count. Adapters are excepted.
     """
 
     capabilities = Capabilities(
@@ -80,7 +81,7 @@ class DropboxProvider:
         return self.existing_state(application)
 
     def existing_state(self, application: str) -> StateDirectory:
-        """As :meth:`state`, to look only: it makes nothing."""
+        """Returns the same store as :meth:`state`, for looking only. Makes nothing."""
         directory = self.layout.application(application)
         return StateDirectory(directory, folder=_instance_folder, keys_of=published_keys)
 
@@ -93,7 +94,7 @@ class DropboxProvider:
         return self._open(ClientInfo.here(application, instance, origin or client_id), client_id)
 
     def folders(self, destination: Destination) -> QueueFolders:
-        """The folders of a destination, for tests that put files there; made when missing.
+        """Returns the folders of a destination, for tests that put files there. Makes missing folders.
 
         Raises:
             ProviderError: they cannot be made.
@@ -103,22 +104,22 @@ class DropboxProvider:
         return self.layout.ensure(destination)
 
     def clients(self) -> list[ClientNote]:
-        """The clients that have a mark under the root, the oldest first."""
+        """Returns the clients that have a mark under the root, the oldest first."""
         return list_clients(self.layout.clients)
 
     def declare_dead(self, client_id: str) -> ClientState | None:
-        """Marks a client whose lock never comes free as dead; its process may be there all the same.
+        """Marks a client as dead whose lock never comes free. The process of the client may still run.
 
         Returns:
-            its state before: only one that was alive is changed. None = there is no such client.
+            the state before. Only a client that was alive is changed. None = there is no such client.
 
         Raises:
-            ProviderError: it cannot be marked.
+            ProviderError: the client cannot be marked.
         """
         return declare_dead(self.layout.clients, client_id)
 
     def batches(self, in_progress: Destination | None) -> list[BatchNote]:
-        """The open claims of all clients, by client and batch.
+        """Returns the open claims of all clients, by client and batch.
 
         Raises:
             ProviderError: this user may not look.
@@ -126,7 +127,7 @@ class DropboxProvider:
         return open_batches(self.layout, HeaderStore(self.layout.headers, "", sync=False), in_progress)
 
     def waiting(self, source: Destination | TopicSubscription) -> WaitingNote:
-        """What waits in a queue or a subscription; nothing where there is none.
+        """Returns the number of messages that wait in a queue or a subscription, 0 if it is missing.
 
         Raises:
             ProviderError: this user may not look.
@@ -134,25 +135,25 @@ class DropboxProvider:
         return look_at_waiting(self.layout, source)
 
     def check(self) -> bool:
-        """Whether the root is there; False where the first connection makes it.
+        """Whether the root exists. False if the first connection makes the root.
 
         Raises:
-            ProviderError: the root is missing, empty or another one, and no connection would make it.
+            ProviderError: the root is missing, empty or another root, and no connection would make it.
         """
         return self.root.check()
 
     def existing(self) -> LocalConnection:
-        """A connection that only looks: it makes nothing, so the root must be there.
+        """Opens a connection that only looks. Makes nothing, so the root must exist.
 
         Raises:
-            ProviderError: the root is missing, empty or another one.
+            ProviderError: the root is missing, empty or another root.
         """
         if not self.check():
             raise ProviderError(f"there is no root {self.root.path} yet; run or send makes it")
         return self._open(None)
 
     def _open(self, info: ClientInfo | None, client_id: str = "") -> LocalConnection:
-        """A connection; without ``info`` one that only looks."""
+        """Opens a connection. Without ``info`` the connection only looks."""
         layout = self.layout
         mark = ClientLock(layout.clients, info) if info is not None else None
         file = mark.info if mark is not None else ClientInfo()
@@ -175,6 +176,6 @@ class DropboxProvider:
 
 
 def _instance_folder(instance: str) -> str:
-    """The folder of an instance; one that is called like a folder of the state gets another name."""
+    """Returns the folder of an instance. The name differs from every folder name of the state."""
     name = codec.encode_field(instance)
     return name if name not in FOLDERS else f"%{ord(name[0]):02X}{name[1:]}"

@@ -1,4 +1,4 @@
-"""Removing what is kept no longer: settled and expired messages, and copies of an adapter."""
+"""Removes old settled and expired messages, and old copies of an adapter."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _MARK: Final = "pruned"
 _SETTLED: Final = re.compile(r"connector_timeS=([^&.]+)").search
 
 Removal = tuple[Destination | None, bool]
-"""The queue whose copy was looked at (None = no copy), and whether it was removed."""
+"""The queue of a copy that was looked at (None = no copy), and whether the file was removed."""
 
 
 class Pruner:
-    """Removes files of one root in passes, each in as many steps as it needs.
+    """Removes files of one root in passes, each in as many steps as necessary.
 
-    A pass begins every hour at most, or more often where little is kept, whoever of all clients asks.
+    A pass begins once an hour, or more often for a short retention, counted over all clients.
 
     Args:
         layout, headers: of the root.
-        keep: seconds that ``processed/`` and ``expired/`` keep a file; None = for ever.
-        state: directory that the instances of the adapter share; empty for a client that is none.
+        keep: seconds that ``processed/`` and ``expired/`` keep a file. None = for ever.
+        state: directory that the instances of the adapter share. Empty for a client that is no adapter.
     """
 
     def __init__(self, layout: Layout, headers: HeaderStore, keep: float | None, state: str) -> None:
@@ -48,7 +48,7 @@ class Pruner:
         self._pass: Iterator[Removal] | None = None
 
     def step(self, retentions: Sequence[Retention], seconds: float) -> Pruned:
-        """Begins a pass where one is due, or goes on with it, for about so many seconds."""
+        """Begins a pass that is due, or continues a pass, for about ``seconds``."""
         end = time.monotonic() + seconds
         if self._pass is None:
             self._pass = self._begin(retentions)
@@ -77,7 +77,7 @@ class Pruner:
                 yield from self._prune(retention.destination, folder, self._judge(retention))
 
     def _judge(self, retention: Retention) -> Callable[[os.DirEntry[str]], bool]:
-        """Whether a file is a copy that was kept long enough; its body is never opened."""
+        """Returns a test for copies that were kept long enough. The test never opens a body."""
         now = time.time()
         limit = datetime.datetime.fromtimestamp(max(0.0, now - retention.seconds), datetime.UTC)
 
@@ -85,10 +85,10 @@ class Pruner:
             if ORIGIN not in entry.name and codec.HEADER_KEY not in entry.name:
                 return False
             if (settled := _SETTLED(entry.name)) and _is_later(settled[1], limit):
-                return False  # nearly all are young: to decode their names takes several times as long
+                return False  # nearly all files are young, and decoding a name takes several times as long
             name = self._headers.full(entry.name)
             if codec.OWNER in name:
-                return False  # somebody has claimed it, for whom this is an in-progress destination
+                return False  # claimed by a client that uses this as an in-progress destination
             message, _ = codec.decode(name, readable_only=True)
             return retention.is_over(message, _changed(entry), now)
 
@@ -97,7 +97,7 @@ class Pruner:
     def _prune(
         self, destination: Destination | None, folder: str, is_over: Callable[[os.DirEntry[str]], bool]
     ) -> Iterator[Removal]:
-        """Looks at the files of a folder one by one, and removes those that are kept no longer."""
+        """Looks at the files of a folder one by one, and removes those whose retention is over."""
         reason = ""
         try:
             with os.scandir(folder) as entries:
@@ -105,13 +105,13 @@ class Pruner:
                     is_removed = False
                     try:
                         if entry.is_file(follow_symlinks=False) and is_over(entry):
-                            os.unlink(entry.path)  # fails where somebody has claimed it meanwhile
+                            os.unlink(entry.path)  # fails if a client has claimed the file meanwhile
                             self._headers.remove(entry.name)
                             is_removed = True
                     except FileNotFoundError:
                         pass
                     except (OSError, ProviderError) as error:
-                        reason = reason or str(error)  # it is removed another time
+                        reason = reason or str(error)  # the file is removed another time
                     yield destination, is_removed
         except FileNotFoundError:
             pass
@@ -133,7 +133,10 @@ def _changed(entry: os.DirEntry[str]) -> float:
 
 
 def _is_due(directory: str, keep: float) -> bool:
-    """Whether a quarter of what is kept, or an hour, has passed since anybody was told so."""
+    """Whether a pass is due: the last pass of any client is an hour, or a quarter of ``keep``, old.
+
+    The shorter time counts. A due pass is noted in a file.
+    """
     mark = os.path.join(directory, _MARK)
     try:
         if 0 <= time.time() - os.stat(mark).st_mtime < min(_INTERVAL, keep / 4):

@@ -1,4 +1,4 @@
-"""Taking from a folder: one rename a message, no body read."""
+"""Takes messages from a folder: one rename for each message, without reading bodies."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class DropboxReader:
     """Takes files of one folder (see :class:`connector.core.local.store.Reader`).
 
     Args:
-        place: of the client whose reader this is.
+        place: of the client.
         channel: with its part.
         folders: of the channel, or of the virtual destination that shows its part.
         judge: asked before a message is taken.
-        into: taking is the move there.
-        closed: called once, when it is closed.
+        into: the in-progress destination that a claim moves the message to.
+        closed: called once, when the reader is closed.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class DropboxReader:
         self._closed = False
         self._opened: OpenFolders | None = None  # while many messages are claimed
         self._failure: ProviderError | None = None
-        """What has ended the list of claims before; the next call raises it."""
+        """The failure that has ended an earlier list of claims. The next call raises it."""
         self.expired = 0
 
     def claim(self, cycle: int, numbers: range) -> list[LocalClaim]:
@@ -90,7 +90,7 @@ class DropboxReader:
         return claims
 
     def _next(self, cycle: int, number: int) -> DropboxClaim | None:
-        """Claims the next message that is to be delivered; None where nothing waits.
+        """Claims the next message for delivery. Returns None if no message waits.
 
         Raises:
             ProviderError: as :meth:`claim`.
@@ -99,7 +99,7 @@ class DropboxReader:
             self._pulse.check()
         judge = self._judge
         while not self._closed and (name := self._listing.next()) is not None:
-            # what has expired or failed is just what a view shows; three fields tell neither
+            # A virtual destination shows expired and failed messages. A name with three fields is neither.
             if not judge.is_view and name.count(".") > 2:
                 if self._has_expired(name):
                     self._expire(name)
@@ -126,7 +126,7 @@ class DropboxReader:
 
     @property
     def directory(self) -> str:
-        """Where files come that :meth:`claim` may find."""
+        """The directory in which messages for :meth:`claim` arrive."""
         return self._folders.target
 
     def has_news(self) -> bool:
@@ -134,7 +134,7 @@ class DropboxReader:
         return self._listing.has_news()
 
     def _is_wanted(self, name: str) -> bool:
-        """Whether a message is to be taken, by its name; remembered where it is not."""
+        """Whether a message is to be taken, by its name. Remembers rejected messages."""
         message, _ = codec.decode(self._headers.full(name), readable_only=True)
         if not message.timestamp:
             try:
@@ -147,7 +147,7 @@ class DropboxReader:
         return False
 
     def look_again(self) -> None:
-        """Messages came back to the queue: the next :meth:`claim` must see them."""
+        """Makes the next :meth:`claim` see messages that came back to the queue."""
         self._listing.forget()
 
     def _claim(self, name: str, cycle: int, sequence: int, *, again: bool = False) -> DropboxClaim | None:
@@ -169,13 +169,13 @@ class DropboxReader:
     def _claim_anyway(
         self, error: OSError, name: str, cycle: int, sequence: int, *, again: bool
     ) -> DropboxClaim | None:
-        """What a failed claim means: somebody else was faster, the name is too long, or real trouble."""
+        """Handles a failed claim: another client was faster, the name is too long, or a real error."""
         if error.errno == errno.ENOENT:
             if not os.path.lexists(self._target + name):
                 return None
             if again:
                 raise self._trouble(error) from error
-            if not self._layout.make_parent(self._processing + name):  # somebody removed processing/
+            if not self._layout.make_parent(self._processing + name):  # processing/ was removed
                 return None
             return self._claim(name, cycle, sequence, again=True)
         if error.errno == errno.ENAMETOOLONG:
@@ -195,14 +195,14 @@ class DropboxReader:
             moved = self._fit(moved, codec.NAME_MAX)
         target = f"{self._in_progress.target}/{moved}"
         if not os.path.isdir(self._in_progress.target):
-            self._layout.make(self._in_progress)  # somebody removed it
+            self._layout.make(self._in_progress)  # the folder was removed
         if not self._rename_fitted(name, moved, target):
             return None
         faults.point("claim")
         return self._claimed(moved, self._layout.relative(target), *owner, in_progress=True)
 
     def _rename_fitted(self, name: str, fitted: str, target: str) -> bool:
-        """Takes a message under a name that may have a sidecar of its own; False where it is gone."""
+        """Takes a message under a name that may have a new sidecar. False if the message is gone."""
         try:
             os.rename(self._target + name, target)
         except OSError as error:
@@ -255,7 +255,7 @@ class DropboxReader:
             self._headers.remove(old, keep=new)
 
     def _remove_to(self, folder: str, name: str, moved: str) -> bool:
-        """Moves a message that is not for delivery, renamed; False where somebody else was faster."""
+        """Moves a message that is not for delivery, renamed. False if another client was faster."""
         try:
             if not os.path.lexists(self._target + name):
                 return False

@@ -1,4 +1,4 @@
-"""What the connector registers for ``dropbox`` (see :mod:`connector.messaging.provider_kind`)."""
+"""The registration of the provider ``dropbox`` (see :mod:`connector.messaging.provider_kind`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The clients of a root, and what they share (see :class:`connector.core.local.registry.Registry`)."""
+"""The clients of a root, and their shared records (see :class:`connector.core.local.registry.Registry`)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _FRESH_NS: Final = 10_000_000
 
 
 def client_info(client_id: str, file: ClientFile) -> ClientInfo:
-    """A client as the engine knows it."""
+    """Returns a client in the form of the engine."""
     return ClientInfo(
         client_id,
         file.application,
@@ -86,9 +86,9 @@ class DropboxRegistry:
 
     Args:
         place: of the client.
-        mark: of the client; None = it only looks.
-        file: what its mark says.
-        lease: seconds after which a client that does not run counts as dead; None = never.
+        mark: of the client. None = the client only looks.
+        file: content of the mark.
+        lease: seconds after which a client that does not run counts as dead. None = never.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class DropboxRegistry:
         self._depth = 0
 
     def check(self) -> None:
-        """See :meth:`connector.core.local.registry.Registry.check`: a root that is gone looks drained."""
+        """See :meth:`connector.core.local.registry.Registry.check`. A root that is gone looks drained."""
         if self._place.pulse is not None:
             self._place.pulse.assert_ours()
         if not os.path.exists(os.path.join(self._layout.clients, self._place.client_id)):
@@ -142,10 +142,10 @@ class DropboxRegistry:
                 yield DropboxDead(self, ClientInfo(client_id, is_known=False), None)
 
     def _unknown(self) -> list[str]:
-        """The clients whose mark somebody has removed, but not what they had claimed or committed."""
+        """Returns the clients whose mark was removed, but not their claims or commits."""
         names = sorted(os.listdir(self._layout.committing))
         claims = claims_by_owner(self._layout, self._place.headers, None, None)
-        marks = living_clients(self._layout.clients)  # after the names: who writes a record has a mark before
+        marks = living_clients(self._layout.clients)  # after the names: a client has its mark before a record
         return sorted(({name.partition("-")[0] for name in names} | set(claims)) - marks)
 
     # -- records -----------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ class DropboxRegistry:
         return found
 
     def _directory(self, kind: str, of: Channel | str) -> str:
-        """The directory of the marks of one kind."""
+        """Returns the directory of the marks of one kind."""
         if kind == CLIENT_ID:
             assert isinstance(of, str)
             folder = encode_field(of)
@@ -240,7 +240,7 @@ class DropboxRegistry:
             mark.close()
 
     def sweep(self) -> None:
-        """Removes what clients left that died while they made or removed a subscription or a destination."""
+        """Removes the remains of clients that died while making or removing a subscription or destination."""
         with self._locked():
             for topic in self._layout.topics():
                 self._sweep_hidden(self._layout.subscriptions(topic), (NEW, DELETED))
@@ -260,7 +260,7 @@ class DropboxRegistry:
     def end(self, *, abandoned: bool) -> None:
         """See :meth:`connector.core.local.registry.Registry.end`."""
         while self._marks:
-            _, mark = self._marks.popitem()  # another thread may make one meanwhile
+            _, mark = self._marks.popitem()  # another thread may make a mark meanwhile
             if abandoned:
                 mark.abandon()
             else:

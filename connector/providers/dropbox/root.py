@@ -1,7 +1,7 @@
-"""The root of a ``dropbox``: whether it is there, whether it may be made, and which one it is.
+"""The root of a ``dropbox``: whether it exists, whether it may be made, and which root it is.
 
-A file system that is not mounted looks like a root that is missing or empty. A root that is made in its
-place would be polled for ever. So a root carries an id, and a deployment records the roots it has used.
+A file system that is not mounted looks like a root that is missing or empty. A new root in its place would be
+polled for ever. So a root carries an id, and a deployment records the roots that it has used.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from connector.errors import ProviderError
 from connector.providers.dropbox import files
 
 OWN_DIRECTORY: Final = "dropboxmq"
-"""The directory of the protocol itself under the root; a root that has it is not empty."""
+"""The directory of the protocol under the root. A root with this directory is not empty."""
 
 _ID: Final = "root-id"
 FRESH: Final = "lost+found"
-"""What a fresh file system has; a root with nothing else is empty."""
+"""The directory of a fresh file system. A root without other entries is empty."""
 
 
 class Root:
     """The root of a provider.
 
-    The first :meth:`enter` may make the root. Every later one only recognises it. A pickled copy makes
+    The first :meth:`enter` may make the root. Every later call only recognises the root. A pickled copy makes
     nothing.
 
     Args:
         path: the directory.
-        create: whether a root that ``record`` does not know is made where it is missing or empty, and gets
-            an id where it has none.
-        record: file in which a deployment records the roots that it has used; None = there is no deployment.
+        create: whether a root that is not in ``record`` is made if it is missing or empty, and gets an id if
+            it has none.
+        record: file in which a deployment records the roots that it has used. None = there is no deployment.
     """
 
     def __init__(
@@ -51,10 +51,10 @@ class Root:
         return {**self.__dict__, "_create": False}
 
     def enter(self) -> None:
-        """Sees to it that the root is there, and is the one that was entered before.
+        """Ensures that the root exists, and is the root that was entered before.
 
         Raises:
-            ProviderError: the root is missing, empty or another one, or it cannot be made or recorded.
+            ProviderError: the root is missing, empty or another root, or it cannot be made or recorded.
         """
         self.check()
         if self._entered:
@@ -63,10 +63,10 @@ class Root:
         self._entered = True
 
     def check(self) -> bool:
-        """Whether the root is there; False where :meth:`enter` would make it. Makes nothing.
+        """Whether the root exists. False if :meth:`enter` would make the root. Makes nothing.
 
         Raises:
-            ProviderError: the root is missing, empty or another one, and :meth:`enter` would not make it.
+            ProviderError: the root is missing, empty or another root, and :meth:`enter` would not make it.
         """
         lack = self._lack()
         if self._entered:
@@ -91,14 +91,14 @@ class Root:
         return not lack
 
     def accept(self) -> str:
-        """Makes the root, or takes it over as it is, and records it.
+        """Makes the root, or accepts the existing root, and records the root.
 
         Returns:
-            ``made``; ``marked``: it was there and got an id; ``recorded``: it was there and had an id;
-            ``unchanged``: it was recorded before.
+            ``made``. ``marked``: the root existed and got an id. ``recorded``: the root existed and had an
+                id. ``unchanged``: the root was recorded before.
 
         Raises:
-            ProviderError: it cannot be made or recorded.
+            ProviderError: the root cannot be made or recorded.
         """
         assert self._record is not None, "only a deployment accepts a root"
         with self._record.changing(self.path):
@@ -113,7 +113,7 @@ class Root:
     # -- inside ------------------------------------------------------------------------------------
 
     def _lack(self) -> str:
-        """What keeps the directory from being a root that is in use; empty = nothing."""
+        """Returns why the directory is not a root in use. Empty = it is."""
         try:
             with os.scandir(self.path) as entries:
                 return "" if any(entry.name != FRESH for entry in entries) else "is empty"
@@ -123,7 +123,7 @@ class Root:
             raise _unusable(self.path, error) from error
 
     def _read_id(self) -> str | None:
-        """The id that stands in the root; None where there is none."""
+        """Returns the id in the root. None = no id."""
         path = os.path.join(self._own, _ID)
         try:
             with open(path, "rb") as file:
@@ -137,7 +137,7 @@ class Root:
         return identity
 
     def _adopt(self) -> str:
-        """The id of a root that may be made, which is recorded then."""
+        """Returns the id of a root that may be made, and records the root."""
         if self._record is None:
             return self._mark()
         identity = self._record.find(self.path)
@@ -150,10 +150,9 @@ class Root:
         return identity
 
     def _mark(self) -> str:
-        """Makes the root where it is missing, and gives it an id where it has none. Returns the id.
+        """Makes a missing root, and gives a root without an id a new id. Returns the id.
 
-        A root that is to be recorded is durable then: after a power failure the record must not be without
-        its root.
+        A root is made durable before it is recorded: after a power failure every record must have its root.
         """
         try:
             os.makedirs(self._own, exist_ok=True)
@@ -164,7 +163,7 @@ class Root:
                 files.write_new(working, f"{new}\n".encode(), sync=self._record is not None)
                 try:
                     files.rename_new(working, os.path.join(self._own, _ID))
-                except FileExistsError:  # another process was faster: its id counts
+                except FileExistsError:  # another process was faster, and its id counts
                     files.remove(working)
                 identity = self._read_id()
             if self._record is not None:
@@ -176,14 +175,14 @@ class Root:
 
 
 class Record:
-    """The roots that a deployment has used: a file with a line for each, its id and its path.
+    """The roots that a deployment has used: a file with a line for each, the id and the path.
 
-    A root within the deployment's directory is recorded by its path from there. So the record holds for a
+    A root within the deployment's directory is recorded by its relative path. So the record holds for a
     deployment that was moved, or that is reached by another path.
 
     Args:
-        file: path of the record, in a directory of its own within that of the deployment. The directory is
-            made when the record is first written.
+        file: path of the record, in a separate directory within that of the deployment. The first write makes
+            the directory.
     """
 
     def __init__(self, file: str) -> None:
@@ -191,7 +190,7 @@ class Record:
         self._deployment = os.path.dirname(os.path.dirname(self._file)).rstrip(os.sep) + os.sep
 
     def find(self, path: str) -> str | None:
-        """The id of the root that the deployment has used under this path; None = it has used none.
+        """Returns the id of the root that the deployment has used under this path. None = no root.
 
         Raises:
             ProviderError: the record cannot be read.
@@ -203,7 +202,7 @@ class Record:
         """Keeps other processes from changing the record meanwhile.
 
         Args:
-            root: what is to be recorded, for the error.
+            root: the root to be recorded, for the error text.
 
         Raises:
             ProviderError: the record cannot be written.
@@ -223,7 +222,7 @@ class Record:
             os.close(descriptor)
 
     def write(self, path: str, identity: str) -> None:
-        """Records a root; call it within :meth:`changing`.
+        """Records a root. Call this within :meth:`changing`.
 
         Raises:
             ProviderError: the record cannot be written.
@@ -262,7 +261,7 @@ class Record:
 
 
 def gone(root: str, lack: str = "is missing") -> ProviderError:
-    """The error of a root that was in use and is not there any more."""
+    """Returns the error of a root that was in use and is gone."""
     return ProviderError(f"the root {root} {lack} (moved, removed or not mounted); bring it back")
 
 

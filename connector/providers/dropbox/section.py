@@ -21,7 +21,7 @@ from connector.config.section import ProviderSection
 
 
 def _read_level(value: object) -> str:
-    """A level of directories, without / and first dot; the empty name is none."""
+    """Reads a level of directories, without / and first dot. The empty name is no level."""
     expected = "the name of a directory, without / and first dot, or '' for none"
     name = leaf(value, expected)
     if name and (not name.strip() or "/" in name or name.startswith(".") or name == "dropboxmq"):

@@ -55,8 +55,8 @@ class DropboxStore:
     """See :class:`connector.core.local.store.Store`.
 
     Args:
-        place: of the client whose store this is.
-        pruner: removes what is kept no longer.
+        place: of the client.
+        pruner: removes messages whose retention is over.
     """
 
     has_foreign = True
@@ -110,10 +110,10 @@ class DropboxStore:
         remove_messages(self.headers, hidden)
 
     def _hide(self, path: str) -> str:
-        """Gives a directory a hidden name, and returns it: nobody sees it any more.
+        """Gives a directory a hidden name, so that no client sees it any more. Returns the name.
 
         Raises:
-            ProviderError: it cannot be renamed.
+            ProviderError: the directory cannot be renamed.
         """
         hidden = os.path.join(os.path.dirname(path), f"{DELETED}{self.place.client_id}-{next(self._numbers)}")
         try:
@@ -178,9 +178,9 @@ class DropboxStore:
                 yield message
 
     def _look(self, folder: str, name: str) -> tuple[tuple[int, int, str], Message, str] | None:
-        """Place in the order of taking and headers of a file, and why headers are lost.
+        """Returns the sort key of a file, the headers, and why headers are lost.
 
-        None where the file is gone or no message.
+        None if the file is gone or no message.
         """
         short = split_tag(name)[0]
         try:
@@ -219,16 +219,16 @@ class DropboxStore:
         return reader
 
     def _forget(self, reader: DropboxReader) -> None:
-        with contextlib.suppress(ValueError):  # two threads may close it
+        with contextlib.suppress(ValueError):  # two threads may close the reader
             self._readers.remove(reader)
 
     def directories(self) -> Iterator[str]:
-        """Where files come that the open readers may find."""
+        """Yields the directories in which messages for the open readers arrive."""
         for reader in tuple(self._readers):
             yield reader.directory
 
     def tell_returns(self, returns: Callable[[str], object]) -> None:
-        """Tells of each message that is given back: the path that it will have."""
+        """Sets a function that gets the future path of each message that is given back."""
         self.changes.returns = returns
 
     def own(self, claim: LocalClaim, owner: Owner | None, edit: Edit) -> DropboxClaim | None:
@@ -301,7 +301,7 @@ class DropboxStore:
             raise ProviderError(f"cannot send to {destination}: {what}; nothing was sent") from failure
 
     def _show(self, folders: QueueFolders, written: Sequence[str], names: Sequence[str]) -> None:
-        """Messages become visible in a queue: one by a rename, several by one commit record."""
+        """Makes messages visible in a queue: one by a rename, several by one commit record."""
         if len(written) > 1:
             target, relative = folders.relative_target, self.layout.relative
             self.place.committer.commit(
@@ -381,7 +381,7 @@ class DropboxStore:
                 break
 
     def look_again(self) -> None:
-        """Messages came back: every reader must see them."""
+        """Makes every reader see messages that came back."""
         for reader in tuple(self._readers):
             reader.look_again()
 
@@ -397,7 +397,7 @@ class DropboxStore:
     def finish(self, client_id: str) -> None:
         """See :meth:`connector.core.local.store.Store.finish`."""
         prefix = f"{client_id}-"
-        # first what is not committed: a late owner may commit in between, and that is seen then
+        # Uncommitted records first. If a late owner commits meanwhile, the loop below sees that record.
         for name in os.listdir(self.layout.associated):
             if name.startswith(prefix):
                 files.remove(os.path.join(self.layout.associated, name))
@@ -425,7 +425,7 @@ class DropboxStore:
 
 
 def _names(folder: str) -> list[str]:
-    """Names that may be messages; none where a foreign program has not made the folder.
+    """Returns names that may be messages. Empty if a foreign program has not made the folder.
 
     Raises:
         ProviderError: the folder cannot be read.

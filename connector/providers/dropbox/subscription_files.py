@@ -1,11 +1,12 @@
 """Subscriptions of topics: a directory each, beside the topic (DropboxMQ README, "The DropboxMQ Dropbox").
 
-``.subscriptions/<name>.<client id>`` for a durable one, with ``.non-durable`` and ``.no-local`` behind it
-where it is that; ``subscription.json`` in it has the details, ``consumers/`` a mark for each consumer. A
-directory that another program has made, without details, is a durable subscription called as it says.
+The directory is ``.subscriptions/<name>.<client id>`` for a durable subscription. ``.non-durable`` and
+``.no-local`` follow if they apply. ``subscription.json`` has the details, ``consumers/`` a mark for each
+consumer. A directory without details, made by another program, is a durable subscription with the name of the
+directory.
 
-It appears by one rename, complete, and goes by one rename to a hidden name, so that a sender sees all of it
-or nothing.
+A subscription appears complete by one rename, and disappears by one rename to a hidden name. So a sender sees
+all of it or nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _NO_LOCAL: Final = ".no-local"
 
 
 def directory_name(details: TopicSubscription, unique: str = "") -> str:
-    """The name of the directory of a subscription; ``unique`` names one that has no name."""
+    """Returns the name of the directory of a subscription. ``unique`` names a subscription without a name."""
     name = f"{encode_field(details.name or unique)}.{encode_field(details.client_id)}"
     ends = ("" if details.durable else _NON_DURABLE) + (_NO_LOCAL if details.no_local else "")
     if len(name) + len(ends) > NAME_MAX:
@@ -50,7 +51,7 @@ def directory_name(details: TopicSubscription, unique: str = "") -> str:
 
 
 def read_subscription(topic: Destination, folders: QueueFolders) -> Record | None:
-    """What a directory says about its subscription; None where it has ended."""
+    """Returns the record of the subscription in a directory. None if the subscription has ended."""
     folder = os.path.basename(folders.base)
     values: dict[str, Any] = {}
     try:
@@ -80,7 +81,7 @@ def read_subscription(topic: Destination, folders: QueueFolders) -> Record | Non
 
 
 def _read_name(folder: str) -> tuple[str, str, bool, bool]:
-    """What the name of a directory says: a name, a client id, whether it is durable, and whether no-local."""
+    """Returns name, client id, whether durable, and whether no-local, from the name of a directory."""
     no_local = folder.endswith(_NO_LOCAL)
     stem = folder.removesuffix(_NO_LOCAL)
     durable = not stem.endswith(_NON_DURABLE)
@@ -89,7 +90,7 @@ def _read_name(folder: str) -> tuple[str, str, bool, bool]:
 
 
 def find_subscription(layout: Layout, client_id: str, name: str, *, durable: bool) -> Record | None:
-    """The record of a named subscription, of whatever topic; the others are not read."""
+    """Returns the record of a named subscription of any topic, without reading the others."""
     for topic in layout.topics():
         details = TopicSubscription(topic, name, client_id, durable)
         for no_local in (False, True):
@@ -116,16 +117,16 @@ def _found(topic: Destination, folders: QueueFolders, client_id: str, name: str)
 
 
 def write_subscription(layout: Layout, record: Record, unique: str, *, durable: bool) -> None:
-    """Makes a subscription, or gives one other details.
+    """Makes a subscription, or changes its details.
 
     Args:
         layout: of the root.
         record: of the subscription.
-        unique: no other name of a file begins with it.
-        durable: whether it is synced.
+        unique: no other file name begins with this text.
+        durable: whether the subscription is synced.
 
     Raises:
-        ProviderError: it cannot be made or written.
+        ProviderError: the subscription cannot be made or written.
     """
     assert isinstance(record.of, Channel)
     folders = layout.subscription(record.of.destination, record.key)
@@ -160,7 +161,7 @@ def _rewrite(base: str, record: Record, unique: str, *, sync: bool) -> None:
     try:
         files.write_new(hidden, _details(record), sync=sync)
         os.replace(hidden, os.path.join(base, DETAILS))
-        os.utime(os.path.dirname(base))  # so that whoever remembers it reads it again
+        os.utime(os.path.dirname(base))  # so that other clients read the details again
     except OSError as error:
         files.remove(hidden)
         raise ProviderError(
@@ -174,7 +175,10 @@ def _details(record: Record) -> bytes:
 
 
 def checked(record: Record, folder: str) -> Record:
-    """A record whose selector is valid: one that a user has spoiled gets all messages, and a warning."""
+    """Returns a record with a valid selector.
+
+    A selector that a user has spoiled is dropped with a warning.
+    """
     if record.data["selector"]:
         try:
             compile_selector(record.data["selector"])

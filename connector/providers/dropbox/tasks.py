@@ -1,4 +1,4 @@
-"""The part of the provider that a Spark task needs: read a claimed file, write a prepared one."""
+"""The part of the provider that a Spark task needs: reads claimed files, writes prepared files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class DropboxTaskSpec:
 
     Args:
         root, incoming, outgoing: of the provider.
-        client_id: owner of what is prepared, so that its recovery finds it.
+        client_id: owner of prepared messages, so that a recovery finds them.
         durable: whether prepared messages are synced.
     """
 
@@ -47,7 +47,8 @@ class DropboxTaskStore:
     def __init__(self, spec: DropboxTaskSpec) -> None:
         self._spec = spec
         self._layout = Layout(spec.root, spec.incoming, spec.outgoing)
-        # several accesses of one client write sidecars, tasks on other machines too: no key may meet another
+        # Several accesses of one client write sidecars, also on other machines. So each access has unique
+        # keys.
         self._headers = HeaderStore(
             self._layout.headers, f"{spec.client_id}-{secrets.token_hex(6)}", sync=spec.durable
         )
@@ -74,14 +75,14 @@ class DropboxTaskStore:
         claimed = reference.rpartition("/")[2]
         name, tag, _ = claimed.rpartition(TAG)
         full = self._headers.expand(name if tag else claimed)
-        if not tag:  # claimed into an in-progress destination: owner and origin are not the message's
+        if not tag:  # claimed into an in-progress destination: owner and origin do not belong to the message
             full = without_owner(full)
         message, _ = codec.decode(full)
         try:
             message.body, status = files.read_regular(path, max_body)
         except FileNotFoundError:
             raise LookupError(f"{reference} is gone") from None
-        except PermissionError:  # its sender's mistake: it must not keep what is behind it from being read
+        except PermissionError:  # the sender's mistake, which must not stop the messages behind it
             raise MalformedData(
                 "the message may not be read: permission denied; its sender has to let this user read it "
                 "(umask, group); then it can be moved back to where it came from"
@@ -121,9 +122,9 @@ class DropboxTaskStore:
         self._unsynced.pop(path, None)
 
     def sync(self) -> None:
-        """See :meth:`connector.core.local.store.TaskStore.sync`; a file that is gone is an error.
+        """See :meth:`connector.core.local.store.TaskStore.sync`. A missing file is an error.
 
-        But one for a temporary destination goes with that, which may end at any moment.
+        But a file for a temporary destination goes with the destination, which may end at any moment.
         """
         unsynced, self._unsynced = self._unsynced, {}
         paths = list(unsynced)
@@ -144,7 +145,7 @@ class DropboxTaskStore:
 
 
 def without_owner(name: str, *, keep_origin: bool = False) -> str:
-    """The name of a message as it was before an in-progress destination took it."""
+    """Returns the name of a message as it was before an in-progress destination took it."""
     if codec.OWNER not in name:
         return name
     owner, _ = in_progress_origin(name)

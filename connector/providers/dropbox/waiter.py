@@ -1,4 +1,4 @@
-"""Waiting for messages: the kernel tells of what comes into the directories that are polled."""
+"""Waiting for messages: the kernel reports arrivals in the directories that are polled."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _log = logging.getLogger("connector.dropbox")
 
 _SHORTEST_PAUSE: Final = 0.0005
 _LONGEST_PAUSE: Final = 0.02
-"""Seconds between two looks of one that waits; the first is soon, those of a long wait cost nothing."""
+"""Seconds between two looks while waiting. The first look is soon, those of a long wait cost nothing."""
 
 _LIMITS: Final = {
     errno.EMFILE: "too many inotify instances of this user, or open files of this process: raise "
@@ -30,10 +30,10 @@ _LIMITS: Final = {
 
 
 def make_waiter(directories: Callable[[], Iterable[str]]) -> Waiter | None:
-    """A waiter; None where the kernel tells nothing. The log says why.
+    """Returns a waiter. None if the kernel reports nothing. The log gives the reason.
 
     Args:
-        directories: asked for those into which messages come, before each poll.
+        directories: returns the directories in which messages arrive. Called before each poll.
     """
     if not exists():
         _log.info("polls are not woken", extra={"reason": "this system has no inotify"})
@@ -48,12 +48,12 @@ def make_waiter(directories: Callable[[], Iterable[str]]) -> Waiter | None:
 class Waiter:
     """See :class:`connector.messaging.provider.Waiter`.
 
-    A directory is watched by the inode that has its name. So each :meth:`begin` watches all names again:
-    the kernel answers with the same number, unless the name stands for another directory now.
+    A directory is watched by its inode. So each :meth:`begin` watches all names again. The kernel answers
+    with the same number, unless the name now stands for another directory.
 
     Args:
-        kernel: of this waiter alone, which closes it.
-        directories: asked for those into which messages come.
+        kernel: used by this waiter alone, which closes it.
+        directories: returns the directories in which messages arrive.
     """
 
     def __init__(self, kernel: Inotify, directories: Callable[[], Iterable[str]]) -> None:
@@ -71,12 +71,15 @@ class Waiter:
         self._is_limited = self._was_flooded = False
         self._ended = False
         self._turn = threading.Lock()
-        """Held by whoever uses the descriptors, so that nobody closes them meanwhile."""
+        """Held while the descriptors are used, so that no other thread closes them meanwhile."""
         self._end = threading.RLock()
-        """Held for a moment by who ends it or wakes it: a signal handler may do so in the same thread."""
+        """Held briefly by :meth:`close` and :meth:`wake`.
+
+        A signal handler may call them in the same thread.
+        """
 
     def returns(self, path: str) -> None:
-        """This client is about to give a message back under this path: that is not told."""
+        """Suppresses the report of a message that this client is about to give back under this path."""
         self._returned.add(path)
 
     def begin(self) -> bool:
@@ -85,7 +88,7 @@ class Waiter:
             if self._ended:
                 return False
             is_whole = self._watch_all()
-            self._read()  # after the watches: what comes into a new directory from now on is told
+            self._read()  # after the watches: later arrivals in a new directory are reported
             self._returned.clear()
             self._has_come = False
             return is_whole
@@ -113,7 +116,7 @@ class Waiter:
                 os.eventfd_write(self._woken, 1)
 
     def close(self) -> None:
-        """Ends it, and the wait of another thread. Repeatable."""
+        """Ends the waiter, and the wait of another thread. Repeatable."""
         with self._end:
             if self._ended:
                 return
@@ -124,7 +127,7 @@ class Waiter:
             os.close(self._woken)
 
     def _watch_all(self) -> bool:
-        """Watches every directory that is polled now, and no other; whether all of them could be."""
+        """Watches every directory that is polled now, and no other. Returns whether all could be watched."""
         before, self._watches = self._watches, {}
         wanted = set(self._directories())
         for path in wanted:
@@ -147,7 +150,7 @@ class Waiter:
             if error.errno in _LIMITS and not self._is_limited:
                 self._is_limited = True
                 _warn_of_limit(error)
-            return None  # one that is missing may be there at the next poll
+            return None  # a missing directory may exist at the next poll
         self._kernel.forget(watch)
         if not self._shared:
             _log.info(
@@ -189,8 +192,8 @@ class DropboxWatch:
     """See :class:`connector.core.local.store.Watch`.
 
     Args:
-        directories: into which messages come that the open readers may take.
-        returns: called with what is to be told before each message that this client gives back.
+        directories: returns the directories in which messages for the open readers arrive.
+        returns: takes a function, which is called before each message that this client gives back.
     """
 
     def __init__(
@@ -205,7 +208,7 @@ class DropboxWatch:
 
     @property
     def can_tell(self) -> bool:
-        """See :class:`connector.core.local.store.Watch`. Nothing is watched before somebody asks."""
+        """See :class:`connector.core.local.store.Watch`. Watches nothing before the first question."""
         if not (self._was_asked or self._ended):
             self._was_asked = True
             self._waiter = make_waiter(self._directories)
@@ -225,13 +228,13 @@ class DropboxWatch:
         """See :meth:`connector.core.local.store.Watch.pause`."""
         deadline = time.monotonic() + seconds
         pause = _SHORTEST_PAUSE
-        os.sched_yield()  # a folder that has just changed always has news: let those run who make them
+        os.sched_yield()  # a folder that has just changed always has news: lets its writers run
         while not self._ended and not has_news():
             left = deadline - time.monotonic()
             if left <= 0 or self._woken.wait(min(pause, left)):
                 break
             pause = min(pause * 1.5, _LONGEST_PAUSE)
-        self._woken.clear()  # only here: who was woken until now looks at the reason when this has returned
+        self._woken.clear()  # only here: the caller handles an earlier wake after this returns
 
     def wake(self) -> None:
         """See :meth:`connector.messaging.provider.Connection.wake`."""
