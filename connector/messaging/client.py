@@ -214,7 +214,7 @@ class Session(Protocol):
         """Returns the topic of this name. Raises DestinationError if the name is not valid."""
 
     def temporary_queue(self) -> Destination:
-        """Makes a queue for replies. Every client may send to it, only sessions of this connection receive.
+        """Makes a queue for replies. Every client may send, only sessions of this connection receive.
 
         The queue ends with the connection. Raises CapabilityError if the provider has no temporary queues.
         """

@@ -14,7 +14,7 @@ provider hides that from users: see :meth:`Connection.settle`. The capabilities 
 
 The contract has two halves. The driver has the :class:`Connection`. A Spark task has a
 :class:`MessageAccess`, made from a picklable :class:`AccessSpec`. The access opens no connection that
-outlives the task's process. It only reads claimed messages and prepares new messages.
+outlives the task's process. The access only reads claimed messages and prepares new messages.
 """
 
 from __future__ import annotations
@@ -259,12 +259,14 @@ class Connection(Protocol):
         """
 
     def adopt(self, claim: Claim, cycle: int, sequence: int) -> Claim | None:
-        """Claims a message without a living owner in an in-progress destination. None if it is gone.
+        """Claims a message that lies in an in-progress destination without a living owner.
+
+        Returns None if the message is gone.
 
         Without the capability ``in_progress``, this method, :meth:`leave` and :meth:`unowned` find nothing.
 
-        The message counts as delivered once more, because it may have been delivered. Not so a message that
-        waits (:attr:`Claim.waits`), or that :meth:`leave` has counted.
+        The message counts as delivered once more, because it may have been delivered. A message that waits
+        (:attr:`Claim.waits`), or that :meth:`leave` has counted, is not counted again.
 
         Raises:
             ProviderError: the message cannot be taken.
@@ -291,7 +293,7 @@ class Connection(Protocol):
     ) -> None:
         """Settles all, or none: one commit record, synced once, then rolled forward.
 
-        At a broker the settlement is one transaction. The outcome of some claims neither ends the others nor
+        At a broker the settlement is a transaction. The outcome of some claims neither ends the others nor
         counts as a delivery of them. If the broker cannot give back one message of a transaction, the
         provider commits the others first and rolls back the rest. For that the provider may have to receive
         messages again. A claim is lost if another client receives its message in between, or if the message
@@ -351,14 +353,14 @@ class Connection(Protocol):
         """
 
     def access(self) -> AccessSpec:
-        """Returns the recipe by which a task reads the claims of this client and prepares messages for it."""
+        """Returns the recipe by which a task reads the claims of this client and prepares messages."""
 
     def leftovers(self, in_progress: Destination | None, *, at_start: bool) -> Iterator[Leftover]:
         """Yields the dead clients that this client takes over from, after finishing their committed records.
 
-        These are dead clients of no adapter, and dead clients of this client's application. Each of them
-        belongs to this client until it is forgotten or released, or until this connection ends. Yields none
-        without the capability ``takeover``.
+        These are dead clients that are no adapter, or of this client's application. Each of them belongs to
+        this client until it is forgotten or released, or until this connection ends. Yields none without the
+        capability ``takeover``.
 
         Args:
             in_progress: the in-progress destination of this adapter, if any.
@@ -438,7 +440,7 @@ class Provider(Protocol):
 
 
 class Leftover(Protocol):
-    """A dead client with open claims. Other clients leave it alone until it is forgotten or released."""
+    """A dead client with open claims. Held by one client until it is forgotten or released."""
 
     client_id: str
     application: str

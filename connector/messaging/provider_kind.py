@@ -5,7 +5,7 @@ A package registers a :class:`ProviderKind` under an entry point::
     [project.entry-points."connector.providers"]
     shelf = "shelves.registration:KIND"
 
-The name of the entry point is the ``type`` of the section ``provider`` in adapter.yaml. It is also the
+The name of the entry point is the ``type`` of the section ``provider`` in adapter.yaml. That name is also the
 scheme of a URL for :func:`connector.messaging.connect`.
 """
 
@@ -59,9 +59,9 @@ class AdapterProvider(Provider, Protocol):
         """
 
     def waiting(self, source: Destination | TopicSubscription) -> WaitingNote:
-        """Returns the number of messages that wait in a queue or a subscription, 0 if it is missing.
+        """Returns the number of messages that wait in a queue or a subscription, and the time of the oldest.
 
-        Connects nothing.
+        The number is 0 if the queue or the subscription is missing. Connects nothing.
 
         Raises:
             ProviderError: this user may not look.

@@ -53,7 +53,7 @@ class SubscriptionInfo:
     error: int = 0
 
     def kept(self) -> str:
-        """Returns the numbers of messages kept, in words: ``2 waiting, 1 in error``. Empty = none."""
+        """Returns the messages that a removal loses, in words: ``2 waiting, 1 in error``. Empty = none."""
         numbers = (
             (self.waiting, "waiting"),
             (self.in_progress, "in progress"),

@@ -62,8 +62,8 @@ class DeadClient(Protocol):
     def forget(self) -> None:
         """Removes the records and the mark of the dead client.
 
-        Messages that it has claimed into an in-progress destination stay there. Their owner is not known any
-        more.
+        Messages that the client has claimed into an in-progress destination stay there. Their owner is not
+        known any more.
         """
 
     def release(self) -> None:

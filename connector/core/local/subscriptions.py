@@ -60,7 +60,7 @@ class Subscriptions:
         self._ending: list[Subscription] = []
         self._known: dict[Destination, tuple[Sequence[Record], list[_Target]]] = {}
 
-    # -- who gets what is sent ---------------------------------------------------------------------
+    # -- receivers of a message -------------------------------------------------------------------
 
     def channels_for(
         self, topic: Destination, headers: Message, *, is_foreign: bool = False

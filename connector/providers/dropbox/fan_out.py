@@ -1,4 +1,4 @@
-"""Fan-out: a message of a topic becomes one file in each of its subscriptions, all or none.
+"""Fan-out: a message of a topic becomes one file in each subscription that gets the message, all or none.
 
 The message is written once, in the topic's ``.incoming/working``. Hard links put the file into the hidden
 ``working/`` of the subscriptions (copies, if the file system has no links). One commit record moves all of
@@ -135,7 +135,10 @@ class FanOutFiles:
     def _hand_over(
         self, fan_out: FanOut, folders: QueueFolders, source: str, base: str, name: str
     ) -> list[Move]:
-        """Moves the file itself into the working folder of a subscription."""
+        """Moves the file itself into the working folder of a subscription.
+
+        If the subscription ends, the file goes with it.
+        """
         working = f"{folders.working}/{base}"
         try:
             os.rename(source, working)

@@ -181,7 +181,7 @@ def _shortened(fields: codec.Fields, key: str, lost: Iterable[str] = ()) -> str:
         fields.priority,
         fields.id if len(fields.id) <= 60 else key,
         fields.message_class,
-        fields.expiration if len(fields.expiration) < 20 else "",  # longer ones are no time
+        fields.expiration if len(fields.expiration) < 20 else "",  # a longer number is no time
         properties="&".join(kept),
     ).name()
 

@@ -20,7 +20,7 @@ class Pulse:
 
     Args:
         mark: of the client.
-        lease: seconds after which others take the client for dead. None = only an operator declares it dead.
+        lease: seconds after which others take the client for dead. None = never, except by an operator.
     """
 
     def __init__(self, mark: ClientLock, lease: float | None) -> None:

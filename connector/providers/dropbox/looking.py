@@ -45,7 +45,7 @@ def _claimed_at(layout: Layout, claims: dict[int, DropboxClaim]) -> float:
 
 
 def look_at_waiting(layout: Layout, source: Destination | TopicSubscription) -> WaitingNote:
-    """Returns the number and age of messages that wait in a queue, a virtual destination or a subscription.
+    """Returns the number of waiting messages of a source, and the time of the oldest message.
 
     Raises:
         ProviderError: this user may not look.

@@ -127,7 +127,9 @@ class DropboxProvider:
         return open_batches(self.layout, HeaderStore(self.layout.headers, "", sync=False), in_progress)
 
     def waiting(self, source: Destination | TopicSubscription) -> WaitingNote:
-        """Returns the number of messages that wait in a queue or a subscription, 0 if it is missing.
+        """Returns the number of messages that wait in a queue or a subscription, and the time of the oldest.
+
+        The number is 0 if the queue or the subscription is missing.
 
         Raises:
             ProviderError: this user may not look.

@@ -64,7 +64,7 @@ class DropboxReader:
         self._closed = False
         self._opened: OpenFolders | None = None  # while many messages are claimed
         self._failure: ProviderError | None = None
-        """The failure that has ended an earlier list of claims. The next call raises it."""
+        """The failure that has ended an earlier list of claims. The next call raises this failure."""
         self.expired = 0
 
     def claim(self, cycle: int, numbers: range) -> list[LocalClaim]:

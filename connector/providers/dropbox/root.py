@@ -113,7 +113,7 @@ class Root:
     # -- inside ------------------------------------------------------------------------------------
 
     def _lack(self) -> str:
-        """Returns why the directory is not a root in use. Empty = it is."""
+        """Returns why the directory is not a root in use. Empty = it is in use."""
         try:
             with os.scandir(self.path) as entries:
                 return "" if any(entry.name != FRESH for entry in entries) else "is empty"

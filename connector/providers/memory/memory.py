@@ -229,7 +229,7 @@ class Memory:
         """Waits until there is room for a sender's new messages. Releases the lock while waiting.
 
         Messages that the sender itself has claimed do not count. Otherwise the sender would wait for itself.
-        Only the sender can make room in its own prepared messages.
+        Only the sender can free the room of its own prepared messages.
 
         Args:
             entries: new, and not counted yet.

@@ -133,11 +133,11 @@ class MemoryProvider:
         return states.get(client_id)
 
     def batches(self, in_progress: Destination | None) -> list[BatchNote]:
-        """Returns nothing, because other processes cannot see these messages."""
+        """Returns no batches, because only this process can see these messages."""
         return []
 
     def waiting(self, source: Destination | TopicSubscription) -> WaitingNote:
-        """Returns nothing, because other processes cannot see these messages."""
+        """Returns 0, because only this process can see these messages."""
         return WaitingNote(0, None)
 
     def existing_state(self, application: str) -> StateDirectory:
