@@ -1,1 +1,1 @@
-"""What outlives a process and is no message: outcome journals, the duplicate window, instances."""
+"""State that outlives a process, beside messages: outcome journals, the duplicate window, instances."""

@@ -1,11 +1,11 @@
-"""The directory: the first StateStore. All instances of an application see it under one path.
+"""The StateStore in a directory, which all instances of an application see under one path.
 
 ::
 
-    <directory>/<instance>/lock                         held by the instance; its content is its note
+    <directory>/<instance>/lock                         held by the instance, contains its note
     <directory>/<instance>/<client>/<batch>.<task>.<job>     a journal
     <directory>/published/                              finished commit records: the duplicate window
-    <directory>/in-flight/<client>                      what a client is about to publish
+    <directory>/in-flight/<client>                      keys that a client is about to publish
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from connector.state.journal import JournalDirectory
 from connector.state.store import InstanceNote
 
 PUBLISHED: Final = "published"
-"""The folder into which a provider puts what tells published ids."""
+"""The folder into which a provider puts records of published ids."""
 
 FOLDERS: Final = (PUBLISHED, IN_FLIGHT)
 """The folders that belong to no instance."""
@@ -30,9 +30,9 @@ class StateDirectory:
     """See :class:`connector.state.store.StateStore`.
 
     Args:
-        path: of the ApplicationName; made when it is first needed.
-        folder: the folder of an instance, none of :data:`FOLDERS`.
-        keys_of: reads the published keys out of a file in ``published/``, in order.
+        path: for the ApplicationName, made when first needed.
+        folder: returns the folder of an instance, none of :data:`FOLDERS`.
+        keys_of: reads the published keys from a file in ``published/``, in order.
     """
 
     def __init__(

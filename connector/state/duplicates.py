@@ -1,12 +1,11 @@
-"""Duplicate event elimination: which messages were published (WBI Adapter for JMS, "DEE").
+"""Duplicate event elimination: the window of published messages (WBI Adapter for JMS, "DEE").
 
-The source remembers one id; this remembers a window of them, shared by all instances of one
-ApplicationName. What has been published stands in the finished commit records, which the provider
-leaves in one directory: the window is an index of those, stored nowhere a second time. Small records are
-merged now and then, so that the directory stays short.
+WBI Adapter for JMS remembers one id. The window remembers many, for all instances of one ApplicationName.
+The provider leaves finished commit records with the published ids in one directory. The window is an index of
+these records, and is stored nowhere else. Small records are merged, so that the directory stays short.
 
-Two instances may hold two copies of one message at the same time, neither published yet. So each
-says which keys it has in flight, under one lock, and keeps off those of a neighbour.
+Two instances may hold two unpublished copies of one message. So each instance reserves the keys that it has
+in flight, under one lock, and leaves the keys of other instances alone.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ class DuplicateWindow:
     """Remembers the last ``size`` published keys (see :class:`connector.state.store.PublishedIds`).
 
     Args:
-        directory: where finished commit records with published keys are.
-        state_directory: of the ApplicationName; holds the lock and what is in flight.
-        client_id: names what this instance has in flight, and begins the names of its records.
-        size: keys to remember, at least.
-        keys_of: reads the published keys out of a commit record, in order.
+        directory: holds finished commit records with published keys.
+        state_directory: of the ApplicationName, with the lock and the keys in flight.
+        client_id: owner of the keys in flight, and prefix of its records' names.
+        size: number of keys to remember, at least.
+        keys_of: reads the published keys from a commit record, in order.
     """
 
     def __init__(
@@ -70,9 +69,9 @@ class DuplicateWindow:
         return len(self._index)
 
     def add(self, keys: Iterable[str]) -> None:
-        """Remembers keys that this instance has just published, or is told that a dead one has.
+        """Remembers keys that this instance, or a dead one, has published.
 
-        It never reads its own records: it knows what they say.
+        The window never reads records of this instance, because it has their keys.
         """
         for key in keys:
             self._index.pop(key, None)
@@ -80,11 +79,11 @@ class DuplicateWindow:
         self._shrink()
 
     def reserve(self, keys: Sequence[str], held: Sequence[str] = ()) -> set[str]:
-        """Says that this instance is about to publish ``keys``; returns those that a neighbour has in flight.
+        """Reserves ``keys`` for publication. Returns the keys that another instance has in flight.
 
-        ``held`` are keys it has reserved before and not yet settled.
+        ``held`` are keys that were reserved before and are not yet settled.
 
-        After it, the window has everything that neighbours published before they released a key.
+        Afterwards the window has all keys that other instances published before they released a key.
 
         Raises:
             ProviderError: the state directory cannot be used.
@@ -111,10 +110,10 @@ class DuplicateWindow:
             os.unlink(os.path.join(self._in_flight, client_id or self._client_id))
 
     def refresh(self) -> None:
-        """Reads the records that were finished since; cheap when there are none.
+        """Reads newly finished records. Cheap if there are none.
 
         Raises:
-            ProviderError: they cannot be read.
+            ProviderError: the records cannot be read.
         """
         try:
             changed_ns = os.stat(self._directory).st_mtime_ns
@@ -137,7 +136,7 @@ class DuplicateWindow:
             with open(os.path.join(self._directory, name), "rb") as record:
                 data = record.read()
         except FileNotFoundError:
-            return  # merged by a neighbour; the merged file is read instead
+            return  # another instance has merged the record, and the merged file is read instead
         self._read.add(name)
         if name.startswith("."):
             return
@@ -150,14 +149,14 @@ class DuplicateWindow:
                 self._index[key] = None
 
     def _shrink(self) -> None:
-        # a dict keeps its order, so the oldest are first; not at every key, for the sake of speed
+        # A dict keeps its order, so the oldest keys are first. Not done at every key, for speed.
         if len(self._index) > self._size * 1.1 + 1000:
             self._index = dict.fromkeys(list(self._index)[-self._size :])
 
     def _merge_if_many(self) -> None:
-        """Puts many small records into one file of keys; the newest of them dates it, so the order stays.
+        """Merges many small records into one file of keys. The time of the newest record keeps the order.
 
-        Only saves time: what cannot be merged now is merged another time.
+        A merge only saves time, so a failed merge can wait for the next call.
         """
         with contextlib.suppress(OSError), self._locked(fcntl.LOCK_NB):
             names = self._in_order(n for n in os.listdir(self._directory) if n[0] != ".")
@@ -191,18 +190,18 @@ class DuplicateWindow:
                 path = os.path.join(self._directory, name)
                 if path != merged:
                     os.unlink(path)
-            if self._read.issuperset(names):  # else it holds keys that this index lacks
+            if self._read.issuperset(names):  # otherwise the file has keys that this index lacks
                 self._read.add(os.path.basename(merged))
 
     def _in_order(self, names: Iterable[str]) -> list[str]:
-        """Records in the order in which they were written."""
+        """Returns records in the order in which they were written."""
 
         def key(name: str) -> tuple[int, int, str]:
             try:
                 written = os.stat(os.path.join(self._directory, name)).st_mtime_ns
             except FileNotFoundError:
                 written = 0
-            return written, len(name), name  # of one client the longer number is the later
+            return written, len(name), name  # the longer number of one client is the later one
 
         return sorted(names, key=key)
 

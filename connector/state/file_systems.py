@@ -1,4 +1,4 @@
-"""Which file systems other machines may change, unseen by this one."""
+"""Recognizes file systems that other machines may change unnoticed."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ _SHARED: Final = frozenset(
         0xBACBACBC,  # folders of a VMware host
     }
 )
-"""Types of file systems (statfs(2)) that other machines change, or may."""
+"""Types of file systems (statfs(2)) that other machines may change."""
 
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
 def is_shared(path: str) -> bool:
-    """Whether a directory lies on a file system that other machines may change.
+    """Tells whether a directory lies on a file system that other machines may change.
 
     Raises:
-        OSError: there is no such directory.
+        OSError: the directory does not exist.
     """
-    status = ctypes.create_string_buffer(_STATFS_BYTES)  # its first field is the type
+    status = ctypes.create_string_buffer(_STATFS_BYTES)  # the first field is the type
     if _libc.statfs(os.fsencode(path), status) < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), path)

@@ -1,4 +1,4 @@
-"""Instances: the name of one adapter process among those of its ApplicationName."""
+"""Instances: the names of the adapter processes of one ApplicationName."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class InstanceLock:
     """See :class:`connector.state.store.HeldInstance`.
 
     Args:
-        directory: state of the ApplicationName.
-        wanted: the configured name; None = the host's name, with a number where several run.
-        folder: makes the name of a folder of it.
+        directory: for the state of the ApplicationName.
+        wanted: the configured name. None = the host's name, with a number if several run.
+        folder: returns the folder of an instance.
 
     Raises:
         ProviderError: a living process has the configured name, or the directory cannot be used.
@@ -59,21 +59,21 @@ class InstanceLock:
         self.note({})
 
     def note(self, values: Mapping[str, Any]) -> None:
-        """See :meth:`connector.state.store.HeldInstance.note`; host, pid and start stand beside them."""
+        """See :meth:`connector.state.store.HeldInstance.note`. Adds name, host, pid and start."""
         data = json.dumps({**self._own, **values}).encode()
         with contextlib.suppress(OSError):
             os.pwrite(self._descriptor, data, 0)
             os.ftruncate(self._descriptor, len(data))
 
     def close(self) -> None:
-        """Gives the name up. Repeatable."""
+        """Releases the name. Repeatable."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
 
 def read_instances(directory: str) -> list[InstanceNote]:
-    """The instances of a directory, by name (see :meth:`connector.state.store.StateStore.instances`)."""
+    """Returns all instances by name (see :meth:`connector.state.store.StateStore.instances`)."""
     found = []
     try:
         folders = os.listdir(directory)
@@ -97,7 +97,7 @@ def read_instances(directory: str) -> list[InstanceNote]:
 
 
 def _parse(data: bytes) -> dict[str, Any]:
-    """What a lock file says; nothing where it is of an earlier version, or written right now."""
+    """Returns the note in a lock file. Empty for an earlier version or an unfinished write."""
     try:
         values = json.loads(data)
     except ValueError:

@@ -1,24 +1,24 @@
-"""The outcome journal in a directory: what was delivered, written where it happens.
+"""The journals in a directory, in which tasks record deliveries.
 
-The driver learns outcomes only when a job has ended, and a task may outlive the driver. So each
-task appends to a file of its own: ``A n`` before event *n* is converted, ``B n`` before its first
-external delivery, ``D n outcome`` after the last. The file is created exclusively, so that no task ever runs
-twice, and locked for the life of the process that writes it, so that whoever takes over knows when there is
-nothing more to come. After any failure:
+The driver learns outcomes only when a job has ended, and a task may outlive the driver. So each task appends
+to its own file: ``A n`` before event *n* is converted, ``B n`` before its first external delivery,
+``D n outcome`` after the last. The task creates the file exclusively, so that no task ever runs twice. The
+process that writes the file locks it for life, so that others know when the journal is complete. After any
+failure, an event is
 
-* *done* (a ``D`` line): it is settled with that outcome;
-* *begun* (a ``B`` line only): in doubt, at most one event of each task at a time;
-* *at work* (an ``A`` line only, the last of the journal): it was being converted;
-* *untouched*: never delivered.
+* *done* (a ``D`` line), and settled with that outcome,
+* *begun* (a ``B`` line only), and in doubt, at most one event of each task at a time,
+* *at work* (an ``A`` line only, the last of the journal), and was being converted,
+* *untouched*, and never delivered.
 
-``A -`` says that no event is at work any more: the task has ended in order. Journals of earlier versions
+``A -`` says that no event is at work, because the task has ended in order. Journals of earlier versions
 have no ``A`` lines.
 
-A line that lacks its end was being written when the process died, and counts as not written; that
-is right for ``B`` too, because the delivery comes after it.
+A line that lacks its end was being written when the process died, and counts as not written. This is right
+for ``B`` too, because the delivery comes after the line.
 
-Who takes over renames the directory first, and reads then. A task writes ``B`` first, and looks then
-whether its journal still has its name. So no event is delivered that was read as untouched.
+A client that takes over renames the directory, then reads the journals. A task writes ``B``, then checks that
+its journal still has its name. So no task delivers an event that was read as untouched.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class Journal:
     """The journal of one running task (see :class:`connector.state.store.TaskJournal`).
 
     Args:
-        path: the file; its directory must exist.
+        path: the file. Its directory must exist.
 
     Raises:
         FileExistsError: this task has run before, or runs now.
-        FileNotFoundError: the directory is closed: somebody has taken over from this client.
+        FileNotFoundError: the directory is closed, because another client has taken over.
     """
 
     def __init__(self, path: str) -> None:
@@ -95,14 +95,14 @@ class Journal:
             self._append(b"D %d %b\nA %d\n" % (sequence, outcome, following))
 
     def _append(self, line: bytes) -> None:
-        """One write; a disk that fills up in the middle of it leaves nothing of the line."""
+        """Writes the line at once. If the disk fills up meanwhile, nothing of the line remains."""
         written = os.write(self._descriptor, line)
         if written != len(line):
             os.ftruncate(self._descriptor, os.fstat(self._descriptor).st_size - written)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def close(self) -> None:
-        """Nothing more comes: the task has ended, in order. Repeatable."""
+        """Records that the task has ended in order. Repeatable."""
         if self._at_work:
             self._at_work = False
             with contextlib.suppress(OSError):
@@ -120,7 +120,7 @@ _open: weakref.WeakSet[Journal] = weakref.WeakSet()
 
 
 def _close_in_child() -> None:
-    """A process that a business process forks must not keep the lock when this one is gone."""
+    """Closes the journals in a forked process, which must not keep the locks of its parent."""
     for journal in list(_open):
         journal._release()
 
@@ -152,7 +152,7 @@ class JournalFile:
 
 
 def read_journal(path: str | os.PathLike[str], into: CycleJournal) -> None:
-    """Adds what one journal says."""
+    """Adds the content of one journal."""
     with open(path, "rb") as journal:
         data = journal.read()
     at_work: int | None = None
@@ -222,7 +222,7 @@ class JournalDirectory:
     def seal(self, handles: Iterable[JournalHandle] | None = None) -> None:
         """See :meth:`connector.state.store.ClientJournals.seal`.
 
-        Journals are opened exclusively, so a file in its place keeps a task off.
+        Journals are opened exclusively, so a file in place of a journal stops the task.
         """
         if handles is None:
             self._close()
@@ -261,7 +261,7 @@ class JournalDirectory:
             try:
                 with open(path, "rb") as journal:
                     pid, where = _writer(journal.readline())
-                if pid and where == host:  # it holds the lock, so the number is still its own
+                if pid and where == host:  # the process holds the lock, so the pid is still its own
                     os.kill(pid, signal.SIGKILL)
             except OSError:
                 continue
@@ -300,7 +300,7 @@ def _is_free(path: str) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         if not os.fstat(descriptor).st_size:
-            # made, but not yet locked: whoever waits for our lock finds its file gone, and does not begin
+            # Made, but not yet locked. The task that waits for our lock finds no file, and does not begin.
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
         return True
@@ -311,20 +311,20 @@ def _is_free(path: str) -> bool:
 
 
 def _batch_of(path: str) -> int | None:
-    """The batch that a journal belongs to; None where the file is no journal."""
+    """Returns the batch of a journal. None if the file is no journal."""
     batch, _, rest = os.path.basename(path).partition(".")
     return int(batch) if batch.isdecimal() and rest[:1].isdecimal() else None
 
 
 def _writer(line: bytes) -> tuple[int, str]:
-    """Process and host by the first line of a journal; 0 where it does not say."""
+    """Returns pid and host from the first line of a journal. 0 if the line lacks them."""
     kind, _, rest = os.fsdecode(line).partition(" ")
     pid, _, host = rest.partition(" ")
     return (int(pid), host.strip()) if kind == "P" and pid.isdecimal() else (0, "")
 
 
 def _read_running(path: str, batch: int) -> TaskNote | None:
-    """What the process that holds a journal is doing; None where none does."""
+    """Returns the work of the process that holds a journal. None if none does."""
     with open(path, "rb") as journal:
         since = os.fstat(journal.fileno()).st_mtime
         if not is_locked(journal.fileno()):

@@ -1,4 +1,4 @@
-"""File locks: the kernel drops them when their process dies, so they tell the living from the dead."""
+"""File locks. The kernel drops the locks of a dead process, so locks show which processes live."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _PAUSE: Final = 0.001
 
 
 def try_lock(descriptor: int, where: str) -> bool:
-    """Takes an exclusive lock if no other descriptor has one, of this process or another.
+    """Takes an exclusive lock unless another descriptor has one, in this process or another.
 
-    Waits for those that only look (:func:`is_locked`).
+    Waits for descriptors that only look (:func:`is_locked`).
 
     Args:
         descriptor: of the file.
-        where: what lies on that file system, for the error.
+        where: a path on that file system, for the error.
 
     Raises:
         ProviderError: the file system has no locks.
@@ -41,7 +41,10 @@ def try_lock(descriptor: int, where: str) -> bool:
 
 
 def is_locked(descriptor: int) -> bool:
-    """Whether another descriptor has an exclusive lock; until this one is closed nobody else gets one."""
+    """Tells whether another descriptor has an exclusive lock.
+
+    If not, prevents one until ``descriptor`` is closed.
+    """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
