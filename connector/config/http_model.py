@@ -101,34 +101,34 @@ class Http(Section):
 
     listen: Annotated[Address, Kind(_read_address, str, {"type": "string"}, "host:port")] = Field(
         default=Address("127.0.0.1", 8080),
-        description="Where the server listens; port 0: any that is free, see the log. An address that other "
+        description="Address of the server. Port 0: any free port, see the log. An address that other "
         "machines can reach needs `tokens`.",
     )
     tokens: Annotated[tuple[_Token, ...], BeforeValidator(one_or_list)] = Field(
         default=(),
         repr=False,
-        description="Bearer tokens, any of which lets a caller in; from the environment, `${TOKEN}`. None: "
+        description="Bearer tokens, from the environment as `${TOKEN}`. Each lets a caller in. None: "
         "everybody on this machine may make requests.",
     )
     hosts: Annotated[tuple[_HostName, ...], BeforeValidator(one_or_list)] = Field(
         default=(),
-        description="Names under which clients reach the server, where a proxy stands before it; a loopback "
-        "address answers to names of loopback only otherwise. Pages of these hosts may make requests.",
+        description="Names under which clients reach the server through a proxy. Otherwise a loopback "
+        "address accepts only names of loopback. Pages of these hosts may make requests.",
     )
     max_body: Size = Field(
-        default=1 << 20, description="Largest body of a request; a larger one is not read."
+        default=1 << 20, description="Largest body of a request. A larger body is not read."
     )
     max_requests: Annotated[int, integer(1, "requests")] = Field(
-        default=1000, description="Requests that are being answered at a time; one more is refused with 503."
+        default=1000, description="Requests in progress at a time. One more request is refused with 503."
     )
     max_timeout: Annotated[float, duration()] = Field(
         default=300.0,
         description="Longest ResponseTimeout that a caller may ask for, by `?timeout=` or in the dynamic "
-        "meta-object; more is refused with 422. What the static meta-object says may be longer.",
+        "meta-object. More is refused with 422. The static meta-object may say more.",
     )
     idempotency_time: Annotated[float, duration()] = Field(
         default=86400.0, description="How long an answer is kept for the `Idempotency-Key` of its request."
     )
     idempotency_keys: Annotated[int, integer(1, "answers")] = Field(
-        default=10_000, description="Most answers kept so; then the oldest are forgotten."
+        default=10_000, description="Most kept answers, before the oldest are removed."
     )

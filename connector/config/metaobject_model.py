@@ -100,7 +100,7 @@ AnyDestination = Annotated[str, ANY_DESTINATION]
 
 
 class AttributeEntry(Section):
-    """One attribute; ``Name: String`` is short for ``Name: {type: String}``."""
+    """One attribute. ``Name: String`` is short for ``Name: {type: String}``."""
 
     type: Annotated[str, text_kind("type")] = Field(
         description="`String`, `LongText`, `Ciphertext` (a text that no log and no error shows), `Boolean`, "
@@ -110,13 +110,13 @@ class AttributeEntry(Section):
         default=False, description="Part of the key of the object. Every object but a meta-object has one."
     )
     foreign_key: Boolean = Field(default=False, description="The key of another object.")
-    required: Boolean = Field(default=False, description="Without it a body or request is malformed.")
+    required: Boolean = Field(default=False, description="Bodies and requests need the attribute.")
     max_length: Annotated[int, integer(0, "characters")] = Field(
-        default=0, description="Of a String, LongText or Ciphertext; 0: unlimited."
+        default=0, description="Of a String, LongText or Ciphertext. 0: unlimited."
     )
     default: Annotated[str | None, AS_WRITTEN] = Field(
         default=None,
-        description="Satisfies `required` where `UseDefaults` is true; never used where the attribute is not "
+        description="Satisfies `required` if `UseDefaults` is true. Never used if the attribute is not "
         "required. `CxBlank`: blank. `CxIgnore`: no default.",
     )
     cardinality: Annotated[str, choice("1", "n", "N")] = Field(
@@ -124,18 +124,18 @@ class AttributeEntry(Section):
     )
     app_specific_info: Info = Field(default="", description="Free text, usually `name=value;name=value`.")
     required_server_bound: Boolean = Field(
-        default=False, description="Kept for definitions that come from the source; changes nothing."
+        default=False, description="For definitions of WBI Adapter for JMS, without effect."
     )
     contained_object_version: Text | None = Field(
-        default=None, description="Of a child: the version of its definition that is meant."
+        default=None, description="Of a child: the version of the child's definition."
     )
     relationship: Annotated[str, choice("Containment")] | None = Field(
-        default=None, description="Of a child; changes nothing."
+        default=None, description="Of a child, without effect."
     )
 
 
 class VerbEntry(Section):
-    """One verb; ``Create:`` with nothing behind it is enough."""
+    """One verb. ``Create:`` without a value is enough."""
 
     app_specific_info: Info = Field(default="", description="For example `response_selector=...`.")
 
@@ -143,18 +143,18 @@ class VerbEntry(Section):
 class BusinessObjectDocument(Section):
     """The definition of a business object."""
 
-    business_object: Name = Field(description="Its name.")
-    version: Text = Field(default="1.0.0", description="Its version, for people.")
+    business_object: Name = Field(description="The name.")
+    version: Text = Field(default="1.0.0", description="The version, for people.")
     app_specific_info: Info = Field(
         default="",
         description="`cw_mo_<label>=<attribute>` names the attribute that holds the dynamic meta-object.",
     )
-    verbs: dict[str, VerbEntry] = Field(default={}, description="What can happen to it.")
+    verbs: dict[str, VerbEntry] = Field(default={}, description="Possible verbs of the object.")
     attributes: dict[str, AttributeEntry] = Field(default={}, description="In the order of a body.")
 
 
 class DefaultEntry(Section):
-    """Properties of every rule that does not have them itself."""
+    """Properties of every rule that lacks them."""
 
     mime_type: Text | None = Field(
         default=None, alias="DataHandlerMimeType", description="The data handler, by format."
@@ -171,10 +171,10 @@ class DefaultEntry(Section):
         default=None, alias="OutputFormat", description="Format of messages sent."
     )
     output_destination: Annotated[Destination, SINK] | None = Field(
-        default=None, alias="OutputDestination", description="Where requests are sent."
+        default=None, alias="OutputDestination", description="Destination of requests."
     )
     response_timeout: Annotated[int, RESPONSE_TIMEOUT] | None = Field(
-        default=None, alias="ResponseTimeout", description="How long a request waits; -1: it does not."
+        default=None, alias="ResponseTimeout", description="Longest wait for the reply. -1: no wait."
     )
     timeout_fatal: Boolean | None = Field(
         default=None,
@@ -190,30 +190,30 @@ class DefaultEntry(Section):
     priority: Annotated[int, integer(0, maximum=9)] | None = Field(
         default=None,
         alias="Priority",
-        description="JMSPriority of requests, and of what subscriptions with `destination` send.",
+        description="JMSPriority of requests, and of messages that `destination` subscriptions send.",
     )
     delivery_mode: Annotated[int, DELIVERY_MODE] | None = Field(
-        default=None, alias="DeliveryMode", description="JMSDeliveryMode of the same."
+        default=None, alias="DeliveryMode", description="JMSDeliveryMode of the same messages."
     )
 
 
 class RuleEntry(DefaultEntry):
-    """A rule for one business object and verb; also ``name=value;name=value`` as one text."""
+    """A rule for one business object and verb, or one text: ``name=value;name=value``."""
 
     input_format: Text | None = Field(
         default=None, alias="InputFormat", description="Match key: the format of the message."
     )
     input_destination: AnyDestination | None = Field(
-        default=None, alias="InputDestination", description="Match key: where the message was taken from."
+        default=None, alias="InputDestination", description="Match key: the input destination of the message."
     )
 
 
 class StaticDocument(Section):
-    """A static meta-object: which business object a message means."""
+    """A static meta-object: rules for the business object of a message."""
 
-    static_metaobject: Name = Field(description="Its name.")
+    static_metaobject: Name = Field(description="The name.")
     default: DefaultEntry | None = Field(
-        default=None, alias="Default", description="Fills in what a rule does not say; never matches."
+        default=None, alias="Default", description="Fills in properties that a rule lacks. Never matches."
     )
     rules: dict[str, RuleEntry] = Field(default={}, description="`<business object>_<verb>`: a rule.")
 
@@ -221,7 +221,7 @@ class StaticDocument(Section):
 class HandlerDocument(Section):
     """A data-handler meta-object: the options of data handlers."""
 
-    datahandler_metaobject: Name = Field(description="Its name.")
+    datahandler_metaobject: Name = Field(description="The name.")
     handlers: dict[str, dict[str, Annotated[str, AS_WRITTEN]]] = Field(
         default={}, description="MIME type: options of its handler."
     )

@@ -38,30 +38,30 @@ Copies = Annotated[Destination, COPIES]
 
 
 class InputEntry(Section):
-    """One destination that is polled. Written as its name alone, or as a mapping."""
+    """One destination that is polled. Written as a name, or as a mapping."""
 
     destination: Annotated[Destination, INPUT] = Field(
-        description="A queue, a topic, or what a queue could not deliver: `orders~EXPIRED`, "
+        description="A queue, a topic, or the undelivered messages of a queue: `orders~EXPIRED`, "
         "`orders~REJECT-ERROR`."
     )
     selector: Annotated[str, SELECTOR] | None = Field(
         default=None,
-        description="Only messages that match; those of a queue that do not stay there for others, those of "
+        description="Polls only matching messages. Other messages of a queue stay there. Other messages of "
         "a topic never get into the subscription.",
     )
     subscription: Text | None = Field(
         default=None,
-        description="Topics only, which need it: name of the durable subscription. Its client id is the "
-        "`ApplicationName`, and the instances of that name share it.",
+        description="Topics only, and needed there: name of the durable subscription. Its client id is the "
+        "`ApplicationName`. The instances of that name share the subscription.",
     )
     shared: Boolean = Field(
         default=False,
-        description="Topics only: it is a shared durable subscription, as made by `connector subscribe "
-        "--shared`. Only instances of this `ApplicationName` can consume it all the same: that is its client "
-        "id, and they hold it.",
+        description="Topics only: the durable subscription is shared, as made by `connector subscribe "
+        "--shared`. Still only instances of this `ApplicationName` can use the subscription, because they "
+        "hold that client id.",
     )
     no_local: Boolean = Field(
-        default=False, description="Topics only: not what this adapter has sent itself."
+        default=False, description="Topics only: leaves out messages that this adapter sends."
     )
 
     @model_validator(mode="before")
@@ -85,11 +85,11 @@ class InputEntry(Section):
 
 
 class Connector(Section):
-    """What is polled, how often, and what becomes of the messages; requests."""
+    """Polling, the handling of messages, and requests."""
 
     application_name: DirectoryName = Field(
         alias="ApplicationName",
-        description="One name = one adapter: its instances share the work and the duplicate window.",
+        description="Name of the adapter. All its instances share the work and the duplicate window.",
     )
     inputs: Annotated[
         tuple[InputEntry, ...],
@@ -98,45 +98,47 @@ class Connector(Section):
     ] = Field(
         default=(),
         alias="InputDestination",
-        description="A list, or one text with `;` between names; polled round-robin in this order. None: "
+        description="A list, or one text with `;` between names, polled round robin in this order. None: "
         "requests only.",
     )
     poll_frequency: Annotated[int | None, integer(0, "milliseconds", none="no")] = Field(
         default=10000,
         alias="PollFrequency",
-        description="From the end of a poll to the start of the next; `no`: never by itself.",
+        description="Time from the end of a poll to the next. `no`: never polls by itself.",
     )
     wake: Boolean = Field(
         default=True,
-        description="`true`: a poll begins at once when the provider says that a message has come, and when "
-        "the poll before it took `PollQuantity` of a destination. `PollFrequency` is then the longest wait. "
-        "`false`: every poll waits `PollFrequency`, as in the source.",
+        description="`true`: a poll begins at once when a message has come, or when the last poll took "
+        "`PollQuantity` messages of a destination. `PollFrequency` is then the longest wait. `false`: every "
+        "poll waits `PollFrequency`, as in WBI Adapter for JMS.",
     )
     poll_quantity: Annotated[int, integer(1, "messages")] = Field(
-        default=1, alias="PollQuantity", description="At most so many messages of each destination in a poll."
+        default=1,
+        alias="PollQuantity",
+        description="Largest number of messages that a poll takes of each destination.",
     )
     poll_start_time: TimeOfDay | None = Field(
         default=None,
         alias="PollStartTime",
-        description="Start of the daily window for polls, local time; needs `PollEndTime`. May cross "
-        "midnight. `--once` and `--drain` ignore it.",
+        description="Start of the daily window for polls, local time. Needs `PollEndTime`. May cross "
+        "midnight. `--once` and `--drain` ignore the window.",
     )
     poll_end_time: TimeOfDay | None = Field(
-        default=None, alias="PollEndTime", description="End of the daily window; needs `PollStartTime`."
+        default=None, alias="PollEndTime", description="End of the daily window. Needs `PollStartTime`."
     )
     order: Annotated[Literal["destination", "group", "none"], choice("destination", "group", "none")] = Field(
         default="destination",
-        description="What is published one after the other: the events of a destination, of a JMSXGroupID, "
-        "or nothing.",
+        description="Events that are published one after the other: those of a destination, of a "
+        "JMSXGroupID, or none.",
     )
-    max_body: Size = Field(default=16 << 20, description="A larger body is not read: the event has failed.")
+    max_body: Size = Field(default=16 << 20, description="A larger body is not read, and the event fails.")
     max_attempts: Annotated[int, integer(1, "deliveries")] = Field(
-        default=5, description="Deliveries begun for one event, then it has failed."
+        default=5, description="Number of begun deliveries after which an event fails."
     )
     in_progress_destination: Annotated[Destination, IN_PROGRESS] | None = Field(
         default=None,
         alias="InProgressDestination",
-        description="Where a message is while it is worked on, so that in-doubt events can be told apart.",
+        description="Queue of the messages in progress, so that in-doubt events can be recognized.",
     )
     in_doubt_events: Annotated[
         Literal["Reprocess", "FailOnStartup", "Ignore", "LogError"],
@@ -144,34 +146,34 @@ class Connector(Section):
     ] = Field(
         default="Reprocess",
         alias="InDoubtEvents",
-        description="What becomes of messages found in the `InProgressDestination`.",
+        description="Handling of messages found in the `InProgressDestination`.",
     )
     archive_destination: Copies | None = Field(
         default=None,
         alias="ArchiveDestination",
-        description="Copies of published messages; none: no copy is kept.",
+        description="Queue for copies of published messages. None: no copies.",
     )
     error_destination: Copies | None = Field(
         default=None,
         alias="ErrorDestination",
-        description="Copies of failed messages; none: no copy is kept.",
+        description="Queue for copies of failed messages. None: no copies.",
     )
     unsubscribed_destination: Copies | None = Field(
         default=None,
         alias="UnsubscribedDestination",
-        description="Copies of messages that nobody wants; none: no copy is kept.",
+        description="Queue for copies of messages without a subscription. None: no copies.",
     )
     keep_archive: Annotated[float | None, duration(none="forever")] = Field(
         default=None,
-        description="A copy is removed from the `ArchiveDestination` after this. So with the two below: "
-        "only copies of adapters are, no other message and none that somebody has taken.",
+        description="A copy is removed from the `ArchiveDestination` after this. This key and the two below "
+        "remove only copies made by adapters, and no copy that a client has taken.",
     )
     keep_error: Annotated[float | None, duration(none="forever")] = Field(
         default=None, description="The same for the `ErrorDestination`."
     )
     keep_unsubscribed: Annotated[float | None, duration(none="forever")] = Field(
         default=None,
-        description="The same for the `UnsubscribedDestination`. Where two of them are one queue, the longer "
+        description="The same for the `UnsubscribedDestination`. If two of these queues are one, the longer "
         "time counts.",
     )
     duplicate_event_elimination: Boolean = Field(
@@ -180,13 +182,13 @@ class Connector(Section):
         description="A message that was published already is not published again.",
     )
     duplicate_window: Annotated[int, integer(1, "message ids")] = Field(
-        default=100_000, description="Published ids remembered (the source remembers one)."
+        default=100_000, description="Remembered published ids (WBI Adapter for JMS: one)."
     )
     container_managed_events: Annotated[bool, CONTAINER_MANAGED] = Field(
         default=False,
         alias="ContainerManagedEvents",
-        description="`JMS`: an event is taken, published and settled in one transaction, rolled back where "
-        "anything fails; every subscription is a destination, every input a queue.",
+        description="`JMS`: one transaction takes, publishes and settles an event, and is rolled back after "
+        "any failure. Every subscription is a destination, every input a queue.",
     )
     configuration_meta_object: Text | None = Field(
         default=None,
@@ -196,23 +198,23 @@ class Connector(Section):
     data_handler_mime_type: Text = Field(
         default="text/xml",
         alias="DataHandlerMimeType",
-        description="The default data handler (the default value is that of the source's sibling adapters).",
+        description="The default data handler (default value of related WBI adapters).",
     )
     data_handler_config_mo: Text = Field(
         default="MO_DataHandler_Default",
         alias="DataHandlerConfigMO",
-        description="The data-handler meta-object with the options of all data handlers; one that is not "
-        "named and not there means that all options have their defaults.",
+        description="The data-handler meta-object with the options of all data handlers. Without this key "
+        "and without a meta-object of the default name, all options have their defaults.",
     )
     data_handler_class_name: Text | None = Field(
         default=None,
         alias="DataHandlerClassName",
-        description="The default data handler named directly, `module:Class`; then no options are read.",
+        description="The default data handler as `module:Class`. Then no options are read.",
     )
     message_format_property: Annotated[str, FORMAT] = Field(
         default="JMSType",
         alias="MessageFormatProperty",
-        description="The header or property that `InputFormat` and `OutputFormat` mean (default ours).",
+        description="The header or property that holds `InputFormat` and `OutputFormat` (default ours).",
     )
     default_verb: Text = Field(
         default="Create", alias="DefaultVerb", description="Verb of events whose rule and body name none."
@@ -225,67 +227,67 @@ class Connector(Section):
     reply_to_destination: Annotated[Destination, REPLIES] | None = Field(
         default=None,
         alias="ReplyToDestination",
-        description="Where replies to requests are awaited, unless a meta-object says otherwise; none: a "
-        "temporary queue. Several adapters may share it, and others may use it: each takes its own replies. "
-        "Those to a process that has ended stay until they expire.",
+        description="Queue for replies to requests, unless a meta-object names another. None: a temporary "
+        "queue. Adapters and other programs may share the queue, and each takes its own replies. Replies to "
+        "an ended process stay until they expire.",
     )
     message_response_result_property: Annotated[str, PROPERTY] = Field(
         default="ResponseResult",
         alias="MessageResponseResultProperty",
-        description="The property of a reply that says what became of its request: `SUCCESS`, `VALCHANGE`, "
+        description="The property of a reply that holds the result of the request: `SUCCESS`, `VALCHANGE`, "
         "`FAIL` ... (default ours).",
     )
     reply_matching: ReplyMatching = Field(
-        default=ReplyMatching(), description="How a reply says which request it answers."
+        default=ReplyMatching(), description="Matches a reply with the request."
     )
     session_pool_size_for_requests: Annotated[int, integer(1, "requests", maximum=10_000)] = Field(
         default=10,
         alias="SessionPoolSizeForRequests",
-        description="Synchronous requests in flight at a time; the others wait for their turn.",
+        description="Synchronous requests in flight at a time. Other requests wait for their turn.",
     )
     pool_timeout: Annotated[float, duration(zero=True)] = Field(
         default=30.0,
-        description="How long a request waits for its turn; then it has failed, and is not sent.",
+        description="Longest wait of a request for its turn. Then the request fails, and is not sent.",
     )
     late_replies: Annotated[Literal["error", "archive", "discard"], choice("error", "archive", "discard")] = (
         Field(
             default="error",
-            description="What becomes of replies that nobody awaits any more, second ones among them, while "
-            "the process that has asked goes on: a copy in the `ErrorDestination` (none where there is none) "
-            "or the `ArchiveDestination`, or nothing. They are counted and logged in any case.",
+            description="Handling of late and repeated replies while the requesting process goes on. "
+            "`error`: a copy in the `ErrorDestination`, if there is one. `archive`: a copy in the "
+            "`ArchiveDestination`. `discard`: no copy. Such replies are always counted and logged.",
         )
     )
     response_selector_quoting: Annotated[Literal["quoted", "raw"], choice("quoted", "raw")] = Field(
         default="quoted",
-        description="Values that are substituted into a `response_selector`: as literals of the selector, or "
-        "`raw` as the source has it, where a value may change what the selector means.",
+        description="Form of values in a `response_selector`. `quoted`: literals. `raw`: unchanged, as in "
+        "WBI Adapter for JMS, so that a value may change the meaning of the selector.",
     )
     restart_retry_count: Annotated[int, integer(0, "attempts")] = Field(
         default=3,
         alias="RestartRetryCount",
-        description="Reconnections after APPRESPONSETIMEOUT; 0: end at once.",
+        description="Reconnections after APPRESPONSETIMEOUT. 0: end at once.",
     )
     restart_retry_interval: Minutes = Field(
         default=1.0,
         alias="RestartRetryInterval",
-        description="Minutes between two attempts to reconnect; the first one comes at once.",
+        description="Minutes between two attempts to reconnect. The first attempt comes at once.",
     )
     agent_trace_level: Annotated[int, integer(0, "level", maximum=5)] = Field(
         default=0,
         alias="AgentTraceLevel",
-        description="What the log traces; a level has all below it. 0: nothing. 1: each message detected and "
-        "the outcome of each event. 2: each business object handed to a subscriber, requests sent and "
-        "answered. 3: conversions, messages sent to destinations. 4: the steps of a poll with their "
-        "durations. 5: properties at the start, messages taken and put, dumps of business objects. "
+        description="Detail of the log. Each level includes all lower levels. 0: nothing. 1: each message "
+        "detected and the outcome of each event. 2: each business object handed to a subscriber, requests "
+        "sent and answered. 3: conversions, messages sent to destinations. 4: the steps of a poll with "
+        "their durations. 5: properties at the start, messages taken and put, dumps of business objects. "
         "Secrets and attributes of type Ciphertext are masked.",
     )
     stop_timeout: Annotated[float, duration(zero=True)] = Field(
-        default=30.0, description="How long what is in flight may take once the adapter was told to stop."
+        default=30.0, description="Longest time for work in flight after the adapter is told to stop."
     )
     instance: DirectoryName | None = Field(
         default=None,
-        description="Name of this instance, stable across restarts; default: the name of the host (with a "
-        "number where several run).",
+        description="Name of this instance, stable across restarts. Default: the name of the host, with a "
+        "number if several run.",
     )
 
     @property
@@ -302,23 +304,24 @@ class Connector(Section):
 
 
 class Spark(Section):
-    """Where the events are processed."""
+    """The Spark application that processes the events."""
 
     master: Text | None = Field(
         default=None,
         description="`local[4]`, `local[*]`, `spark://HOST:PORT` (`,HOST:PORT` for each further master), "
-        "`yarn` or `k8s://HOST:PORT`. None: that of the given session or of spark-submit, else `local[*]`.",
+        "`yarn` or `k8s://HOST:PORT`. None: the master of the given session or spark-submit, otherwise "
+        "`local[*]`.",
     )
     max_jobs: Annotated[int, integer(1, "jobs")] | None = Field(
         default=None,
         description="Batches of events that run side by side. None: the cores of the application.",
     )
     python: Text | None = Field(
-        default=None, description="The workers' Python; default: the one that runs the adapter."
+        default=None, description="The workers' Python. Default: the Python of the adapter."
     )
     ship: Annotated[tuple[PathName, ...] | None, BeforeValidator(one_or_list)] = Field(
         default=None,
-        description="Files and directories sent to the workers of a cluster; default: `*.py` and "
+        description="Files and directories sent to the workers of a cluster. Default: `*.py` and "
         "`datahandlers` beside this file.",
     )
     conf: dict[str, Text] = Field(
@@ -334,20 +337,20 @@ class Logging(Section):
 
     level: Annotated[
         Literal["debug", "info", "warning", "error"], choice("debug", "info", "warning", "error")
-    ] = Field(default="info", description="The least level that is written.")
+    ] = Field(default="info", description="The lowest level that is written.")
     format: Annotated[Literal["console", "json"], choice("console", "json")] = Field(
         default="console", description="For people or for programs."
     )
 
 
 class State(Section):
-    """What the instances of an application keep beside messages: journals, published ids, instance locks.
+    """The directory of the journals, published ids and instance locks.
 
     Only for a provider that does not keep them itself.
     """
 
     directory: PathName = Field(
-        description="Directory for them. Every instance of the `ApplicationName` sees it under this path."
+        description="Every instance of the `ApplicationName` sees the directory under this path."
     )
 
 
@@ -355,9 +358,11 @@ class AdapterFile(Section):
     """``adapter.yaml`` as a whole, before its parts are checked against one another."""
 
     # read earlier, by the provider's own model (provider_section.py), None = not valid
-    provider: ProviderSection | None = Field(description="Where messages live.")
-    connector: Connector = Field(description="What is polled, and what becomes of it.")
-    subscriptions: tuple[dict[str, Any], ...] = Field(default=(), description="The integration broker.")
+    provider: ProviderSection | None = Field(description="Holds the messages.")
+    connector: Connector = Field(description="Polling, handling of messages, and requests.")
+    subscriptions: tuple[dict[str, Any], ...] = Field(
+        default=(), description="Subscriptions to business objects."
+    )
     """Each entry is read by :mod:`connector.config.subscription_reading`, with the model of its sink."""
 
     metaobjects: Annotated[tuple[PathName, ...], BeforeValidator(one_or_list)] = Field(
@@ -366,11 +371,11 @@ class AdapterFile(Section):
         "files and directories.",
     )
     datahandlers: PathName | None = Field(
-        default=None, description="Data handlers of one's own: a file or directory, loaded by path."
+        default=None, description="Your own data handlers: a file or directory, loaded by path."
     )
-    spark: Spark = Field(default=Spark(), description="Where the events are processed.")
+    spark: Spark = Field(default=Spark(), description="Spark, which processes the events.")
     logging: Logging = Field(default=Logging(), description="Logs.")
     state: State | None = Field(
-        default=None, description="Journals, published ids and locks; left out: the provider decides."
+        default=None, description="Journals, published ids and locks. Left out: the provider decides."
     )
-    http: Http | None = Field(default=None, description="Requests over HTTP; left out: no server.")
+    http: Http | None = Field(default=None, description="Requests over HTTP. Left out: no server.")

@@ -74,17 +74,17 @@ refuse in them without connecting. `connector schema` prints a JSON Schema for e
 shows what a file means with all defaults.
 
 Values are read by the type of their key: `PollFrequency: no`, `PollEndTime: 22:00` and
-`InputFormat: 0710` mean what they look like, quoted or not. A key with nothing behind it is as if it
-were not there. A key that stands twice and a key that is unknown are mistakes, whatever is behind them.
+`InputFormat: 0710` mean what they look like, quoted or not. A key without a value counts as not given.
+A key that stands twice and an unknown key are mistakes, whatever their values.
 
 `${NAME}` and `${NAME:default}` inside a value of `adapter.yaml` stand for environment variables, `$${`
 for a literal `${`. A value that becomes empty counts as not given. Relative paths count from the
 directory of the file.
 
-A *duration* is a number with `ms`, `s`, `m`, `h` or `d`; a *size* is a number of bytes, or one with
-`KiB`, `MiB` or `GiB`. A *destination* is `queue://NAME` or `topic://NAME`; a bare name is a queue. A
+A *duration* is a number with `ms`, `s`, `m`, `h` or `d`. A *size* is a number of bytes, or one with
+`KiB`, `MiB` or `GiB`. A *destination* is `queue://NAME` or `topic://NAME`. A bare name is a queue. A
 *message selector* is a condition on headers and properties ([selectors](selectors.md)). Names in CamelCase
-are those of the source, names with underscores are the connector's own.
+come from WBI Adapter for JMS, names with underscores are ours.
 """
 
 
@@ -209,9 +209,9 @@ def _lines() -> Iterator[str]:
             yield from _sinks()
     yield "## metaobjects/*.yaml"
     yield ""
-    yield "A file may hold several documents, separated by `---`. The first column of a table also says which"
-    yield "name the source has for the same key. What the attributes of a dynamic meta-object mean stands on"
-    yield "[a page of its own](dynamic-meta-object.md)."
+    yield "A file may hold several documents, separated by `---`. The first column of a table also has the"
+    yield "name in WBI Adapter for JMS. The attributes of a dynamic meta-object are explained on"
+    yield "[a page of their own](dynamic-meta-object.md)."
     yield ""
     yield from _section("### Business object", BusinessObjectDocument)
     yield from _section("#### An attribute", AttributeEntry)

@@ -52,11 +52,9 @@ ANSWERED_BY: Final = _property_or(_CORRELATION_ID)
 
 
 class ReplyMatching(Section):
-    """How a reply says which request it answers; both for requests made and for requests served."""
+    """Headers or properties that match a reply with its request, for requests made and requests served."""
 
-    request: Annotated[str, REQUESTED_BY] = Field(
-        default=_MESSAGE_ID, description="What identifies a request."
-    )
+    request: Annotated[str, REQUESTED_BY] = Field(default=_MESSAGE_ID, description="Identifies a request.")
     reply: Annotated[str, ANSWERED_BY] = Field(
-        default=_CORRELATION_ID, description="Where its reply repeats that."
+        default=_CORRELATION_ID, description="Identifies the request in replies."
     )

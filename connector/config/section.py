@@ -25,4 +25,4 @@ class ProviderSection(Section):
     of a section is its introduction in the reference page.
     """
 
-    type: Text = Field(default=DEFAULT_PROVIDER, description="The provider: one that is installed.")
+    type: Text = Field(default=DEFAULT_PROVIDER, description="Name of an installed provider.")

@@ -100,13 +100,13 @@ class EntryCheck:
 
 
 class CommonEntry(Section):
-    """Who wants which business object. Every subscription that matches gets the event."""
+    """A subscription to business objects. Every matching subscription gets the event."""
 
     object: ObjectPattern = Field(description="A business object, or a pattern: `Order*`, `*`.")
     verbs: Annotated[tuple[Text, ...] | None, BeforeValidator(one_or_list)] = Field(
-        default=None, description="Verbs; left out: every verb."
+        default=None, description="Verbs. Left out: every verb."
     )
-    name: Text = Field(default="", description="Default: the object, and what it is delivered to.")
+    name: Text = Field(default="", description="Default: the object, and the target of the delivery.")
 
 
 class SinkEntry(CommonEntry, ABC):
@@ -147,11 +147,11 @@ class SinkEntry(CommonEntry, ABC):
 
 
 class ExternalEntry(SinkEntry):
-    """An external sink is called. These keys are those of every external sink, beside its own."""
+    """An external sink is called by the worker. Every external sink has these keys beside its own."""
 
     timeout: Annotated[float | None, duration(none="none")] = Field(
         default=None,
-        description="Longest time that one delivery may take. Then its worker is ended, and the event runs "
+        description="Longest time that one delivery may take. Then the worker is ended, and the event runs "
         "again alone, up to `max_attempts`.",
     )
     retries: Annotated[int, integer(0, "attempts")] = Field(
@@ -159,8 +159,8 @@ class ExternalEntry(SinkEntry):
     )
     reply: Boolean = Field(
         default=False,
-        description="`true`: the events are requests, and what the sink returns is the reply, sent to "
-        "their JMSReplyTo in the commit that settles them.",
+        description="`true`: the events are requests, and the sink returns the reply. The commit that "
+        "settles an event sends the reply to its JMSReplyTo.",
     )
     mime_type: Text | None = Field(
         default=None,
@@ -168,8 +168,8 @@ class ExternalEntry(SinkEntry):
     )
     format: Text | None = Field(
         default=None,
-        description="With `reply: true`: what the reply says its format is. Default: `OutputFormat` of the "
-        "rule.",
+        description="With `reply: true`: value of the `MessageFormatProperty` in the reply. Default: "
+        "`OutputFormat` of the rule.",
     )
 
     def check(self, check: EntryCheck) -> None:
@@ -198,17 +198,19 @@ class ExternalEntry(SinkEntry):
 
 
 class PreparedEntry(SinkEntry):
-    """A prepared sink makes a message, which the commit sends that settles the event. These keys are those of
-    every prepared sink, beside its own.
+    """A prepared sink makes a message, sent by the commit that settles the event.
+
+    Every prepared sink has these keys beside its own.
     """
 
     mime_type: Text | None = Field(
         default=None,
-        description="Format of the message. Default: that of the default data handler.",
+        description="Format of the message. Default: the format of the default data handler.",
     )
     format: Text | None = Field(
         default=None,
-        description="What the message says its format is. Default: `OutputFormat` of the rule.",
+        description="Value of the `MessageFormatProperty` in the message. Default: `OutputFormat` of the "
+        "rule.",
     )
 
     def check(self, check: EntryCheck) -> None:

@@ -13,7 +13,7 @@ from connector.messaging.destination import Destination
 
 
 class DestinationEntry(PreparedEntry):
-    """A destination of the same provider: the object becomes a message there."""
+    """Sends the object as a message to a destination of the provider."""
 
     destination: Annotated[Destination, SINK] = Field(
         description="A queue or topic. The message is sent in the commit that settles the event."

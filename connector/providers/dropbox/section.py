@@ -33,9 +33,9 @@ _Level = Annotated[str, Kind(_read_level, str, {"type": ["string", "number", "bo
 
 
 class DropboxSection(ProviderSection):
-    """A shared directory: every process that sees it takes part, on one machine or many.
+    """A shared directory for the processes of one machine or many.
 
-    Journals, published ids and instance locks lie under the root, where the commit of a settlement writes the
+    Journals, published ids and instance locks lie under the root. There the commit of a settlement writes the
     published ids. So `state.directory` is refused.
     """
 
@@ -44,34 +44,34 @@ class DropboxSection(ProviderSection):
     )
     create: Boolean = Field(
         default=False,
-        description="`true`: the first start makes the root where it is missing or empty, and records it in "
-        "`.connector/root` beside this file. From then on a root that is missing, empty or another one is an "
-        "error. `false`: a root that is missing or empty is an error at once.",
+        description="`true`: the first start makes a missing or empty root, and records the root in "
+        "`.connector/root` beside this file. Afterwards a missing, empty or different root is an error. "
+        "`false`: a missing or empty root is an error at once.",
     )
     incoming_directory: _Level = Field(
         default="incoming",
-        description="Name of the directory between a queue and its `working`, `target` ...; `''` where there "
-        "is none.",
+        description="Name of the directory between a queue and folders such as `working`. `''`: no such "
+        "directory.",
     )
     outgoing_directory: _Level | None = Field(
         default=None,
-        description="The same for what is sent, where a partner who exchanges messages through this root has "
-        "the two the other way round; both are empty or neither. Default: as `incoming_directory`.",
+        description="The same for sent messages, if a partner at this root has the two names the other way "
+        "round. Both are empty or neither. Default: as `incoming_directory`.",
     )
     durability: Annotated[Literal["none", "batch"], choice("none", "batch")] = Field(
         default="batch",
-        description="`batch`: what is sent or settled is synced to disk before it is visible.",
+        description="`batch`: sent and settled messages are synced to disk before they are visible.",
     )
     keep_processed: Annotated[float | None, duration(none="forever", zero=True)] = Field(
-        default=7 * 86400.0, description="`processed/` and `expired/` are pruned after this."
+        default=7 * 86400.0, description="Messages in `processed/` and `expired/` are removed after this."
     )
     redelivery_limit: Annotated[int | None, integer(0, "deliveries", none="none")] = Field(
         default=None,
-        description="Deliveries of a message by any consumer before it goes to the provider's own `error/`; "
-        "the adapter's own limit is `max_attempts`.",
+        description="Deliveries by any consumer before a message goes to the provider's own `error/`. The "
+        "adapter's own limit is `max_attempts`.",
     )
     lease: Annotated[float | None, duration(none="none")] = Field(
         default=None,
-        description="A client without a sign of life for so long counts as dead although it holds its lock, "
-        "adapters excepted; for file systems whose locks cannot be trusted.",
+        description="Time without a sign of life after which a client other than an adapter counts as dead "
+        "despite its lock. For file systems with unreliable locks.",
     )

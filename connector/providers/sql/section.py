@@ -25,34 +25,34 @@ _Url = Annotated[str, Kind(_read_url, str, _SCHEMA, "URL")]
 class SqlSection(ProviderSection):
     """Tables in a database: SQLite for the processes of one machine, PostgreSQL for many machines.
 
-    SQLite needs no server. Its journals and instance locks lie in the directory `FILE.state` beside the file,
-    or in `state.directory`.
+    SQLite needs no server. Journals and instance locks of SQLite lie in the directory `FILE.state` beside the
+    file, or in `state.directory`.
     """
 
     url: _Url = Field(
-        description="Of the database. A file of SQLite is relative to this file; its directory is made. "
+        description="Of the database. A SQLite file is relative to this file, and its directory is made. "
         "PostgreSQL needs the extra `postgresql`. Give its password as `${NAME}` from the environment."
     )
     schema_: Text | None = Field(
         default=None,
         alias="schema",
-        description="Schema of PostgreSQL with the tables, made where it is missing. Default: the first of "
-        "the user's search path.",
+        description="Schema of PostgreSQL with the tables, made if missing. Default: the first of the "
+        "user's search path.",
     )
     pool_size: Annotated[int, integer(1, "connections", maximum=1000)] = Field(
         default=5, description="Connections that each process keeps open to the database."
     )
     durability: Annotated[Literal["none", "batch"], choice("none", "batch")] = Field(
         default="batch",
-        description="`batch`: what is sent or settled is on the disk before it is visible. `none`: a power "
-        "failure may undo the last moments.",
+        description="`batch`: sent and settled messages are on the disk before they are visible. `none`: a "
+        "power failure may undo the last changes.",
     )
     keep_processed: Annotated[float | None, duration(none="forever", zero=True)] = Field(
         default=7 * 86400.0,
-        description="Messages that were settled without a copy, and expired ones, are removed after this.",
+        description="Expired messages, and messages settled without a copy, are removed after this.",
     )
     redelivery_limit: Annotated[int | None, integer(0, "deliveries", none="none")] = Field(
         default=None,
-        description="Deliveries of a message by any consumer before it counts as undeliverable; the "
-        "adapter's own limit is `max_attempts`.",
+        description="Deliveries by any consumer before a message counts as undeliverable. The adapter's own "
+        "limit is `max_attempts`.",
     )
