@@ -141,7 +141,9 @@ def _version(wanted: bool) -> None:
 
 
 def _connector(
-    debug: bool = typer.Option(False, _DEBUG, help="Shows the traceback of a failure; anywhere in the line."),
+    debug: bool = typer.Option(
+        False, _DEBUG, help="Shows the traceback of a failure. Valid anywhere in the line."
+    ),
     version: bool = typer.Option(
         False, "--version", help="Shows the version.", callback=_version, is_eager=True
     ),

@@ -30,7 +30,7 @@ def browse(
     ],
     config: ConfigOption = DEFAULT_CONFIG,
     selector: SelectorOption = None,
-    limit: Annotated[int | None, typer.Option(metavar="N", min=0, help="At most so many messages.")] = None,
+    limit: Annotated[int | None, typer.Option(metavar="N", min=0, help="Largest number of messages.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Shows the messages of a queue that wait or are in progress, in the order of taking.

@@ -42,7 +42,7 @@ ClientIdOption = Annotated[
     typer.Option(
         "--client-id",
         metavar="ID",
-        help="Whose subscription it is; needed unless it is shared. That of an adapter: its ApplicationName.",
+        help="Client id of the subscription, needed unless shared. For an adapter: its ApplicationName.",
     ),
 ]
 

@@ -21,7 +21,9 @@ _COMMANDS: Final = (
 
 
 def init(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where it is written; made when missing.")],
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Directory of the deployment, made if missing.")
+    ],
     json: JsonOption = False,
 ) -> None:
     """Writes a deployment that runs without changes, with a message to send.

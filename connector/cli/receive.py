@@ -45,10 +45,10 @@ _MODES = {
 
 def receive(
     destination: Annotated[
-        str, typer.Argument(metavar="DEST", help="queue://NAME or topic://NAME; a bare name is a queue.")
+        str, typer.Argument(metavar="DEST", help="queue://NAME or topic://NAME. A bare name is a queue.")
     ],
     config: ConfigOption = DEFAULT_CONFIG,
-    count: Annotated[int, typer.Option(metavar="N", min=1, help="At most so many messages.")] = 1,
+    count: Annotated[int, typer.Option(metavar="N", min=1, help="Largest number of messages.")] = 1,
     wait: Annotated[
         int,
         typer.Option(metavar="MS", min=0, help="Milliseconds to wait for each message."),
@@ -60,7 +60,7 @@ def receive(
     ack: Annotated[
         Literal["auto", "client", "none", "rollback"],
         typer.Option(
-            help="auto: each once it is printed; client: all at the end, together; none: not at all; "
+            help="auto: each message after printing. client: all at the end, together. none: not at all. "
             "rollback: a transaction that is rolled back.",
         ),
     ] = "auto",

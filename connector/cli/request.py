@@ -40,7 +40,7 @@ def request(
     config: ConfigOption = DEFAULT_CONFIG,
     data: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The object as JSON; without it, stdin.", show_default=False),
+        typer.Option(metavar="FILE", help="The object as JSON. Left out: stdin.", show_default=False),
     ] = None,
     timeout: Annotated[
         int | None,
@@ -48,7 +48,7 @@ def request(
             metavar="MS",
             min=-(2**31),
             max=2**31 - 1,
-            help="ResponseTimeout of this request; below 0: does not wait.",
+            help="ResponseTimeout of this request. Below 0: no wait.",
         ),
     ] = None,
     json: JsonOption = False,

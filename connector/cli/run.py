@@ -42,7 +42,8 @@ def run(
     ] = False,
     json: JsonOption = False,
     summary: Annotated[
-        Path | None, typer.Option("--summary", metavar="FILE", help="The JSON document, to FILE as well.")
+        Path | None,
+        typer.Option("--summary", metavar="FILE", help="Writes the JSON summary to FILE as well."),
     ] = None,
 ) -> None:
     """Runs the adapter as a service, until SIGTERM or SIGINT. With --once or --drain until that is done.

@@ -29,11 +29,11 @@ _BATCH = 500
 
 def send(
     destination: Annotated[
-        str, typer.Argument(metavar="DEST", help="queue://NAME or topic://NAME; a bare name is a queue.")
+        str, typer.Argument(metavar="DEST", help="queue://NAME or topic://NAME. A bare name is a queue.")
     ],
     config: ConfigOption = DEFAULT_CONFIG,
     body: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The body; without it, stdin.", show_default=False)
+        Path | None, typer.Option(metavar="FILE", help="The body. Left out: stdin.", show_default=False)
     ] = None,
     type: Annotated[str | None, typer.Option(metavar="T", help="JMSType.")] = None,
     property: Annotated[
@@ -43,13 +43,13 @@ def send(
     correlation_id: Annotated[str | None, typer.Option(metavar="C", help="JMSCorrelationID.")] = None,
     reply_to: Annotated[str | None, typer.Option(metavar="D", help="JMSReplyTo, a destination.")] = None,
     priority: Annotated[
-        int | None, typer.Option(metavar="N", min=-(2**31), max=2**31 - 1, help="JMSPriority; default 4.")
+        int | None, typer.Option(metavar="N", min=-(2**31), max=2**31 - 1, help="JMSPriority. Default: 4.")
     ] = None,
     expires_in: Annotated[
-        int | None, typer.Option(metavar="MS", min=0, help="Milliseconds until it expires; 0 = never.")
+        int | None, typer.Option(metavar="MS", min=0, help="Milliseconds until expiration. 0: never.")
     ] = None,
-    count: Annotated[int, typer.Option(metavar="N", min=1, help="How many equal messages.")] = 1,
-    bytes: Annotated[bool, typer.Option("--bytes", help="A bytes message; otherwise text in UTF-8.")] = False,
+    count: Annotated[int, typer.Option(metavar="N", min=1, help="Number of equal messages.")] = 1,
+    bytes: Annotated[bool, typer.Option("--bytes", help="A bytes message. Otherwise text in UTF-8.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Sends messages and prints their ids, one on each line.

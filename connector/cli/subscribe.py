@@ -36,7 +36,7 @@ def subscribe(
     client_id: ClientIdOption = "",
     selector: SelectorOption = None,
     no_local: Annotated[
-        bool, typer.Option("--no-local", help="Not what clients of the same client id send.")
+        bool, typer.Option("--no-local", help="No messages that clients of this client id send.")
     ] = False,
     json: JsonOption = False,
 ) -> None:

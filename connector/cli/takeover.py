@@ -20,11 +20,11 @@ from connector.parts import make_provider
 
 def takeover(
     client: Annotated[
-        str, typer.Argument(metavar="CLIENT", help="The client; left out, the clients are listed.")
+        str, typer.Argument(metavar="CLIENT", help="The client. Left out: the clients are listed.")
     ] = "",
     config: ConfigOption = DEFAULT_CONFIG,
     it_is_dead: Annotated[
-        bool, typer.Option("--it-is-dead", help="You know that its process does nothing any more.")
+        bool, typer.Option("--it-is-dead", help="You know that the client's process does nothing any more.")
     ] = False,
 ) -> None:
     """Declares a client dead, so that others take over its claims.
