@@ -231,4 +231,25 @@ def database(postgres: PostgresServer) -> Iterator[str]:
     """The SQLAlchemy URL of a database for one test."""
     name = postgres.make_database()
     yield postgres.url(name)
+    _end_signs_of_life(postgres.url(name))
     postgres.drop_database(name)
+
+
+def _end_signs_of_life(url: str) -> None:
+    """Ends the threads of this process that would reach for a database that is gone.
+
+    A product's process ends with its database. The process of the tests goes on, and measures the processor.
+    """
+    from connector.providers.sql import notices, processes  # most tests need no database
+
+    name = url.rpartition("/")[2]
+    for settings, one in list(processes._shared.items()):
+        if settings.database.parsed.database == name:
+            with one._lock:
+                one._holds.clear()
+                one._drop()
+            del processes._shared[settings]
+    for (_, place), listening in list(notices._shared.items()):
+        if place.parsed.database == name:
+            with listening._lock:
+                listening._watches.clear()

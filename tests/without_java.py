@@ -5,6 +5,8 @@ For tests of what Spark has no part in. A start of Java costs more than all the 
 
 from __future__ import annotations
 
+import faulthandler
+import signal
 import sys
 from collections.abc import Callable
 
@@ -24,4 +26,5 @@ def _use_no_spark() -> None:
 if __name__ == "__main__":
     if "run" in sys.argv[1:]:  # no other verb has a pipeline
         _use_no_spark()
+        faulthandler.register(signal.SIGUSR2)  # where a run stands that does not end, and its runners
     sys.exit(main())

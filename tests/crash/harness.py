@@ -19,7 +19,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -446,6 +446,10 @@ class Run:
         try:
             return self.process.wait(timeout)
         except subprocess.TimeoutExpired:
+            for pid in self.members():  # each says where it stands (tests/without_java.py), or ends
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGUSR2)
+            time.sleep(1.0)
             raise AssertionError(f"still runs after {timeout} s\n{self.errors}") from None
 
     def members(self) -> list[int]:

@@ -49,6 +49,7 @@ LEASE: Final = 30.0
 _BEATS: Final = 6
 """In a lease."""
 _RETRY: Final = 0.1
+_RETRY_BEAT: Final = 1.0
 
 T = TypeVar("T")
 
@@ -230,7 +231,7 @@ class ProcessConnection:
                 try:
                     self.call(self.beat)
                 except OSError:
-                    pause = _RETRY
+                    pause = _RETRY_BEAT
                 finally:
                     self._used = used
 
