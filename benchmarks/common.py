@@ -74,15 +74,21 @@ def deployment(
     mime_type: str = "application/json",
     master: str = "local[2]",
     durability: str = "batch",
+    provider: str = "",
 ) -> Path:
-    """Writes a deployment; returns its adapter.yaml."""
+    """Writes a deployment; returns its adapter.yaml.
+
+    Args:
+        provider: its section in YAML, in braces; empty = a dropbox with ``durability``.
+    """
+    provider = provider or f"{{type: dropbox, root: ./data, create: true, durability: {durability}}}"
     (directory / "metaobjects").mkdir(parents=True, exist_ok=True)
     (directory / "metaobjects" / "objects.yaml").write_text(METAOBJECTS)
     (directory / "processes.py").write_text(PROCESSES)
     file = directory / "adapter.yaml"
     file.write_text(
         textwrap.dedent(f"""\
-        provider: {{type: dropbox, root: ./data, create: true, durability: {durability}}}
+        provider: {provider}
         connector:
           ApplicationName: benchmark
           InputDestination: [{", ".join(f"queue://{name}" for name in queues)}]
