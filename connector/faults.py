@@ -34,6 +34,10 @@ PLACES: Final = (
     # a message of a topic on its way to the subscriptions. A message of another program is claimed first
     "fanout.claim",
     "fanout.link",
+    # what only a database has: a transaction before its commit, and a message that is prepared
+    "claim.uncommitted",
+    "prepare.uncommitted",
+    "prepare",
 )
 
 _ACTIONS: Final = ("kill", "killgroup", "pause", "enospc", "eacces")

@@ -13,11 +13,27 @@ from tests.crash.harness import Deployment, deployments
 Deploy = Callable[..., Deployment]
 
 
+DATABASES = ("sqlite", "postgresql")
+EVERY_PROVIDER = ("dropbox", *DATABASES)
+
+
 @pytest.fixture
-def deploy(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Deploy]:
+def provider_type() -> str:
+    """What the deployments of a test have their messages in: one of :data:`EVERY_PROVIDER`."""
+    return "dropbox"
+
+
+@pytest.fixture
+def deploy(tmp_path: Path, request: pytest.FixtureRequest, provider_type: str) -> Iterator[Deploy]:
     """Makes deployments; ends their processes and removes their roots afterwards.
 
-    Those of a module with ``JAVA = False`` run without Spark.
+    Those of a module with ``JAVA = False`` run without Spark. So do those with a database: that Spark reaches
+    the workers is shown with a dropbox.
     """
+    java, database = getattr(request.module, "JAVA", True), ""
+    if provider_type in DATABASES:
+        java = False
+        is_sqlite = provider_type == "sqlite"
+        database = "sqlite:///{root}/messages.db" if is_sqlite else request.getfixturevalue("database")
     with deployments(tmp_path) as make:
-        yield functools.partial(make, java=getattr(request.module, "JAVA", True))
+        yield functools.partial(make, java=java, database=database)

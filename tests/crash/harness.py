@@ -26,6 +26,10 @@ from typing import Any
 
 import yaml
 
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message
+from connector.providers.dropbox.provider import DropboxProvider
+from tests.crash.database import DatabaseQueues
 from tests.spark.standalone import QUICK_JAVA, StandaloneCluster
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -167,11 +171,12 @@ class Deployment:
         directory: where adapter.yaml and the business processes are.
         root: of the provider; must not exist yet.
         inputs: names of the input queues.
-        connector, spark, provider: more keys of these sections; with a ``type``, all keys of ``provider``.
+        connector, spark, provider: more keys of these sections.
         store: more keys of the subscription of the process `store`.
         subscriptions: more entries.
         only: the entries, where there is to be no process.
         java: False where Spark has no part in what is tested (see :mod:`tests.without_java`).
+        database: the URL of a database with the messages; ``{root}`` stands for the root. Empty = a dropbox.
     """
 
     directory: Path
@@ -184,10 +189,13 @@ class Deployment:
     subscriptions: Sequence[Mapping[str, Any]] = ()
     only: Sequence[Mapping[str, Any]] = ()
     java: bool = True
+    database: str = ""
     runs: list[Run] = field(default_factory=list)
     sent: int = 0
 
     def __post_init__(self) -> None:
+        url = self.database.format(root=self.root)
+        self.queues = DatabaseQueues(url) if url else None
         self.directory.mkdir(parents=True, exist_ok=True)
         (self.directory / "metaobjects").mkdir(exist_ok=True)
         rules = "".join(
@@ -228,14 +236,15 @@ class Deployment:
         (self.directory / "adapter.yaml").write_text(yaml.safe_dump(document, sort_keys=False))
 
     def _provider_section(self) -> dict[str, Any]:
-        if "type" in self.provider:
-            return dict(self.provider)
+        if self.queues is not None:
+            return {"type": "sql", "url": self.queues.url, **self.provider}
         return {"type": "dropbox", "root": str(self.root), "create": True, **self.provider}
 
     # -- messages ----------------------------------------------------------------------------------
 
     def folder(self, destination: str, name: str = "target") -> Path:
         """A folder of a queue, of ``topic://a.b``, or of its subscription: ``topic://a.b|name.client``."""
+        assert self.queues is None, "a database has no folders"
         if not destination.startswith("topic://"):
             return self.root / destination / "incoming" / name
         topic, _, subscription = destination.removeprefix("topic://").partition("|")
@@ -254,20 +263,44 @@ class Deployment:
         group: str = "",
         reply_to: str = "",
     ) -> list[str]:
-        """Sends one message for each of ``names`` as a foreign program would; returns the ids."""
-        ids = []
+        """Sends one message for each of ``names``; returns the ids. To a dropbox as a foreign program would.
+
+        A group and a destination for replies are for a dropbox.
+        """
+        bodies = []
         for name in names:
             self.sent += 1
-            identity = f"{time.time_ns() // 1000:016d}-t-{self.sent}"
-            headers = f"...{reply_to}" if reply_to else ""
-            properties = f".....JMSXGroupIDS={group}" if group else headers
-            self.drop(
-                queue,
-                f"{priority}.{identity}.T{properties}",
-                {"BusinessObject": "Customer", "Verb": "Create", "CustomerId": str(self.sent), "Name": name}
-                | ({"Second": second} if second else {}),
-            )
+            bodies.append(_customer(self.sent, name) | ({"Second": second} if second else {}))
+        if self.queues is not None:
+            assert not group
+            assert not reply_to
+            sent = [Message(json.dumps(body).encode(), priority=priority) for body in bodies]
+            return self.queues.send(queue, sent)
+        headers = f"...{reply_to}" if reply_to else ""
+        properties = f".....JMSXGroupIDS={group}" if group else headers
+        ids = []
+        for body in bodies:
+            identity = f"{time.time_ns() // 1000:016d}-t-{body['CustomerId']}"
+            self.drop(queue, f"{priority}.{identity}.T{properties}", body)
             ids.append(f"ID:{identity}")
+        return ids
+
+    def send_copies(
+        self, queue: str, numbers: Sequence[int], *, priority: int = 4, name: str = ""
+    ) -> list[str]:
+        """Sends customers as another program does, in messages with ids of their numbers; returns the ids."""
+        identities = [f"{1700000000000000 + number}-t-{number}" for number in numbers]
+        bodies = [_customer(number, name) for number in numbers]
+        ids = [f"ID:{identity}" for identity in identities]
+        if self.queues is None:
+            for identity, body in zip(identities, bodies, strict=True):
+                self.drop(queue, f"{priority}.{identity}.T", body)
+        else:
+            copies = zip(ids, bodies, strict=True)
+            self.queues.insert(
+                queue,
+                [Message(json.dumps(body).encode(), message_id=i, priority=priority) for i, body in copies],
+            )
         return ids
 
     def drop(self, queue: str, file_name: str, body: Mapping[str, Any] | bytes) -> Path:
@@ -288,8 +321,29 @@ class Deployment:
             return []
 
     def ids(self, queue: str, folder: str = "target") -> Counter[str]:
-        """How often each message id is in a folder: the second field of a structured name."""
+        """How often each message id is in a queue, or in a folder of it."""
+        if self.queues is not None:
+            assert folder == "target"
+            return Counter(str(message.message_id) for message in self.queues.messages(queue))
         return Counter(message_id(name) for name in self.names(queue, folder))
+
+    def count(self, queue: str) -> int:
+        """How many messages wait in a queue."""
+        return len(self.names(queue)) if self.queues is None else self.queues.count(queue)
+
+    def messages(self, queue: str) -> list[Message]:
+        """The messages of a queue, as the provider shows them."""
+        if self.queues is not None:
+            return self.queues.messages(queue)
+        return list(DropboxProvider(self.root).existing().browse(parse_destination(queue)))
+
+    def move_back(self, in_progress: str, queue: str, identity: str) -> None:
+        """Moves a message back to its input by hand, from an in-progress destination. Nobody owns it."""
+        if self.queues is not None:
+            self.queues.move_back(in_progress, identity)
+            return
+        (name,) = (name for name in self.names(in_progress) if message_id(name) == identity)
+        self.folder(in_progress).joinpath(name).rename(self.folder(queue) / name)
 
     # -- what was done -----------------------------------------------------------------------------
 
@@ -310,7 +364,9 @@ class Deployment:
         )
 
     def leftovers(self, *, but: Sequence[str] = ()) -> list[str]:
-        """What an adapter that has settled everything leaves nowhere: paths relative to the root."""
+        """What an adapter that has settled everything leaves nowhere: paths relative to the root, or rows."""
+        if self.queues is not None:
+            return self.queues.leftovers([*self.inputs, "in-progress"])
         found: list[str] = []
         queues = [*self.inputs, "archive", "error", "unsubscribed", "in-progress"]
         for queue in queues:
@@ -334,6 +390,16 @@ class Deployment:
         for lock in (own / "adapter" / "crash").glob("*/lock"):
             found += [str(path.relative_to(own)) for path in lock.parent.iterdir() if path != lock]
         return [path for path in found if not path.startswith(tuple(but) or ("\0",))]
+
+    def has_client(self, pid: int) -> bool:
+        """Whether a process is a client of the provider."""
+        if self.queues is not None:
+            return self.queues.has_client(pid)
+        for mark in self.root.glob("dropboxmq/clients/*"):
+            with suppress(FileNotFoundError):
+                if f'"pid": {pid},' in mark.read_text():
+                    return True
+        return False
 
     # -- processes ---------------------------------------------------------------------------------
 
@@ -404,7 +470,7 @@ class Run:
         self, deployment: Deployment, mark: str, arguments: Sequence[str], environment: Mapping[str, str]
     ) -> None:
         self.mark = mark
-        self._root = deployment.root
+        self._deployment = deployment
         number = len(deployment.runs)
         self.faults = Path(environment["CONNECTOR_FAULT_DIRECTORY"])
         self._out = deployment.directory / f"stdout.{number}"
@@ -519,21 +585,9 @@ class Run:
 
     def await_start(self) -> None:
         """Waits until it has connected, which it does when Spark is up."""
-        clients = self._root / "dropboxmq" / "clients"
         wait_for(
-            lambda: (
-                self.process.poll() is not None
-                or (clients.is_dir() and any(self._is_client(path) for path in clients.iterdir()))
-            ),
-            90,
-            "started",
+            lambda: self.process.poll() is not None or self._deployment.has_client(self.pid), 90, "started"
         )
-
-    def _is_client(self, mark: Path) -> bool:
-        try:
-            return f'"pid": {self.pid},' in mark.read_text()
-        except FileNotFoundError:
-            return False
 
     def await_pause(self, place: str) -> None:
         """Waits until one of its processes waits at a named place."""
@@ -558,6 +612,11 @@ def on(cluster: StandaloneCluster) -> dict[str, Any]:
         "spark.executor.extraJavaOptions": f"{QUICK_JAVA} -Djava.io.tmpdir={cluster.directory}",
     }
     return {"master": cluster.url, "conf": conf}
+
+
+def _customer(number: int, name: str) -> dict[str, str]:
+    """The body of a message."""
+    return {"BusinessObject": "Customer", "Verb": "Create", "CustomerId": str(number), "Name": name}
 
 
 def message_id(name: str) -> str:

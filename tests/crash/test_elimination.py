@@ -5,25 +5,25 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 
-from tests.crash.conftest import Deploy
+import pytest
+
+from tests.crash.conftest import EVERY_PROVIDER, Deploy
 from tests.crash.harness import Deployment, wait_for
 
 JAVA = False
 
 
+every_provider = pytest.mark.parametrize("provider_type", EVERY_PROVIDER)
+
+
 def _copies(
     deployment: Deployment, numbers: Sequence[int], *, priority: int = 4, name: str = ""
 ) -> list[str]:
-    """A copy of each of these messages: same id, other file."""
-    for number in numbers:
-        deployment.drop(
-            "in",
-            f"{priority}.{1700000000000000 + number}-t-{number}.T",
-            {"BusinessObject": "Customer", "Verb": "Create", "CustomerId": str(number), "Name": name},
-        )
-    return [f"ID:{1700000000000000 + number}-t-{number}" for number in numbers]
+    """A copy of each of these messages: same id, other file or row."""
+    return deployment.send_copies("in", numbers, priority=priority, name=name)
 
 
+@every_provider
 def test_copies_are_published_once_across_restarts_and_reordering(deploy: Deploy) -> None:
     """Two copies in one cycle and more in later ones, by other instances, oldest last."""
     deployment = deploy(connector={"DuplicateEventElimination": True, "PollQuantity": 30})
@@ -40,7 +40,7 @@ def test_copies_are_published_once_across_restarts_and_reordering(deploy: Deploy
     third = deployment.drain()
     assert (third.summary["published"], third.summary["duplicates"]) == (0, 20)
     assert deployment.begun() == dict.fromkeys(ids, 1)
-    assert len(deployment.names("archive")) == 60 + 60 + 30 + 20
+    assert deployment.count("archive") == 60 + 60 + 30 + 20
     assert deployment.leftovers() == []
 
 
@@ -75,7 +75,7 @@ def test_two_adapters_publish_no_copy_that_the_other_has_in_flight(deploy: Deplo
     wait_for(lambda: set(marks) <= set(deployment.ids("archive")))
     assert deployment.begun()[ids[0]] == 1, "it waits"
     deployment.open("1")
-    wait_for(lambda: len(deployment.names("archive")) == 4)
+    wait_for(lambda: deployment.count("archive") == 4)
     for run in (one, other):
         run.signal_driver(signal.SIGTERM)
         assert run.wait(15) == 0
@@ -84,6 +84,7 @@ def test_two_adapters_publish_no_copy_that_the_other_has_in_flight(deploy: Deplo
     assert deployment.leftovers() == []
 
 
+@every_provider
 def test_two_draining_adapters_share_many_copies_and_both_end_well(deploy: Deploy) -> None:
     """A cycle in which all wait for the neighbour settles nothing, and is no failure."""
     deployment = deploy(connector={"DuplicateEventElimination": True, "PollQuantity": 20})
@@ -92,7 +93,7 @@ def test_two_draining_adapters_share_many_copies_and_both_end_well(deploy: Deplo
         _copies(deployment, range(300), priority=priority)
     runs = [deployment.start("--drain", "--json") for _ in range(2)]
     assert [run.wait() for run in runs] == [0, 0], [run.errors for run in runs]
-    assert deployment.names("in") == []
+    assert deployment.count("in") == 0
     assert deployment.begun() == dict.fromkeys(ids, 1)
     assert sum(run.summary["published"] for run in runs) == 300
     assert sum(run.summary["duplicates"] for run in runs) == 600

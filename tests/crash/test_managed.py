@@ -7,7 +7,9 @@ import random
 import time
 from collections import Counter
 
-from tests.crash.conftest import Deploy
+import pytest
+
+from tests.crash.conftest import EVERY_PROVIDER, Deploy
 from tests.crash.harness import Deployment, wait_for
 
 JAVA = False
@@ -20,13 +22,22 @@ STEPS = (
     ("settle.finished", 2, "group"),
 )
 """A place, which time it is reached (in the middle of a cycle), and who is killed there."""
+STEPS_OF_TABLES = (
+    ("claim.uncommitted", 2, "driver"),
+    ("prepare.uncommitted", 2, "driver group"),
+    ("prepare", 2, "driver group"),
+    ("settle.record", 2, "driver group"),
+    ("settle.committing", 2, "driver group"),
+    ("settle.finished", 2, "group"),
+)
 SINKS = ("crm", "shop")
 
 
-def test_a_kill_at_every_step_sends_each_message_on_exactly_once(deploy: Deploy) -> None:
+@pytest.mark.parametrize("provider_type", EVERY_PROVIDER)
+def test_a_kill_at_every_step_sends_each_message_on_exactly_once(deploy: Deploy, provider_type: str) -> None:
     deployment = _managed(deploy)
     ids = deployment.send("in", [""] * 60)
-    for place, nth, victims in STEPS:
+    for place, nth, victims in STEPS if provider_type == "dropbox" else STEPS_OF_TABLES:
         for victim in victims.split():
             run = deployment.start("--drain", fault=f"{place}:{nth}=pause")
             run.await_pause(place)
@@ -36,21 +47,22 @@ def test_a_kill_at_every_step_sends_each_message_on_exactly_once(deploy: Deploy)
     _assert_sent_on_once(deployment, ids)
 
 
+@pytest.mark.parametrize("provider_type", ["dropbox", "postgresql"])
 def test_kills_at_random_moments_send_each_message_on_exactly_once(deploy: Deploy) -> None:
     """The next one starts while tasks of a killed driver may still prepare what would have been sent."""
     moments = random.Random(8)
     deployment = _managed(deploy)
     ids = deployment.send("in", [""] * 2000)
     for number in range(3):
-        before = len(deployment.names("archive"))
+        before = deployment.count("archive")
         run = deployment.start("--drain")
-        wait_for(lambda before=before: len(deployment.names("archive")) > before, 60)  # type: ignore[misc]
+        wait_for(lambda before=before: deployment.count("archive") > before, 60)  # type: ignore[misc]
         time.sleep(moments.uniform(0.0, 0.2))
         if number % 2:
             run.kill_everything()
         else:
             run.signal_driver()
-    assert len(deployment.names("archive")) < len(ids), "killed while there was something to do"
+    assert deployment.count("archive") < len(ids), "killed while there was something to do"
     deployment.drain()
     for run in deployment.runs:
         run.await_gone()
@@ -69,8 +81,8 @@ def _managed(deploy: Deploy) -> Deployment:
 def _assert_sent_on_once(deployment: Deployment, ids: list[str]) -> None:
     assert deployment.ids("archive") == Counter(ids)
     for sink in SINKS:
-        bodies = [json.loads(path.read_bytes()) for path in deployment.folder(sink).iterdir()]
+        bodies = [json.loads(message.body) for message in deployment.messages(sink)]
         customers = Counter(int(body["CustomerId"]) for body in bodies)
         assert customers == Counter(range(1, len(ids) + 1)), sink
-        assert deployment.names(sink, "working") == []
+        assert list(deployment.root.glob(f"{sink}/incoming/working/*")) == []
     assert deployment.leftovers() == []

@@ -6,12 +6,15 @@ import signal
 import time
 from collections import defaultdict
 
-from tests.crash.conftest import Deploy
+import pytest
+
+from tests.crash.conftest import EVERY_PROVIDER, Deploy
 from tests.crash.harness import assert_settled_once, wait_for
 
 JAVA = False
 
 
+@pytest.mark.parametrize("provider_type", EVERY_PROVIDER)
 def test_two_adapters_share_thousands_of_messages_and_publish_none_twice(deploy: Deploy) -> None:
     deployment = deploy(
         inputs=("a", "b"),
@@ -26,6 +29,7 @@ def test_two_adapters_share_thousands_of_messages_and_publish_none_twice(deploy:
     assert min(published) > 0, f"both did work: {published}"
 
 
+@pytest.mark.parametrize("provider_type", ["dropbox", "postgresql"])
 def test_a_living_adapter_takes_over_from_a_killed_one_without_a_restart(deploy: Deploy) -> None:
     """Killed while it has claims of which one is at work; the neighbour finishes them in some ten seconds."""
     deployment = deploy(connector={"PollQuantity": 40})
@@ -39,7 +43,7 @@ def test_a_living_adapter_takes_over_from_a_killed_one_without_a_restart(deploy:
     deployment.open("1")
     ids += deployment.send("in", [""] * 5)
     started = time.monotonic()
-    wait_for(lambda: len(deployment.names("archive")) == len(ids), 25)
+    wait_for(lambda: deployment.count("archive") == len(ids), 25)
     assert time.monotonic() - started < 15
     neighbour.signal_driver(signal.SIGTERM)
     assert neighbour.wait(15) == 0

@@ -4,7 +4,7 @@ Each run first takes over from the one that was killed before, and then is kille
 step; only the last runs to its end. So what is proved of a step holds also for a recovery.
 
 A driver that is killed leaves tasks of Spark that live on. A whole group leaves nothing, so that it runs
-without Spark.
+without Spark. A database has steps of its own.
 """
 
 from __future__ import annotations
@@ -13,23 +13,27 @@ import random
 import signal
 import time
 
-from tests.crash.conftest import Deploy
+import pytest
+
+from tests.crash.conftest import EVERY_PROVIDER, Deploy
 from tests.crash.harness import Deployment, assert_settled_once
 
-IN_THE_DRIVER = {
-    "claim": 20,
-    "settle.record": 1,
-    "settle.committing": 1,
-    "settle.move": 7,
-    "settle.finished": 1,
-}
+IN_THE_DRIVER = {"claim": 20, "settle.record": 1, "settle.committing": 1, "settle.finished": 1}
 IN_A_TASK = {"begin": 5, "deliver": 9, "done": 3}
 """Which time a place is reached: somewhere in the middle of a cycle."""
+OF_FILES = {"settle.move": 7}
+OF_TABLES = {"claim.uncommitted": 2}
+
+every_provider = pytest.mark.parametrize("provider_type", EVERY_PROVIDER)
 
 
-def test_a_driver_killed_at_every_step_loses_nothing_and_repeats_nothing_silently(deploy: Deploy) -> None:
+@every_provider
+def test_a_driver_killed_at_every_step_loses_nothing_and_repeats_nothing_silently(
+    deploy: Deploy, provider_type: str
+) -> None:
     deployment, ids = _filled(deploy)
-    for place, nth in IN_THE_DRIVER.items():
+    in_the_driver = _in_the_driver(provider_type)
+    for place, nth in in_the_driver.items():
         run = deployment.start("--drain", fault=f"{place}:{nth}=kill")
         assert run.wait() == -signal.SIGKILL, run.errors
         run.await_gone()
@@ -37,19 +41,18 @@ def test_a_driver_killed_at_every_step_loses_nothing_and_repeats_nothing_silentl
     for place, nth in IN_A_TASK.items():
         run = deployment.start("--drain", fault=f"{place}:{nth}=pause")
         run.await_pause(place)
-        run.signal_driver()
-        run.go_on()
-        run.await_gone()
+        run.kill_while_paused(whole_group=False)
         ids += deployment.send("a", [""] * 20)
     deployment.drain()
-    assert_settled_once(deployment, ids, kills=len(IN_THE_DRIVER) + len(IN_A_TASK))
+    assert_settled_once(deployment, ids, kills=len(in_the_driver) + len(IN_A_TASK))
 
 
+@every_provider
 def test_a_whole_group_killed_at_every_step_loses_nothing_and_repeats_nothing_silently(
-    deploy: Deploy,
+    deploy: Deploy, provider_type: str
 ) -> None:
     deployment, ids = _filled(deploy, java=False)
-    places = {**IN_THE_DRIVER, **IN_A_TASK}
+    places = {**_in_the_driver(provider_type), **IN_A_TASK}
     for place, nth in places.items():
         run = deployment.start("--drain", fault=f"{place}:{nth}=pause")
         run.await_pause(place)
@@ -77,6 +80,10 @@ def test_kills_at_random_moments_lose_nothing_and_repeat_nothing_silently(deploy
     assert_settled_once(deployment, ids, kills=3)
 
 
-def _filled(deploy: Deploy, *, java: bool = True) -> tuple[Deployment, list[str]]:
-    deployment = deploy(inputs=("a", "b"), java=java)
+def _in_the_driver(provider_type: str) -> dict[str, int]:
+    return {**(OF_FILES if provider_type == "dropbox" else OF_TABLES), **IN_THE_DRIVER}
+
+
+def _filled(deploy: Deploy, **settings: bool) -> tuple[Deployment, list[str]]:
+    deployment = deploy(inputs=("a", "b"), **settings)
     return deployment, [i for queue in ("a", "b") for i in deployment.send(queue, ["", "sleep:0.01"] * 30)]

@@ -175,6 +175,8 @@ class SqlReader:
             for claim, row in zip(claims, rows, strict=True):
                 if self._judge(claim.headers_now, row.now) is not Verdict.TAKE:
                     raise _Aside
+            if claims:
+                faults.point("claim.uncommitted")
         return _in_order(claims)
 
     def _made(self, rows: Any) -> list[SqlClaim]:
@@ -186,6 +188,7 @@ class SqlReader:
         values = {**self._values, **_numbered(cycle, numbers), **self._statements.pairs(pairs)}
         with self._db.transaction() as connection:
             claims = self._made(connection.execute(self._statements.claim_of, values).fetchall())
+            faults.point("claim.uncommitted")
         if len(claims) < len(popped):
             self._keep_locked(popped, {claim.row_id for claim in claims})
         return _in_order(claims)

@@ -8,6 +8,7 @@ from typing import Final
 
 from sqlalchemy import func, insert, literal_column, select
 
+from connector import faults
 from connector.core.local.channel import Channel
 from connector.errors import MalformedData, ProviderError
 from connector.messaging.destination import Destination
@@ -103,6 +104,8 @@ class SqlTaskStore:
                 for number, (key, one) in zip(numbers, self._prepared.items(), strict=True)
             ]
             connection.execute(_PREPARED, rows)
+            faults.point("prepare.uncommitted")
+        faults.point("prepare")
         self._prepared.clear()
 
 

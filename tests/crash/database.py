@@ -1,0 +1,95 @@
+"""The queues of a deployment in a database: messages are sent and counted through its provider."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy import NullPool, create_engine
+
+from connector.errors import UnknownDestination
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message
+from connector.messaging.settlement import Settlement
+from connector.providers.sql.database import Settings
+from connector.providers.sql.messages import add_messages
+from connector.providers.sql.provider import SqlProvider
+from connector.providers.sql.schema import reference as references
+
+_EMPTY: Final = (
+    "message_reference WHERE state = 'NOT_COMMITTED'",
+    "message_reference WHERE state = 'DELIVERED' AND settled IS NULL",
+    "message WHERE id NOT IN (SELECT message FROM message_reference)",
+    *("client", "record", "in_flight"),
+)
+"""What is empty where every client has settled its claims and has ended."""
+_EMPTY_OF_POSTGRESQL: Final = ("client_process", "task_list", "task", "task_outcome")
+
+
+class DatabaseQueues:
+    """The queues of a database.
+
+    Args:
+        url: of the database.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.provider = SqlProvider(Settings(url))
+        self._file = Settings(url).file
+
+    def send(self, queue: str, sent: Sequence[Message]) -> list[str]:
+        """Sends messages, and returns their ids."""
+        with closing(self.provider.connect()) as connection:
+            return connection.send(parse_destination(queue), sent)
+
+    def insert(self, queue: str, sent: Sequence[Message]) -> None:
+        """Sends messages with ids of their own, as another program does."""
+        self.provider.connect().close()  # makes the tables
+        engine = create_engine(Settings(self.url).parsed, poolclass=NullPool)
+        with engine.begin() as connection:
+            for number, one in zip(add_messages(connection, sent), sent, strict=True):
+                row = {"message": number, "channel": f"queue://{queue}", "priority": one.priority}
+                connection.execute(references.insert(), row)
+
+    def messages(self, queue: str) -> list[Message]:
+        """The messages of a queue, those that are claimed among them."""
+        with closing(self.provider.existing()) as connection:
+            try:
+                return list(connection.browse(parse_destination(queue)))
+            except UnknownDestination:
+                return []
+
+    def count(self, queue: str) -> int:
+        """How many messages wait in a queue."""
+        return self.provider.waiting(parse_destination(queue)).number
+
+    def move_back(self, in_progress: str, message_id: str) -> None:
+        """Gives a message that nobody owns back to its input."""
+        with closing(self.provider.connect()) as connection:
+            lying = connection.unowned(parse_destination(in_progress))
+            (found,) = (claim for claim in lying if claim.message_id == message_id)
+            claim = connection.adopt(found, 1, 0)
+            assert claim is not None
+            connection.settle([Settlement(claim, give_back=True, delivery_count=claim.delivery_count)])
+
+    def has_client(self, pid: int) -> bool:
+        """Whether a process is a client of the database."""
+        return any(note.pid == pid for note in self.provider.clients())
+
+    def leftovers(self, queues: Sequence[str]) -> list[str]:
+        """What is left in queues, in tables, and in the files beside SQLite."""
+        found = [f"{queue}: {message.message_id}" for queue in queues for message in self.messages(queue)]
+        tables = _EMPTY if self._file else (*_EMPTY, *_EMPTY_OF_POSTGRESQL)
+        engine = create_engine(Settings(self.url).parsed, poolclass=NullPool)
+        with engine.connect() as connection:
+            for table in tables:
+                number = connection.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar_one()
+                found += [f"{number} rows: {table}"] if number else []
+        if self._file:
+            found += [str(path) for path in Path(f"{self._file}.clients").glob("*")]
+            for lock in Path(f"{self._file}.state").glob("*/*/lock"):
+                found += [str(path) for path in lock.parent.iterdir() if path != lock]
+        return found
