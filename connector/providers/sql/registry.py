@@ -131,7 +131,7 @@ class SqlRegistry:
         with self.lock() as connection:
             owned = reference.c.owner == client_id
             lies = update(reference).where(owned & is_claimed())
-            connection.execute(lies.values(owner=NOBODY, version=reference.c.version + 1))
+            connection.execute(lies.values(owner=NOBODY))  # whoever took over may adopt it yet
             prepared = delete(reference).where(owned & (reference.c.state == NOT_COMMITTED))
             gone = connection.execute(prepared.returning(reference.c.message)).scalars()
             remove_messages(connection, self._db, list(gone))

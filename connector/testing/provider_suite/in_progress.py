@@ -126,6 +126,17 @@ class InProgress(SuiteBase):
         assert self.bodies(second, ARCHIVE) == ["body"]
         assert self.bodies(second, IN_PROGRESS) == []
 
+    def test_a_message_in_progress_is_adopted_when_its_client_is_forgotten(self, connect: Connect) -> None:
+        first, second = connect(), connect()
+        first.send(ORDERS, [self.text("body")])
+        self.take(first.poller(ORDERS, IN_PROGRESS), cycle=1, sequence=0)
+        first.abandon()
+        (leftover,) = second.leftovers(IN_PROGRESS, at_start=False)
+        leftover.forget()
+        adopted = second.adopt(leftover.claims[0], 7, 9)
+        assert adopted is not None
+        assert (adopted.destination, adopted.delivery_count) == (ORDERS, 1)
+
     def test_a_message_that_waits_in_progress_has_no_owner_and_is_adopted_by_one_uncounted(
         self, connect: Connect
     ) -> None:
