@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import UserDefinedType
 
-from connector.providers.sql.schema import counter, message, reference
+from connector.providers.sql.schema import client, counter, message, reference
 
 BUSY_SECONDS: Final = 30.0
 """For which a statement waits for the lock of another process on a SQLite file."""
@@ -99,7 +99,7 @@ class Dialect(Protocol):
         """Deletes the references whose ``id`` and ``version`` are given; returns ``id`` and ``message``."""
 
     def share(self, statement: Select[Any]) -> Select[Any]:
-        """Lets nobody delete the rows that are found, until the transaction ends."""
+        """Lets nobody change or delete the rows that are found, until the transaction ends."""
 
 
 def _held(source: FromClause) -> ColumnElement[bool]:
@@ -232,11 +232,16 @@ def dialect_of(name: str) -> Dialect:
 def claim_statement(dialect: Dialect, candidates: Rows | None) -> Any:
     """Claims up to ``limit`` messages of the channel ``at`` in one statement, best first.
 
+    A client that somebody takes over from claims nothing.
+
     Args:
         dialect: of the database.
         candidates: the references with ``id`` and ``version`` that may be taken; None = all.
     """
-    found = select(reference.c.id, reference.c.priority).where(*waiting())
+    own = (client.c.id == bindparam("owner_"), client.c.taken_by.is_(None), ~client.c.declared_dead)
+    # nobody takes over from a client in the middle of a claim, and afterwards it finds nothing
+    is_known = dialect.share(select(SOME).select_from(client).where(*own)).exists()
+    found = select(reference.c.id, reference.c.priority).where(*waiting(), is_known)
     if candidates is not None:
         found = found.where(_held(candidates.source))
     found = found.order_by(reference.c.priority.desc(), reference.c.id).limit(bindparam("limit"))

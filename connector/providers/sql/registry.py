@@ -29,6 +29,7 @@ from connector.providers.sql.schema import subscription as subscriptions
 
 _LIVING_SECONDS: Final = 0.5
 """For which the owner of a record that was alive is taken for alive, by whoever decides nothing."""
+_ANEW: Final = "its messages come again, to us or another: connect anew"
 _VERSION: Final = select(counter.c.value).where(counter.c.name == "records")
 
 
@@ -88,11 +89,16 @@ class SqlRegistry:
     def check(self) -> None:
         if not self.info.client_id:
             return
-        rows = self._db.rows(select(clients.c.declared_dead).where(clients.c.id == self.info.client_id))
-        if not rows:
-            raise ProviderError(f"somebody has taken over from {self.info.client_id} in {self._db.title}")
-        if rows[0].declared_dead:
-            raise ProviderError(f"somebody has declared {self.info.client_id} dead in {self._db.title}")
+        row = self._row(self.info.client_id)
+        if row is None or row.taken_by is not None:
+            raise ProviderError(
+                f"somebody has taken over from client {self.info.client_id} in {self._db.title}: it was "
+                f"declared dead, or gave no sign of life for longer than its lease; {_ANEW}"
+            )
+        if row.declared_dead:
+            raise ProviderError(
+                f"client {self.info.client_id} was declared dead by an operator (connector takeover); {_ANEW}"
+            )
 
     def living(self, client_id: str) -> ClientInfo | None:
         row = self._row(client_id)
@@ -114,9 +120,12 @@ class SqlRegistry:
             rows = {row.id: row for row in connection.execute(select(clients)).fetchall()}
             alive = {name for name, row in rows.items() if self._is_alive(row)}
             for name, row in rows.items():
-                if name not in alive and row.taken_by not in alive:
-                    take = update(clients).where(clients.c.id == name).values(taken_by=self.info.client_id)
-                    connection.execute(take)
+                if name in alive or row.taken_by in alive:
+                    continue
+                # whoever is in the middle of a claim is looked at the next time
+                free = select(clients.c.id).where(clients.c.id == name).with_for_update(skip_locked=True)
+                take = update(clients).where(clients.c.id.in_(free)).values(taken_by=self.info.client_id)
+                if connection.execute(take).rowcount:
                     found.append(SqlDeadClient(self, info_of(row)))
         return iter(found)
 

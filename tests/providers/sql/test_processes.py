@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from connector.errors import ProviderError
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
@@ -220,3 +221,18 @@ connection.close()
     assert children.run(PRELUDE + work, url) == (0, "", "")
     found = [message.body for message in provider.connect().browse(ORDERS)]
     assert found == [b"parent", b"0", b"parent", b"1", b"parent", b"2", b"parent"]
+
+
+def test_a_client_that_somebody_takes_over_from_claims_nothing(provider: SqlProvider) -> None:
+    connection, heir = provider.connect("suite", "one"), provider.connect("suite", "other")
+    poller = connection.poller(ORDERS)
+    connection.send(ORDERS, [Message(b"1")])
+    provider.declare_dead(connection.client_id)
+    assert poller.take(1, 0) is None
+    (leftover,) = heir.leftovers(None, at_start=False)
+    assert poller.take(2, 0) is None
+    leftover.forget()
+    assert poller.take(3, 0) is None
+    with pytest.raises(ProviderError, match="has taken over"):
+        connection.check()
+    assert heir.poller(ORDERS).take(1, 0) is not None
