@@ -522,6 +522,7 @@ def measure_events(name: str, database: Database, directory: Path, messages: int
     plain_rates: list[float] = []
     bodies = [json_body(number) for number in range(messages)]
     with Adapter.from_file(file) as adapter:
+        adapter.drain()  # which makes the tables
         bare = database.bare(url)
         for number in range(runs + 1):
             bare.fill("queue://plain", messages, bodies)
