@@ -82,6 +82,7 @@ def follow_commands(
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     _close_inherited({commands, answers})
+    _renew_streams()
     # A child of a business process must neither keep the pipes open nor write answers.
     os.register_at_fork(after_in_child=lambda: close({commands, answers}))
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
@@ -134,6 +135,23 @@ class _Work:
     def close(self) -> None:
         if self._task is not None:
             self._task.close()
+
+
+_inherited: Final[list[object]] = []
+"""Streams of the parent. Their end would flush them."""
+
+
+def _renew_streams() -> None:
+    """Replaces stdout and stderr. A thread of the parent may have held their locks at the fork."""
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        before = getattr(sys, name)
+        encoding = getattr(before, "encoding", None) or "utf-8"
+        try:
+            stream = open(number, "w", 1 if number == 2 else -1, encoding, "backslashreplace", closefd=False)
+        except OSError:  # the parent has closed the descriptor
+            continue
+        _inherited.append(before)
+        setattr(sys, name, stream)
 
 
 def _close_inherited(kept: set[int]) -> None:
