@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import io
 import mmap
 import os
 import pickle
@@ -147,10 +148,13 @@ def _renew_streams() -> None:
         before = getattr(sys, name)
         encoding = getattr(before, "encoding", None) or "utf-8"
         try:
-            stream = open(number, "w", 1 if number == 2 else -1, encoding, "backslashreplace", closefd=False)
+            raw = io.FileIO(number, "w", closefd=False)
         except OSError:  # the parent has closed the descriptor
             continue
         _inherited.append(before)
+        stream = io.TextIOWrapper(
+            io.BufferedWriter(raw), encoding, "backslashreplace", line_buffering=number == 2 or raw.isatty()
+        )
         setattr(sys, name, stream)
 
 
