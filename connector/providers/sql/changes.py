@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from functools import partial
+from typing import Any, Final, NamedTuple, cast
 
 from sqlalchemy import (
     BigInteger,
     Connection,
     Integer,
+    LargeBinary,
     Text,
     bindparam,
     delete,
@@ -25,13 +26,13 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from connector.core.local.changes import Change, Discarded, Edit, GivenBack, GroupMoved, Moved, Removed, Sent
 from connector.core.local.channel import Channel, Owner
-from connector.core.local.claims import LocalClaim
 from connector.errors import ClaimLost, ProviderError
-from connector.providers.sql.database import DatabaseClient, add_if_missing, reason_of
+from connector.providers.sql.database import DatabaseClient, add_if_missing, reason_of, write_json
 from connector.providers.sql.dialects import Dialect, Rows, dialect_of
-from connector.providers.sql.messages import SqlClaim, channel_name, patched
+from connector.providers.sql.messages import Patch, SqlClaim, channel_name, patched
 from connector.providers.sql.schema import NOBODY, PROCESSED, message, published, reference, this_transaction
 from connector.providers.sql.schema import channel as channels
+from connector.providers.sql.statement import Statement
 
 _FREE: Final[Mapping[str, Any]] = {
     "owner": None,
@@ -43,9 +44,6 @@ _FREE: Final[Mapping[str, Any]] = {
     "waits": False,
 }
 """Columns of a message that nobody has claimed."""
-
-
-_PUBLISHED: Final = insert(published).values(changed=this_transaction())
 
 
 class _Place(NamedTuple):
@@ -77,38 +75,30 @@ class Statements:
             "properties": bindparam("patch", type_=reference.c.properties.type),
             "returned_by": bindparam("returned_by_"),
         }
-        self.move = update(reference).where(*held).values(**waits_again, **into).returning(*before)
-        self.keep = (
-            update(reference)
-            .where(*held)
-            .values({**_FREE, **changed, "part": PROCESSED, "settled": dialect.now})
-            .returning(*before)
-        )
-        self.lie = (
-            update(reference)
-            .where(*held)
-            .values(
-                {
-                    **changed,
-                    "state": literal_column("'DELIVERED'"),
-                    "owner": bindparam("owner_"),
-                    "cycle": bindparam("cycle_"),
-                    "sequence": bindparam("sequence_"),
-                    "home": bindparam("home_"),
-                    "home_part": bindparam("home_part_"),
-                    "taken_from": bindparam("taken_from_"),
-                    "waits": bindparam("waits_"),
-                    "delivery_count": into["delivery_count"],
-                    "properties": into["properties"],
-                }
-            )
-            .returning(*before)
-        )
-        self.remove = dialect.deletion(self.pairs)
+        made = partial(Statement, dialect.name)
+        of_held = update(reference).where(*held)
+        self.move = made(of_held.values(**waits_again, **into).returning(*before))
+        kept = {**_FREE, **changed, "part": PROCESSED, "settled": dialect.now}
+        self.keep = made(of_held.values(kept).returning(*before))
+        lies = {
+            **changed,
+            "state": literal_column("'DELIVERED'"),
+            "owner": bindparam("owner_"),
+            "cycle": bindparam("cycle_"),
+            "sequence": bindparam("sequence_"),
+            "home": bindparam("home_"),
+            "home_part": bindparam("home_part_"),
+            "taken_from": bindparam("taken_from_"),
+            "waits": bindparam("waits_"),
+            "delivery_count": into["delivery_count"],
+            "properties": into["properties"],
+        }
+        self.lie = made(of_held.values(lies).returning(*before))
+        self.remove = made(dialect.deletion(self.pairs))
         self.numbers = Rows(dialect, id=BigInteger)
         gone = message.c.id.in_(select(self.numbers.source.c.id))
         others = exists().where(reference.c.message == message.c.id)
-        self.remove_messages = delete(message).where(gone, ~others)
+        self.remove_messages = made(delete(message).where(gone, ~others))
         self.names = Rows(dialect, name=Text)
         there = channels.c.name.in_(select(self.names.source.c.name))
         waits = exists().where(
@@ -116,7 +106,7 @@ class Statements:
             reference.c.part == literal_column("''"),
             reference.c.state == literal_column("'NEW'"),
         )
-        self.channels = dialect.share(select(channels.c.name, (~waits).label("is_empty")).where(there))
+        self.channels = made(dialect.share(select(channels.c.name, (~waits).label("is_empty")).where(there)))
         copied = ("message", "priority", "expiration", "delivery_count", "properties")
         names = self.names.source
         joined = channels.join(names, channels.c.name == names.c.name)
@@ -132,9 +122,26 @@ class Statements:
             reference.c.key == self.keys.source.c.key,
             reference.c.state == literal_column("'NOT_COMMITTED'"),
         )
-        self.find_prepared = select(
-            reference.c.id, reference.c.version, reference.c.owner, reference.c.key
-        ).where(*prepared)
+        self.find_prepared = made(
+            select(reference.c.id, reference.c.version, reference.c.owner, reference.c.key).where(*prepared)
+        )
+        into_published = insert(published).inline()
+        application = bindparam("application_", type_=Text)
+        if dialect.name == "postgresql":
+            given_keys = Rows(dialect, key=LargeBinary).source
+            found = select(application, given_keys.c.key, this_transaction())
+            self._publish = made(into_published.from_select(["application", "key", "changed"], found))
+        else:
+            row = {"application": application, "key": bindparam("key_"), "changed": this_transaction()}
+            self._publish = made(into_published.values(row))
+        self._as_array = dialect.name == "postgresql"
+
+    def publish(self, connection: Connection, application: str, keys: Sequence[bytes]) -> None:
+        """Remembers published keys."""
+        if self._as_array:
+            self._publish.run(connection, {"application_": application, "rows_key": keys})
+        else:
+            self._publish.run(connection, [{"application_": application, "key_": key} for key in keys])
 
 
 @functools.cache
@@ -152,7 +159,7 @@ def open_channels(
         return {}
     statements = statements_of(client.dialect.name)
     parameters = statements.names([(name,) for name in names])
-    found = {row.name: row.is_empty for row in connection.execute(statements.channels, parameters)}
+    found = {row.name: bool(row.is_empty) for row in statements.channels.rows(connection, parameters)}
     for name, one in names.items():
         if name not in found and not one.can_end:
             try:
@@ -168,7 +175,7 @@ def remove_messages(connection: Connection, client: DatabaseClient, numbers: Ite
     rows = [(number,) for number in set(numbers)]
     if rows:
         statements = statements_of(client.dialect.name)
-        connection.execute(statements.remove_messages, statements.numbers(rows))
+        statements.remove_messages.run(connection, statements.numbers(rows))
 
 
 class Settlement:
@@ -215,7 +222,7 @@ class Settlement:
         held |= self._end(connection, self._gone, keeps=False)
         for claim, edit in self._lying:
             values = lie_values(self._statements, claim, None, edit, waits=True)
-            held.update(_pairs(connection.execute(self._statements.lie, values)))
+            held.update(self._statements.lie.rows(connection, values))
         if fenced and len(held) < len(self._claims):
             lost = next(claim for claim in self._claims if claim.reference not in held)
             raise ClaimLost(
@@ -226,12 +233,9 @@ class Settlement:
             if claim.reference in held:
                 self._copy(connection, claim.row_id, others)
         self._send(connection)
-        keys = [key for claim, key in self._published if claim.reference in held]
+        keys = [write_key(key) for claim, key in self._published if claim.reference in held]
         if keys and self._application:
-            connection.execute(
-                _PUBLISHED,
-                [{"application": self._application, "key": write_key(key)} for key in keys],
-            )
+            self._statements.publish(connection, self._application, keys)
 
     def _sort(self, change: Change) -> None:
         if isinstance(change, Sent):
@@ -239,12 +243,9 @@ class Settlement:
         elif isinstance(change, Discarded):
             self._discarded.append(change)
         elif isinstance(change, GroupMoved):
-            channels = (change.channel,)
-            for claim in change.claims:
-                self._wait(claim, channels, change.edit)
-            for claim, key in zip(change.claims, change.published, strict=False):
-                assert isinstance(claim, SqlClaim)
-                self._published.append((claim, key))
+            claims = cast(Sequence[SqlClaim], change.claims)
+            self._wait(claims, (change.channel,), change.edit)
+            self._published += zip(claims, change.published, strict=False)
         else:
             self._sort_one(change)
 
@@ -256,41 +257,43 @@ class Settlement:
                 self._claims.append(claim)
                 self._lying.append((claim, change.edit))
             else:
-                self._wait(claim, (claim.home,), change.edit, self._client_id)
+                self._wait((claim,), (claim.home,), change.edit, self._client_id)
             return
         if change.published is not None:
             self._published.append((claim, change.published))
         if isinstance(change, Moved):
-            self._wait(claim, change.channels, change.edit)
+            self._wait((claim,), change.channels, change.edit)
         else:
             self._claims.append(claim)
             self._ended.append(claim)
 
     def _wait(
-        self, claim: LocalClaim, channels: Sequence[Channel], edit: Edit, returned_by: str | None = None
+        self,
+        claims: Sequence[SqlClaim],
+        channels: Sequence[Channel],
+        edit: Edit,
+        returned_by: str | None = None,
     ) -> None:
-        """A message waits in channels from now on. All but the first get a copy. Without any it goes."""
-        assert isinstance(claim, SqlClaim)
-        self._claims.append(claim)
+        """Messages wait in channels from now on. All but the first get a copy. Without any they go."""
+        self._claims += claims
         there = [channel for channel in channels if channel_name(channel) in self.channels]
         if not there:
-            self._gone.append(claim)
+            self._gone += claims
             return
-        text = self._patch(claim, edit)
-        first = there[0]
-        place = _Place(channel_name(first), first.part.value, text, edit.deliveries, returned_by)
-        self._moves.setdefault(place, []).append(claim)
-        if len(there) > 1:
-            self._copies.append((claim, there[1:]))
+        name, part = channel_name(there[0]), there[0].part.value
+        for claim in claims:
+            place = _Place(name, part, self._patch(claim, edit), edit.deliveries, returned_by)
+            self._moves.setdefault(place, []).append(claim)
+            if len(there) > 1:
+                self._copies.append((claim, there[1:]))
 
     def _patch(self, claim: SqlClaim, edit: Edit) -> str | None:
         """The patch of a copy as text. That of most copies is the same, and is written once."""
         present = claim.headers_now.properties
-        is_own = claim.patch is not None or any(name in present for name in edit.dropped)
+        is_own = claim.patch is not None or not present.keys().isdisjoint(edit.dropped)
         if not is_own and id(edit) in self._patches:
             return self._patches[id(edit)]
-        patch = patched(claim, edit)
-        text = json.dumps(patch) if patch else None
+        text = write_patch(patched(claim, edit))
         if not is_own:
             self._patches[id(edit)] = text
         return text
@@ -302,11 +305,11 @@ class Settlement:
                 **self._statements.pairs([claim.reference for claim in claims]),
                 "into": place.channel,
                 "into_part": place.part,
-                "patch": json.loads(place.patch) if place.patch else None,
+                "patch": place.patch,
                 "deliveries": place.deliveries,
                 "returned_by_": place.returned_by,
             }
-            held |= _pairs(connection.execute(self._statements.move, values))
+            held.update(self._statements.move.rows(connection, values))
         return held
 
     def _end(
@@ -316,8 +319,8 @@ class Settlement:
             return set()
         pairs = self._statements.pairs([claim.reference for claim in claims])
         if keeps:
-            return _pairs(connection.execute(self._statements.keep, pairs))
-        rows = connection.execute(self._statements.remove, pairs).fetchall()
+            return set(self._statements.keep.rows(connection, pairs))
+        rows = self._statements.remove.rows(connection, pairs)
         remove_messages(connection, self._db, (row.message for row in rows))
         return {(row.id, row.version) for row in rows}
 
@@ -334,9 +337,7 @@ class Settlement:
             return
         found = {
             (row.owner, row.key): (row.id, row.version)
-            for row in connection.execute(
-                self._statements.find_prepared, self._statements.keys(handles)
-            ).fetchall()
+            for row in self._statements.find_prepared.rows(connection, self._statements.keys(handles))
         }
         moves: dict[tuple[str, str], list[tuple[int, int]]] = {}
         copies: list[tuple[int, Sequence[Channel]]] = []
@@ -361,12 +362,12 @@ class Settlement:
                 "deliveries": None,
                 "returned_by_": None,
             }
-            if len(connection.execute(self._statements.move, values).fetchall()) < len(pairs):
+            if len(self._statements.move.rows(connection, values)) < len(pairs):
                 raise self._not_there(self._sent[0])
         for number, others in copies:
             self._copy(connection, number, others)
         if gone:
-            rows = connection.execute(self._statements.remove, self._statements.pairs(gone)).fetchall()
+            rows = self._statements.remove.rows(connection, self._statements.pairs(gone))
             remove_messages(connection, self._db, (row.message for row in rows))
 
     def _not_there(self, change: Sent) -> ClaimLost:
@@ -376,8 +377,9 @@ class Settlement:
         )
 
 
-def _pairs(rows: Iterable[Any]) -> set[tuple[int, int]]:
-    return {(row.id, row.version) for row in rows}
+def write_patch(patch: Patch | None) -> str | None:
+    """A patch as text."""
+    return write_json(patch) if patch else None
 
 
 def lie_values(
@@ -395,7 +397,7 @@ def lie_values(
         "taken_from_": str(claim.destination),
         "waits_": waits,
         "deliveries": edit.deliveries,
-        "patch": patched(claim, edit),
+        "patch": write_patch(patched(claim, edit)),
     }
 
 

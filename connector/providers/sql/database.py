@@ -315,9 +315,9 @@ class DatabaseClient:
 
     def count_transaction(self, connection: Connection) -> None:
         """The transaction under way lets messages wait: it gets its number."""
-        statement = self.dialect.count_transaction()
+        statement = self.dialect.count_transaction
         if statement is not None and not self._is_counted:
-            connection.execute(statement)
+            statement.run(connection, {})
             self._is_counted = True
 
     @property

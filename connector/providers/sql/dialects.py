@@ -13,10 +13,10 @@ from sqlalchemy import (
     Engine,
     FromClause,
     Integer,
+    LargeBinary,
     Select,
     String,
     Text,
-    Update,
     bindparam,
     cast,
     column,
@@ -30,6 +30,7 @@ from sqlalchemy import (
 from sqlalchemy.types import UserDefinedType
 
 from connector.providers.sql.schema import client, counter, message, reference
+from connector.providers.sql.statement import Statement, driver_of
 
 BUSY_SECONDS: Final = 30.0
 """For which a statement waits for the lock of another process on a SQLite file."""
@@ -45,10 +46,12 @@ class Rows:
 
     Args:
         dialect: that the statement is for.
-        columns: names and types; texts or numbers.
+        columns: names and types; texts or numbers, and bytes for PostgreSQL.
     """
 
-    def __init__(self, dialect: Dialect, **columns: type[Text] | type[BigInteger]) -> None:
+    def __init__(
+        self, dialect: Dialect, **columns: type[Text] | type[BigInteger] | type[LargeBinary]
+    ) -> None:
         self._names = list(columns)
         self._as_arrays = dialect.name == "postgresql"
         self.source: FromClause
@@ -82,12 +85,11 @@ class Dialect(Protocol):
     """What has happened until now, for :meth:`since`."""
     beginning: Any
     """The mark of a time when nothing had happened."""
+    count_transaction: Statement | None
+    """Gives the transaction under way its number; None where the database does so."""
 
     def configure(self, engine: Engine, *, schema: str | None, durable: bool) -> None:
         """Prepares what every new connection is told."""
-
-    def count_transaction(self) -> Update | None:
-        """Gives the transaction under way its number; None where the database does so."""
 
     def since(self, changed: ColumnElement[Any]) -> ColumnElement[bool]:
         """Whether the transaction in a column has ended since the mark in the parameter ``mark``."""
@@ -117,6 +119,12 @@ class SqliteDialect:
         select(counter.c.value).where(counter.c.name == literal_column("'transactions'")).scalar_subquery()
     )
     beginning = 0
+    count_transaction: Statement | None = Statement(
+        name,
+        update(counter)
+        .where(counter.c.name == literal_column("'transactions'"))
+        .values(value=counter.c.value + 1),
+    )
 
     def configure(self, engine: Engine, *, schema: str | None, durable: bool) -> None:
         @event.listens_for(engine, "connect")
@@ -129,14 +137,8 @@ class SqliteDialect:
         @event.listens_for(engine, "begin")
         def begin(connection: Any) -> None:
             reads = connection.get_execution_options().get(READ_ONLY)
-            connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
-
-    def count_transaction(self) -> Update:
-        return (
-            update(counter)
-            .where(counter.c.name == literal_column("'transactions'"))
-            .values(value=counter.c.value + 1)
-        )
+            with driver_of(connection) as driver:
+                driver.execute("BEGIN" if reads else "BEGIN IMMEDIATE")
 
     def since(self, changed: ColumnElement[Any]) -> ColumnElement[bool]:
         return changed > bindparam("mark", type_=BigInteger)
@@ -178,6 +180,7 @@ class PostgresDialect:
     )
     mark: ColumnElement[Any] = cast(func.pg_current_snapshot(), Text)
     beginning = "1:1:"
+    count_transaction: Statement | None = None
 
     def configure(self, engine: Engine, *, schema: str | None, durable: bool) -> None:
         settings = {
@@ -198,9 +201,6 @@ class PostgresDialect:
                 for key, value in settings.items():
                     cursor.execute("SELECT set_config(%s, %s, false)", (key, value))
             connection.autocommit = before
-
-    def count_transaction(self) -> None:
-        return None
 
     def since(self, changed: ColumnElement[Any]) -> ColumnElement[bool]:
         mark: ColumnElement[str] = cast(bindparam("mark", type_=Text), _Snapshot())
@@ -229,7 +229,7 @@ def dialect_of(name: str) -> Dialect:
     return _SQLITE if name == "sqlite" else _POSTGRESQL
 
 
-def claim_statement(dialect: Dialect, candidates: Rows | None) -> Any:
+def claim_statement(dialect: Dialect, candidates: Rows | None) -> Statement:
     """Claims up to ``limit`` messages of the channel ``at`` in one statement, best first.
 
     A client that somebody takes over from claims nothing.
@@ -251,8 +251,8 @@ def claim_statement(dialect: Dialect, candidates: Rows | None) -> Any:
     statement = update(reference).where(reference.c.id == numbered.c.id)
     if dialect.name == "postgresql":
         statement = statement.where(message.c.id == reference.c.message)
-    return statement.values(
-        state="DELIVERED",
+    statement = statement.values(
+        state=literal_column("'DELIVERED'"),
         version=reference.c.version + 1,
         owner=bindparam("owner_"),
         cycle=bindparam("cycle_"),
@@ -264,7 +264,8 @@ def claim_statement(dialect: Dialect, candidates: Rows | None) -> Any:
         home_part=bindparam("home_part_"),
         returned_by=None,
         settled=None,
-    ).returning(*claim_columns(dialect), dialect.now.label("now"))
+    )
+    return Statement(dialect.name, statement.returning(*claim_columns(dialect), dialect.now.label("now")))
 
 
 def waiting() -> tuple[ColumnElement[bool], ...]:

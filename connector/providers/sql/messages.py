@@ -27,6 +27,8 @@ _HEADERS: Final = {
 }
 """Field of a message -> its name in the column ``headers``, and what it is where that has no such name."""
 
+_FIELDS: Final = {name: field for field, (name, _) in _HEADERS.items()}
+
 Patch = Mapping[str, PropertyValue | None]
 """Properties of one copy, in place of those of its message; None where the copy has none of that name."""
 
@@ -130,10 +132,9 @@ def read_message(row: Any, body: bytes = b"") -> Message:
             properties[name] = float(properties[name])
     found = Message(body, priority=row.priority, expiration=row.expiration, properties=properties)
     found.delivery_count = row.delivery_count + 1
-    headers = row.headers
-    for field, (name, _) in _HEADERS.items():
-        if name in headers:
-            setattr(found, field, headers[name])
+    for name, value in row.headers.items():
+        if name in _FIELDS:
+            setattr(found, _FIELDS[name], value)
     if found.message_id is None:
         found.message_id = f"ID:{row.message}"
     for name, value in (row.properties or {}).items():

@@ -170,7 +170,7 @@ class SqlReader:
         """
         values = {**self._values, **_numbered(cycle, numbers)}
         with self._db.transaction() as connection:
-            rows = connection.execute(self._statements.claim_any, values).fetchall()
+            rows = self._statements.claim_any.rows(connection, values)
             claims = self._made(rows)
             for claim, row in zip(claims, rows, strict=True):
                 if self._judge(claim.headers_now, row.now) is not Verdict.TAKE:
@@ -187,7 +187,7 @@ class SqlReader:
         pairs = [(number, version) for _, number, version in popped]
         values = {**self._values, **_numbered(cycle, numbers), **self._statements.pairs(pairs)}
         with self._db.transaction() as connection:
-            claims = self._made(connection.execute(self._statements.claim_of, values).fetchall())
+            claims = self._made(self._statements.claim_of.rows(connection, values))
             faults.point("claim.uncommitted")
         if len(claims) < len(popped):
             self._keep_locked(popped, {claim.row_id for claim in claims})

@@ -283,7 +283,7 @@ class SqlStore:
         assert isinstance(claim, SqlClaim)
         with self._db.transaction() as connection:
             values = lie_values(self._statements, claim, owner, edit, waits=False)
-            if not connection.execute(self._statements.lie, values).fetchall():
+            if not self._statements.lie.rows(connection, values):
                 return None
             found = select(*claim_columns(None)).select_from(_JOINED).where(reference.c.id == claim.row_id)
             return SqlClaim(connection.execute(found).one())
@@ -353,7 +353,7 @@ class SqlStore:
             if over:
                 pairs = self._statements.pairs([(row.id, row.version) for row in over])
                 with self._db.transaction() as connection:
-                    gone = connection.execute(self._statements.remove, pairs).fetchall()
+                    gone = self._statements.remove.rows(connection, pairs)
                     remove_messages(connection, self._db, (row.message for row in gone))
                 number += len(gone)
             if len(rows) < _PRUNED:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import func, insert, literal_column, select
+from sqlalchemy import bindparam, func, insert, literal_column, select
 
 from connector import faults
 from connector.core.local.channel import Channel
@@ -20,6 +21,7 @@ from connector.providers.sql.liveness import marks_of
 from connector.providers.sql.messages import add_messages, read_message, write_reference
 from connector.providers.sql.schema import channel as channels
 from connector.providers.sql.schema import client, message, reference, this_transaction
+from connector.providers.sql.statement import Statement
 
 _JOINED: Final = reference.join(message, message.c.id == reference.c.message)
 _PREPARED: Final = insert(reference).values(
@@ -46,6 +48,7 @@ class SqlTaskStore:
         self._db = DatabaseClient(database, client_id)
         self._marks = marks_of(database.settings)
         self._statements = statements_of(self._db.dialect.name)
+        self._read = _read_statement(self._db.dialect.name)
         self._prepared: dict[str, Message] = {}
         self._targets: set[Destination] = set()
         """Those that were asked for before."""
@@ -60,11 +63,9 @@ class SqlTaskStore:
         return is_there(self._db, destination) and self._marks.is_alive(owner)
 
     def read(self, reference_: tuple[int, int], max_body: int) -> Message:
-        size = func.length(message.c.body).label("size")
         number, version = reference_
-        where = (reference.c.id == number) & (reference.c.version == version)
-        columns = select(*claim_columns(None), message.c.body, size).select_from(_JOINED)
-        rows = self._db.rows(columns.where(where))
+        with self._db.reading() as connection:
+            rows = self._read.rows(connection, {"number": number, "seen": version})
         if not rows:
             raise LookupError(f"message {number} is gone")
         if rows[0].size > max_body:
@@ -84,12 +85,10 @@ class SqlTaskStore:
 
     def _remove(self, handles: Sequence[tuple[str, str]]) -> None:
         with self._db.transaction() as connection:
-            found = connection.execute(
-                self._statements.find_prepared, self._statements.keys(handles)
-            ).fetchall()
+            found = self._statements.find_prepared.rows(connection, self._statements.keys(handles))
             if found:
                 pairs = self._statements.pairs([(row.id, row.version) for row in found])
-                rows = connection.execute(self._statements.remove, pairs).fetchall()
+                rows = self._statements.remove.rows(connection, pairs)
                 remove_messages(connection, self._db, (row.message for row in rows))
 
     def sync(self) -> None:
@@ -107,6 +106,15 @@ class SqlTaskStore:
             faults.point("prepare.uncommitted")
         faults.point("prepare")
         self._prepared.clear()
+
+
+@functools.cache
+def _read_statement(dialect: str) -> Statement:
+    """Reads a message whose version is ``seen``."""
+    size = func.length(message.c.body).label("size")
+    columns = select(*claim_columns(None), message.c.body, size).select_from(_JOINED)
+    where = reference.c.id == bindparam("number"), reference.c.version == bindparam("seen")
+    return Statement(dialect, columns.where(*where))
 
 
 def is_there(db: DatabaseClient, destination: Destination) -> bool:
