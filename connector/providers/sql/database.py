@@ -143,8 +143,12 @@ class Database:
         )
         self.dialect: Dialect = dialect_of(self.engine.dialect.name)
         self.dialect.configure(self.engine, schema=settings.schema, durable=settings.durable)
+        self._reading = self.engine
+        """For reading: PostgreSQL needs no BEGIN and COMMIT for that, each of which is a message to it."""
         self._in_use = contextlib.nullcontext
-        if is_sqlite:
+        if not is_sqlite:
+            self._reading = self.engine.execution_options(isolation_level="AUTOCOMMIT")
+        else:
             self._in_use = forking.in_use  # type: ignore[assignment]
             forking.watch(self.engine)
         weakref.finalize(self, _dispose, self.engine, os.getpid())
@@ -190,7 +194,7 @@ class Database:
         """
         is_committing = False
         try:
-            with self._in_use(), self.engine.connect() as connection:
+            with self._in_use(), (self._reading if reads else self.engine).connect() as connection:
                 if reads:
                     connection.execution_options(**{READ_ONLY: True})
                 with connection.begin() as transaction:
