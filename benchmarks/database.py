@@ -1,9 +1,10 @@
 """The provider ``sql`` on SQLite and on PostgreSQL, beside bare statements in sqlite3 and psycopg.
 
-The bare statements do the same work on the same tables. There are three parts. ``claims`` claims and settles
+The bare statements do the same work on the same tables. There are four parts. ``claims`` claims and settles
 1,000 messages in batches of 1, 100 and 1,000. ``backlog`` claims with 1 thousand to 1 million waiting.
+``churn`` claims while a foreign transaction stays open and 200,000 messages come and go.
 ``events`` counts the events a second from a queue through a process to the archive.
-``python -m benchmarks.database [claims] [backlog] [events] [--on DATABASE] [--runs N] [--disk DIR]``
+``python -m benchmarks.database [claims] [backlog] [churn] [events] [--on DATABASE] [--runs N] [--disk DIR]``
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from connector.providers.sql.database import Settings
 from connector.providers.sql.provider import SqlProvider
 from tests.postgres import PostgresServer
 
-PARTS: Final = ("claims", "backlog", "events")
+PARTS: Final = ("claims", "backlog", "churn", "events")
 DATABASES: Final = ("sqlite", "postgresql")
 BATCHES: Final = (1, 100, 1000)
 BACKLOGS: Final = (1_000, 100_000, 1_000_000)
@@ -85,6 +86,9 @@ class Bare(Protocol):
 
     def analyze(self) -> None:
         """Does the upkeep that follows upon a bulk INSERT."""
+
+    def hold(self) -> None:
+        """Begins a transaction that sees what is there now, and leaves it open."""
 
     def close(self) -> None:
         """Ends the connection."""
@@ -214,6 +218,10 @@ class BareSqlite:
     def analyze(self) -> None:
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
+    def hold(self) -> None:
+        self._connection.execute("BEGIN")
+        self.scan(QUEUE)
+
     def close(self) -> None:
         self._connection.close()
 
@@ -305,6 +313,10 @@ class BarePostgres:
 
     def analyze(self) -> None:
         self._connection.execute("VACUUM ANALYZE message, message_reference")
+
+    def hold(self) -> None:
+        self._connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        self.scan(QUEUE)
 
     def close(self) -> None:
         self._connection.close()
@@ -500,6 +512,49 @@ def measure_backlog(name: str, database: Database, backlogs: Sequence[int], runs
         bare.close()
 
 
+# --- churn --------------------------------------------------------------------------------------------
+
+
+def measure_churn(name: str, database: Database, messages: int, runs: int) -> None:
+    """Microseconds of a claimed message before, while and after a foreign transaction is open."""
+    url = database.new_url()
+    connection = SqlProvider(Settings(url)).connect("benchmark", "one")
+    bare, foreign = database.bare(url), database.bare(url)
+    poller, archive = connection.poller(parse_destination(QUEUE)), parse_destination(ARCHIVE)
+    bare.fill(QUEUE, COUNT)
+
+    def measure(when: str) -> None:
+        ours, plain = [], []
+        for number in range(runs + 1):
+            ours.append(seconds_of(poller.claim, 1, range(POLL)) * 1e6 / POLL)
+            bare.give_back()
+            plain.append(seconds_of(bare.claim, QUEUE, POLL) * 1e6 / POLL)
+            bare.give_back()
+            if not number:  # the first run warms up
+                ours, plain = [], []
+        print(
+            f"{name}: {when}: claim {spread(ours, 1)} us a message, bare {spread(plain, 1)} us, "
+            f"ratio {ratio_of(ours, plain):.2f}",
+            flush=True,
+        )
+
+    measure("before the foreign transaction")
+    foreign.hold()
+    for _ in range(messages // COUNT):
+        bare.fill(QUEUE, COUNT)
+        claims = poller.claim(1, range(COUNT))
+        assert len(claims) == COUNT
+        keys = [claim.duplicate_key for claim in claims]
+        connection.settle([GroupSettlement(claims, archive, OUTCOME, keys)])
+    measure(f"{messages:,} messages later, the foreign transaction open")
+    foreign.close()
+    measure("just after its end")
+    bare.analyze()
+    measure("after the upkeep")
+    connection.abandon()
+    bare.close()
+
+
 # --- events -------------------------------------------------------------------------------------------
 
 
@@ -616,11 +671,12 @@ def main() -> None:
     parser.add_argument("--on", choices=DATABASES, help="one database only")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--backlogs", type=int, nargs="+", default=BACKLOGS)
+    parser.add_argument("--churn", type=int, default=200_000, help="messages that come and go")
     parser.add_argument("--messages", type=int, default=10_000, help="of a run of events")
     parser.add_argument("--disk", help="a directory on a disk, measured instead of tmpfs")
     parser.add_argument("--procrastinate", metavar="PYTHON", help="a Python that has procrastinate")
     parser.add_argument("--jobs", type=int, default=2_000, help="of a run of procrastinate")
-    parser.add_argument("--concurrency", type=int, default=16, help="of procrastinate")
+    parser.add_argument("--concurrency", type=int, default=64, help="of procrastinate")
     arguments = parser.parse_args()
     if unknown := set(arguments.parts) - set(PARTS):
         parser.error(f"no part {', '.join(sorted(unknown))}: expected {', '.join(PARTS)}")
@@ -634,6 +690,8 @@ def main() -> None:
                     measure_claims(name, database, arguments.runs)
                 elif part == "backlog":
                     measure_backlog(name, database, arguments.backlogs, arguments.runs * 10)
+                elif part == "churn":
+                    measure_churn(name, database, arguments.churn, arguments.runs * 10)
                 else:
                     measure_events_of(name, database, where, arguments)
 
