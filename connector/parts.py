@@ -16,8 +16,9 @@ from connector.events.recovery import InDoubtPolicy
 from connector.events.settings import EventSettings, Input
 from connector.events.settling import CopyDestinations
 from connector.log import LogSettings
+from connector.messaging.access import AccessSpec
 from connector.messaging.destination import Destination
-from connector.messaging.provider import AccessSpec, Provider
+from connector.messaging.provider import Provider
 from connector.messaging.provider_kind import AcceptedRoot, AdapterProvider, installed_providers
 from connector.messaging.retention import Retention
 from connector.messaging.subscription import TopicSubscription

@@ -16,10 +16,11 @@ from connector.core.ledger import Delivery, DeliveryState, Ledger, load
 from connector.core.takeover import Schedule, take_over
 from connector.core.transaction import Transaction
 from connector.errors import SessionStateError
+from connector.messaging.access import MessageAccess
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import MessageAccess, Poller, Provider
+from connector.messaging.provider import Poller, Provider
 from connector.messaging.subscription import TopicSubscription
 
 

@@ -11,10 +11,11 @@ from connector.core.ledger import Delivery, Ledger, load
 from connector.core.takeover import try_take_over
 from connector.core.transaction import Transaction
 from connector.errors import ClaimLost, ProviderError
+from connector.messaging.access import MessageAccess
 from connector.messaging.client import AcknowledgeMode, ReceivedMessage
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Capabilities, Connection, MessageAccess, Poller
+from connector.messaging.provider import Capabilities, Connection, Poller
 
 
 class Owner(Protocol):

@@ -8,9 +8,10 @@ from enum import Enum
 from typing import Final, TypeVar
 
 from connector.errors import ClaimLost
+from connector.messaging.access import MessageAccess
 from connector.messaging.claim import Claim
 from connector.messaging.message import Message
-from connector.messaging.provider import Connection, MessageAccess, Poller
+from connector.messaging.provider import Connection, Poller
 from connector.messaging.settlement import Prepared, Settlement
 
 _MAX_BODY: Final = 1 << 40

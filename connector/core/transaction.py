@@ -7,9 +7,9 @@ from typing import NoReturn
 
 from connector.core.ledger import Delivery, DeliveryState, Ledger
 from connector.errors import ClaimLost, ProviderError, SettlementError, TransactionRolledBack
+from connector.messaging.access import MessageAccess
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import MessageAccess
 from connector.messaging.settlement import Prepared
 
 

@@ -19,8 +19,8 @@ from connector.businessobjects.instance import BusinessObject
 from connector.errors import UnknownDestination
 from connector.events.convert import Converter
 from connector.events.plan import EventPlan
+from connector.messaging.access import MessageAccess
 from connector.messaging.message import Message
-from connector.messaging.provider import MessageAccess
 from connector.messaging.settlement import Prepared
 from connector.tracebacks import error_text
 
@@ -36,7 +36,7 @@ class Asked:
         to_body: writes the object of the reply.
         format_of: the format of the reply, by object and verb.
         request_id: the JMSMessageID of the request.
-        key: of the reply, for :meth:`connector.messaging.provider.MessageAccess.prepare`.
+        key: of the reply, for :meth:`connector.messaging.access.MessageAccess.prepare`.
     """
 
     envelope: Envelope

@@ -11,7 +11,7 @@ from connector.businessobjects.definition import Definitions
 from connector.businessobjects.handlers import HandlerSpec
 from connector.businessobjects.rules import StaticMetaObject
 from connector.log import LogSettings
-from connector.messaging.provider import AccessSpec
+from connector.messaging.access import AccessSpec
 from connector.state.store import JournalHandle
 from connector.trace import OFF, Trace
 

@@ -19,9 +19,9 @@ from connector.errors import MalformedData, NotActive, ProviderError, TemporaryF
 from connector.events.answering import Answering
 from connector.events.convert import Converter
 from connector.events.plan import EventPlan
+from connector.messaging.access import MessageAccess
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import MessageAccess
 from connector.messaging.settlement import Prepared
 from connector.state.store import TaskJournal
 from connector.trace import CONVERSION, DETAILS, HANDOVER

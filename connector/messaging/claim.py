@@ -26,7 +26,7 @@ class Claim(Protocol):
 
     @property
     def reference(self) -> Any:
-        """A picklable handle for :meth:`connector.messaging.provider.MessageAccess.load`.
+        """A picklable handle for :meth:`connector.messaging.access.MessageAccess.load`.
 
         The text (``str``) of the handle is short and names the claim. No other claim of the client has the
         same text. By value the handle contains the whole message, however large.

@@ -13,16 +13,18 @@ provider hides that from users: see :meth:`Connection.settle`. The capabilities 
 ``by_value``, ``in_progress`` and ``shows_all`` name the differences of a remote provider.
 
 The contract has two halves. The driver has the :class:`Connection`. A Spark task has a
-:class:`MessageAccess`, made from a picklable :class:`AccessSpec`. The access opens no connection that
-outlives the task's process. The access only reads claimed messages and prepares new messages.
+:class:`~connector.messaging.access.MessageAccess`, made from a picklable
+:class:`~connector.messaging.access.AccessSpec`. The access opens no connection that outlives the task's
+process. The access only reads claimed messages and prepares new messages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
+from connector.messaging.access import AccessSpec
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
@@ -461,56 +463,3 @@ class Leftover(Protocol):
 
     def release(self) -> None:
         """Leaves the dead client to the next client that looks."""
-
-
-class AccessSpec(Protocol):
-    """A picklable recipe for :class:`MessageAccess`."""
-
-    def open(self) -> MessageAccess:
-        """Opens the access for the calling process. Several accesses of one client do not disturb each other.
-
-        Raises:
-            CapabilityError: the messages cannot be reached from this process.
-            ProviderError: the provider is gone.
-        """
-
-
-class MessageAccess(Protocol):
-    """The view of a Spark task on a provider."""
-
-    def check(self) -> None:
-        """Checks that this machine sees the same provider as the driver.
-
-        Raises:
-            ProviderError: the view differs. The text names the machine.
-        """
-
-    def load(self, reference: Any, max_body: int) -> Message:
-        """Reads a claimed message. The message has no ``destination``, because the claim has the destination.
-
-        Raises:
-            MalformedData: the message is larger than ``max_body`` bytes, or is no message after all.
-            LookupError: the message is gone, because another client has settled it. Never raised by value.
-            ProviderError: the message cannot be read now.
-        """
-
-    def prepare(self, destination: Destination, message: Message, key: str) -> Prepared:
-        """Makes a message without sending it. The same ``key`` and destination replace the earlier message.
-
-        By value nothing is written. Then only the settlement shows whether the destination takes the message.
-
-        Raises:
-            ValueError: the message is not valid (:meth:`Message.check`).
-            ProviderError: the message cannot be written.
-        """
-
-    def discard(self, prepared: Prepared) -> None:
-        """Removes a prepared message that will not be sent, or forgets one that a settlement has removed."""
-
-    def sync(self) -> None:
-        """Makes all prepared messages durable. Called once at the end of a task, or before a commit.
-
-        Raises:
-            ProviderError: the messages cannot be made durable, and another call will not help. None of them
-                may be committed.
-        """

@@ -15,9 +15,10 @@ from collections.abc import Callable
 from typing import Final
 
 from connector.errors import ConnectorError, ProviderError, SettlementError
+from connector.messaging.access import MessageAccess
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Connection, MessageAccess
+from connector.messaging.provider import Connection
 from connector.messaging.settlement import Prepared
 
 _log = logging.getLogger("connector.requests")

@@ -17,7 +17,7 @@ from connector.messaging.settlement import Prepared
 
 @dataclass(frozen=True, slots=True)
 class LocalAccessSpec:
-    """See :class:`connector.messaging.provider.AccessSpec`.
+    """See :class:`connector.messaging.access.AccessSpec`.
 
     Args:
         store: recipe of the store that the access uses.
@@ -26,12 +26,12 @@ class LocalAccessSpec:
     store: TaskStoreSpec
 
     def open(self) -> LocalAccess:
-        """See :meth:`connector.messaging.provider.AccessSpec.open`."""
+        """See :meth:`connector.messaging.access.AccessSpec.open`."""
         return LocalAccess(self.store.open())
 
 
 class LocalAccess:
-    """See :class:`connector.messaging.provider.MessageAccess`."""
+    """See :class:`connector.messaging.access.MessageAccess`."""
 
     def __init__(self, store: TaskStore) -> None:
         self._store = store
@@ -41,7 +41,7 @@ class LocalAccess:
         self.sync = store.sync
 
     def prepare(self, destination: Destination, message: Message, key: str) -> Prepared:
-        """See :meth:`connector.messaging.provider.MessageAccess.prepare`."""
+        """See :meth:`connector.messaging.access.MessageAccess.prepare`."""
         check_sendable(destination)
         owner = temporary_owner(destination)
         if owner is not None and not self._store.is_there(destination, owner):
@@ -54,5 +54,5 @@ class LocalAccess:
         return Prepared(handle, destination)
 
     def discard(self, prepared: Prepared) -> None:
-        """See :meth:`connector.messaging.provider.MessageAccess.discard`."""
+        """See :meth:`connector.messaging.access.MessageAccess.discard`."""
         self._store.discard(prepared.handle)

@@ -310,7 +310,7 @@ class TaskStore(Protocol):
         """
 
     def read(self, reference: Any, max_body: int) -> Message:
-        """See :meth:`connector.messaging.provider.MessageAccess.load`."""
+        """See :meth:`connector.messaging.access.MessageAccess.load`."""
 
     def prepare(self, destination: Destination, message: Message, key: str) -> Any:
         """Keeps a message where no client takes it. Returns a handle. The same key replaces the message.
@@ -331,7 +331,7 @@ class TaskStore(Protocol):
         """Removes a prepared message. A message that is gone is passed over."""
 
     def sync(self) -> None:
-        """See :meth:`connector.messaging.provider.MessageAccess.sync`.
+        """See :meth:`connector.messaging.access.MessageAccess.sync`.
 
         Raises:
             ProviderError: also if the client was forgotten, because then no client would remove the messages.

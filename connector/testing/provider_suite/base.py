@@ -13,10 +13,11 @@ from typing import Any, ClassVar, TypeVar
 import pytest
 
 from connector.errors import UnknownDestination
+from connector.messaging.access import MessageAccess
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
-from connector.messaging.provider import Capabilities, Connection, Leftover, MessageAccess, Poller, Provider
+from connector.messaging.provider import Capabilities, Connection, Leftover, Poller, Provider
 from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
 

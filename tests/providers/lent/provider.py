@@ -553,7 +553,7 @@ class LentWindow:
 
 
 class LentAccess:
-    """See :class:`connector.messaging.provider.MessageAccess`; also its own recipe. It needs no broker."""
+    """See :class:`connector.messaging.access.MessageAccess`; also its own recipe. It needs no broker."""
 
     def open(self) -> LentAccess:
         return self
