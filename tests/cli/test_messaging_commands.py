@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from connector.cli.app import run as run_in_process
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 ALL = ("--subscription", "all", "--client-id", "shop")
@@ -290,12 +291,8 @@ def test_what_a_subscription_has_put_aside_is_counted_until_it_is_moved_back(
 def test_a_subscription_that_is_consumed_cannot_be_removed(call: Call, deployment: Path) -> None:
     receiver = start(deployment, "receive", "topic://prices", *SHARED, "--wait", "30000")
     try:
-        deadline = time.monotonic() + 20
-        while not (deployment / "data/topic-root/prices").exists() and time.monotonic() < deadline:
-            time.sleep(0.02)
-        while numbers(call, "topic://prices")["subscriptions"][0]["consumers"] != 1:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        wait_for((deployment / "data/topic-root/prices").exists)
+        wait_for(lambda: numbers(call, "topic://prices")["subscriptions"][0]["consumers"] == 1)
         refused = call("unsubscribe", "--subscription", "news")
         assert refused.status == 1
         assert "consumer" in refused.errors
@@ -619,10 +616,7 @@ def test_a_wrong_call_has_status_2_and_says_what_to_do(
 def test_a_client_id_that_another_process_holds_is_named(call: Call, deployment: Path) -> None:
     holder = start(deployment, "receive", "topic://prices", *ALL, "--wait", "30000")
     try:
-        deadline = time.monotonic() + 20
-        while not (deployment / "data/topic-root/prices").exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        wait_for((deployment / "data/topic-root/prices").exists)
         refused = call("subscribe", "topic://prices", "--subscription", "b", "--client-id", "shop")
         assert refused.status == 1
         assert "shop" in refused.errors

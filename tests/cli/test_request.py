@@ -20,6 +20,7 @@ from connector.messaging.client import ReceivedMessage
 from connector.providers.dropbox.provider import DropboxProvider
 from tests.cli.in_process import call
 from tests.requests.world import Answer, Application, Replying
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -91,10 +92,7 @@ class Asking:
 
     def await_request(self) -> None:
         """Until the command has sent one, which nobody takes."""
-        deadline = time.monotonic() + 20
-        while not list(self.directory.glob("data/crm/incoming/target/*")):
-            assert time.monotonic() < deadline, "no request was sent"
-            time.sleep(0.02)
+        wait_for(lambda: list(self.directory.glob("data/crm/incoming/target/*")), what="a request was sent")
 
     def clients(self) -> list[str]:
         """Who is connected to the provider, or has left something there."""

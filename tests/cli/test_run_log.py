@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from tests.crash.conftest import Deploy
-from tests.crash.harness import Deployment, Run, deployments, wait_for
+from tests.crash.harness import Deployment, Run, deployments
+from tests.waiting import wait_for
 
 _MORE_PROCESSES = """
 import warnings

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from connector.errors import ClaimLost, ProviderError, SessionStateError
 from connector.messaging import AcknowledgeMode, ReceivedMessage
 from connector.providers.dropbox.provider import DropboxProvider
 from tests.core.conftest import Connect, Watched
+from tests.waiting import wait_for
 
 AUTO, DUPS_OK, CLIENT, INDIVIDUAL, TRANSACTED = AcknowledgeMode
 EXPLICIT = (CLIENT, INDIVIDUAL)
@@ -295,10 +295,7 @@ def test_auto_brings_again_what_a_listener_has_seen_and_nobody_could_acknowledge
     session = connection.session(AUTO)
     consumer = session.consumer("orders")
     consumer.listen(listener)
-    deadline = time.monotonic() + 10
-    while not errors:
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    wait_for(lambda: errors)
     repair()
     assert again.wait(10)
     session.close()

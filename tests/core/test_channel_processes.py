@@ -8,14 +8,14 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from connector.core.channels import Channels
 from connector.errors import ClaimLost
 from tests.core.channel_world import DELIVERED, NEW, NOT_COMMITTED, Recorder, World, a_world, texts
+from tests.waiting import wait_for
 
 PRELUDE = """
     import select, sys, time
@@ -52,13 +52,6 @@ def start(world: World, program: str, *, fault: str = "") -> subprocess.Popen[st
 def line(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     return process.stdout.readline().strip()
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def kill(process: subprocess.Popen[str]) -> None:

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 
 import pytest
 
 from connector.core.connection import MessagingConnection
 from connector.errors import SessionStateError
 from connector.messaging import AcknowledgeMode, ReceivedMessage
+from tests.waiting import wait_for
 
 AUTO, DUPS_OK, CLIENT, INDIVIDUAL, TRANSACTED = AcknowledgeMode
-
-
-def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come true in time"
-        time.sleep(0.005)
 
 
 def fill(connection: MessagingConnection, *bodies: str) -> None:
@@ -41,7 +34,7 @@ def test_a_message_is_gone_after_its_listener_has_returned(
     session = connection.session(mode)
     session.consumer("orders").listen(lambda message: seen.append(message.value))
     fill(connection, "1", "2", "3")
-    until(lambda: len(seen) == 3)
+    wait_for(lambda: len(seen) == 3)
     session.close()
     assert seen == ["1", "2", "3"]
     assert left(connection) == 0
@@ -52,8 +45,8 @@ def test_auto_acknowledges_after_the_listener_not_before(connection: MessagingCo
     there: list[int] = []
     session = connection.session(AUTO)
     session.consumer("orders").listen(lambda message: there.append(left(connection)))
-    until(lambda: there != [])
-    until(lambda: left(connection) == 0)
+    wait_for(lambda: there != [])
+    wait_for(lambda: left(connection) == 0)
     assert there == [1]
 
 
@@ -74,7 +67,7 @@ def test_a_message_whose_listener_raises_comes_again_with_its_count_one_more(
     connection.exception_listener = errors.append
     session = connection.session(mode)
     session.consumer("orders").listen(fails_twice)
-    until(lambda: len(counts) == 3)
+    wait_for(lambda: len(counts) == 3)
     session.close()
     assert counts == [1, 2, 3]
     assert [str(error) for error in errors] == ["not yet", "not yet"]
@@ -95,7 +88,7 @@ def test_a_listener_that_raises_rolls_its_transaction_back(connection: Messaging
         session.commit()
 
     session.consumer("orders").listen(relay)
-    until(lambda: len(counts) == 2)
+    wait_for(lambda: len(counts) == 2)
     session.close()
     with connection.session() as other:
         assert [message.value for message in other.browser("bills")] == ["bill 2"]
@@ -118,7 +111,7 @@ def test_the_listeners_of_a_session_run_one_at_a_time(connection: MessagingConne
         for number in range(5):
             sender.send("a", f"a{number}")
             sender.send("b", f"b{number}")
-    until(lambda: len(overlaps) == 10)
+    wait_for(lambda: len(overlaps) == 10)
     assert not any(overlaps)
 
 
@@ -134,7 +127,7 @@ def test_a_failing_listener_keeps_no_other_from_its_messages(connection: Messagi
     session.consumer("good").listen(lambda message: seen.append(message.value))
     session.send("bad", "1")
     session.send_many("good", ["1", "2", "3"])
-    until(lambda: len(seen) == 3)
+    wait_for(lambda: len(seen) == 3)
 
 
 def test_close_waits_for_the_listener_that_runs(connection: MessagingConnection) -> None:
@@ -163,7 +156,7 @@ def test_a_listener_that_runs_when_its_session_is_closed_ends_its_work(
 
     def relay(message: ReceivedMessage) -> None:
         begun.set()
-        until(lambda: session.closing)
+        wait_for(lambda: session.closing)
         session.send("bills", "bill")
         session.commit()
 
@@ -198,7 +191,7 @@ def test_a_listener_cannot_close_its_own_session_or_connection(connection: Messa
                 refused.append(error)
 
     session.consumer("orders").listen(listener)
-    until(lambda: len(refused) == 3)
+    wait_for(lambda: len(refused) == 3)
 
 
 def test_a_listener_may_close_its_own_consumer(connection: MessagingConnection) -> None:
@@ -212,7 +205,7 @@ def test_a_listener_may_close_its_own_consumer(connection: MessagingConnection) 
         consumer.close()
 
     consumer.listen(once)
-    until(lambda: seen != [])
+    wait_for(lambda: seen != [])
     time.sleep(0.15)
     session.close()
     assert seen == ["1"]
@@ -245,13 +238,13 @@ def test_stop_waits_for_the_listener_that_runs_and_start_goes_on(connection: Mes
         seen.append(message.value)
 
     connection.session().consumer("orders").listen(slow)
-    until(lambda: seen != [] or left(connection) < 2)
+    wait_for(lambda: seen != [] or left(connection) < 2)
     connection.stop()
     stopped_at = list(seen)
     time.sleep(0.2)
     assert seen == stopped_at
     connection.start()
-    until(lambda: seen == ["1", "2"])
+    wait_for(lambda: seen == ["1", "2"])
 
 
 def test_errors_of_listeners_are_logged_where_nobody_listens_to_them(
@@ -262,7 +255,7 @@ def test_errors_of_listeners_are_logged_where_nobody_listens_to_them(
 
     fill(connection, "1")
     connection.session().consumer("orders").listen(fails)
-    until(lambda: "ValueError: the reason" in caplog.text)
+    wait_for(lambda: "ValueError: the reason" in caplog.text)
 
 
 def test_other_threads_send_while_a_listener_waits(connection: MessagingConnection) -> None:
@@ -272,4 +265,4 @@ def test_other_threads_send_while_a_listener_waits(connection: MessagingConnecti
     session.consumer("orders").listen(lambda message: seen.append(message.value))
     for number in range(10):
         session.send("orders", str(number))
-    until(lambda: len(seen) == 10)
+    wait_for(lambda: len(seen) == 10)

@@ -31,6 +31,7 @@ from connector.messaging.message import Message
 from connector.providers.dropbox.provider import DropboxProvider
 from tests.crash.database import DatabaseQueues
 from tests.spark.standalone import QUICK_JAVA, StandaloneCluster
+from tests.waiting import wait_for
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 _MARK = "CRASH_TEST_RUN"
@@ -625,17 +626,6 @@ def message_id(name: str) -> str:
     if not structured:
         return name
     return fields[1] if "JMS_dropboxmq_bareB=true" in name else f"ID:{fields[1]}"
-
-
-def wait_for(condition: Callable[[], Any], timeout: float = 30.0, what: str = "") -> Any:
-    """Waits until a condition holds; returns what it answered."""
-    deadline = time.monotonic() + timeout
-    while True:
-        answer = condition()
-        if answer:
-            return answer
-        assert time.monotonic() < deadline, f"not within {timeout} s {what}"
-        time.sleep(0.02)
 
 
 def assert_settled_once(

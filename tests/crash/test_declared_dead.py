@@ -10,7 +10,8 @@ import sys
 import pytest
 
 from tests.crash.conftest import Deploy
-from tests.crash.harness import REPOSITORY, Deployment, Run, assert_settled_once, wait_for
+from tests.crash.harness import REPOSITORY, Deployment, Run, assert_settled_once
+from tests.waiting import wait_for
 
 JAVA = False
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from tests.crash.conftest import EVERY_PROVIDER, Deploy
-from tests.crash.harness import Deployment, wait_for
+from tests.crash.harness import Deployment
+from tests.waiting import wait_for
 
 JAVA = False
 

@@ -8,7 +8,8 @@ import time
 import pytest
 
 from tests.crash.conftest import Deploy
-from tests.crash.harness import Deployment, wait_for
+from tests.crash.harness import Deployment
+from tests.waiting import wait_for
 
 
 def _reasons(deployment: Deployment) -> dict[str, str]:

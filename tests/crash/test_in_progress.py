@@ -12,7 +12,7 @@ import time
 import pytest
 
 from tests.crash.conftest import Deploy
-from tests.crash.harness import wait_for
+from tests.waiting import wait_for
 
 JAVA = False
 

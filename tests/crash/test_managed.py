@@ -10,7 +10,8 @@ from collections import Counter
 import pytest
 
 from tests.crash.conftest import EVERY_PROVIDER, Deploy
-from tests.crash.harness import Deployment, wait_for
+from tests.crash.harness import Deployment
+from tests.waiting import wait_for
 
 JAVA = False
 

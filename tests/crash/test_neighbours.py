@@ -9,7 +9,8 @@ from collections import defaultdict
 import pytest
 
 from tests.crash.conftest import Deploy
-from tests.crash.harness import assert_settled_once, wait_for
+from tests.crash.harness import assert_settled_once
+from tests.waiting import wait_for
 
 JAVA = False
 

@@ -6,8 +6,9 @@ import signal
 
 from tests.crash.conftest import Deploy
 from tests.crash.database import DatabaseQueues
-from tests.crash.harness import Deployment, wait_for
+from tests.crash.harness import Deployment
 from tests.postgres import PostgresServer
+from tests.waiting import wait_for
 
 JAVA = False
 

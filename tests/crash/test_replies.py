@@ -7,7 +7,8 @@ from collections import Counter
 
 from connector.providers.dropbox import codec
 from tests.crash.conftest import Deploy
-from tests.crash.harness import Deployment, wait_for
+from tests.crash.harness import Deployment
+from tests.waiting import wait_for
 
 JAVA = False
 

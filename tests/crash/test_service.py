@@ -9,7 +9,8 @@ from itertools import pairwise
 import pytest
 
 from tests.crash.conftest import Deploy
-from tests.crash.harness import Deployment, Run, wait_for
+from tests.crash.harness import Deployment, Run
+from tests.waiting import wait_for
 
 
 def _idle_service(deployment: Deployment) -> Run:

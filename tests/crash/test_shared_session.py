@@ -10,8 +10,9 @@ from typing import Any
 
 from connector.spark.java import find_java
 from tests.crash.conftest import Deploy
-from tests.crash.harness import REPOSITORY, Deployment, assert_settled_once, wait_for
+from tests.crash.harness import REPOSITORY, Deployment, assert_settled_once
 from tests.spark.standalone import java_home_for_executors
+from tests.waiting import wait_for
 
 PROGRAM = """
 import json, pathlib, sys, threading, time

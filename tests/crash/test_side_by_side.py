@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.crash.conftest import Deploy
-from tests.crash.harness import Deployment, Run, assert_settled_once, wait_for
+from tests.crash.harness import Deployment, Run, assert_settled_once
+from tests.waiting import wait_for
 
 QUEUES = ("a", "b", "c")
 

@@ -13,7 +13,8 @@ from datetime import datetime
 from typing import Any
 
 from tests.crash.conftest import Deploy
-from tests.crash.harness import REPOSITORY, Deployment, assert_settled_once, wait_for
+from tests.crash.harness import REPOSITORY, Deployment, assert_settled_once
+from tests.waiting import wait_for
 
 JAVA = False
 

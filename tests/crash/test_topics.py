@@ -17,7 +17,8 @@ from connector.messaging.destination import Destination
 from connector.messaging.subscription import TopicSubscription
 from connector.providers.dropbox.provider import DropboxProvider
 from tests.crash.conftest import Deploy
-from tests.crash.harness import Deployment, assert_settled_once, wait_for
+from tests.crash.harness import Deployment, assert_settled_once
+from tests.waiting import wait_for
 
 JAVA = False
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.crash.conftest import Deploy
-from tests.crash.harness import Deployment, Run, wait_for
+from tests.crash.harness import Deployment, Run
+from tests.waiting import wait_for
 
 JAVA = False
 

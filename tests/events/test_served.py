@@ -5,21 +5,14 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 from connector.service import Service
+from tests.waiting import wait_for
 
 Bench = Any
 
 FREQUENCY = 200
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_a_process_that_is_not_active_is_asked_again_after_poll_frequency(bench: Bench) -> None:
@@ -39,12 +32,12 @@ def test_a_process_that_is_not_active_is_asked_again_after_poll_frequency(bench:
         thread = threading.Thread(target=lambda: failures.append(service.run()))
         thread.start()
         try:
-            until(lambda: times_called() >= 1)
+            wait_for(lambda: times_called() >= 1)
             first = time.monotonic()
-            until(lambda: times_called() >= 2)
+            wait_for(lambda: times_called() >= 2)
             assert time.monotonic() - first > FREQUENCY / 1000 * 0.8
             deployment.write("woken", "")
-            until(lambda: len(deployment.messages("archive")) == 1)
+            wait_for(lambda: len(deployment.messages("archive")) == 1)
         finally:
             service.stop()
             thread.join(30)

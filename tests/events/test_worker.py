@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -22,6 +21,7 @@ from connector.events.plan import Assignment
 from connector.parts import make_plan, make_provider
 from connector.status import ReturnCode
 from connector.testing.pipeline import InProcessPipeline
+from tests.waiting import is_running, wait_for
 
 Bench = Any
 Outcomes = Callable[..., dict[str, tuple[str, str]]]
@@ -187,27 +187,12 @@ with Deployment(sys.argv[1]).running(isolated=True) as adapter:
 """
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 15.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process that may be a zombie of somebody else's still runs."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 def start_and_kill(bench: Bench, deployment: Any) -> int:
     """Kills a driver in the middle of its first event; the pid of the runner that has lost its parent."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     driver = subprocess.Popen([sys.executable, "-c", DRIVER, str(deployment.directory)], env=environment)
     try:
-        wait_until((deployment.directory / "waiting").exists)
+        wait_for((deployment.directory / "waiting").exists)
     finally:
         driver.send_signal(signal.SIGKILL)
         driver.wait()
@@ -222,9 +207,9 @@ def test_a_runner_that_loses_its_parent_finishes_the_event_at_work_and_no_other(
     drop(deployment, x1="a: wait-for go", x2="", x3="")
     runner = start_and_kill(bench, deployment)
     time.sleep(0.2)
-    assert is_alive(runner)
+    assert is_running(runner)
     deployment.write("go", "")
-    wait_until(lambda: not is_alive(runner))
+    wait_for(lambda: not is_running(runner))
     with deployment.running() as adapter:  # what the orphan has done is done, the others were untouched
         adapter.drain()
     assert [(call["id"], call["count"]) for call in bench.calls()] == [
@@ -240,7 +225,7 @@ def test_a_runner_that_loses_its_parent_does_not_outlive_stop_timeout(bench: Ben
     drop(deployment, x1="a: wait-for never", x2="")
     runner = start_and_kill(bench, deployment)
     started = time.monotonic()
-    wait_until(lambda: not is_alive(runner))
+    wait_for(lambda: not is_running(runner))
     assert time.monotonic() - started < 5
     deployment.write("never", "")
     with deployment.running() as adapter:

@@ -10,7 +10,8 @@ import pytest
 
 from connector.http.server import Server
 from tests.http.webdriver import CONTROL, ENTER, TAB, Browser, browser
-from tests.http.world import TOKEN, Script, serving, soon
+from tests.http.world import TOKEN, Script, serving
+from tests.waiting import wait_for
 
 CREATE = "[id='Customer.Create']"
 
@@ -155,7 +156,7 @@ def test_a_request_is_sent_once_however_often_it_is_pressed(page: Browser, scrip
     page.click(f"{CREATE} > summary")
     for _ in range(3):
         page.click(f"{CREATE} button")
-    soon(lambda: script.held, "the request is made")
+    wait_for(lambda: script.held, what="the request is made")
     script.release()
     page.wait(f"{CREATE} .answer.good")
     assert len(script.calls) == 1

@@ -10,7 +10,8 @@ from connector.http.answers import STATUS
 from connector.http.server import Server
 from connector.requests.result import RequestResult
 from connector.status import ReturnCode
-from tests.http.world import Script, client, serving, soon
+from tests.http.world import Script, client, serving
+from tests.waiting import wait_for
 
 CUSTOMER = {"CustomerId": "7", "Address": [{"City": "Kiel"}], "Meta": {"Priority": 3}}
 
@@ -118,7 +119,7 @@ def test_a_mistake_of_the_program_is_answered_and_logged_and_the_next_call_serve
     assert answer.status_code == 500
     assert answer.headers["content-type"] == "application/problem+json"
     assert "a mistake" not in answer.json()["detail"].replace("a mistake of the connector", "")
-    soon(lambda: "RuntimeError: a mistake" in caplog.text, "the mistake is logged")
+    wait_for(lambda: "RuntimeError: a mistake" in caplog.text, what="the mistake is logged")
     script.answer = lambda bo: RequestResult(ReturnCode.SUCCEED, bo)
     assert http.post("/requests/Customer/Retrieve", json={}).status_code == 200
 

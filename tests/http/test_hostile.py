@@ -16,7 +16,8 @@ import pytest
 from connector.http import bodies, connections
 from connector.http.guard import HEADERS
 from connector.http.server import Server
-from tests.http.world import Script, client, connect, in_thread, read_all, serving, settings, soon
+from tests.http.world import Script, client, connect, in_thread, read_all, serving, settings
+from tests.waiting import wait_for
 
 PATH = "/requests/Customer/Create"
 HEAD = b"POST /requests/Customer/Create HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -214,7 +215,7 @@ def test_what_follows_a_body_is_no_part_of_it(server: Server, script: Script) ->
     call = HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body
     with connect(server) as connection:
         connection.sendall(call + call)
-        soon(lambda: len(script.calls) == 2, "both calls are made")
+        wait_for(lambda: len(script.calls) == 2, what="both calls are made")
         connection.sendall(b"GARBAGE\r\n\r\n")
         answers = read_all(connection)
     assert answers.count(b"HTTP/1.1 200 ") == 2
@@ -279,7 +280,7 @@ def test_pages_are_shown_while_a_thousand_requests_wait() -> None:
             for _ in range(1000):
                 waiting.append(connect(server))
                 waiting[-1].sendall(call)
-            soon(lambda: len(script.held) == 1000, "a thousand requests wait")
+            wait_for(lambda: len(script.held) == 1000, what="a thousand requests wait")
             assert is_served(server)
             with client(server) as http:
                 answer = http.post(PATH, json={})
@@ -305,11 +306,11 @@ def test_connections_beyond_the_limit_are_told_so_and_the_others_served(
                 head, _, body = read_all(one_more).partition(b"\r\n\r\n")
             check_problem(head, body, 503)
             assert b"\r\nretry-after: 1" in head.lower()
-            soon(lambda: "connections are refused" in caplog.messages, "it is logged")
+            wait_for(lambda: "connections are refused" in caplog.messages, what="it is logged")
             fields = vars(caplog.records[caplog.messages.index("connections are refused")])
             assert (fields["number"], fields["open"]) == (1, 101)
             idle.pop().close()
-            soon(lambda: is_served_once(server), "there is room again")
+            wait_for(lambda: is_served_once(server), what="there is room again")
         finally:
             for connection in idle:
                 connection.close()
@@ -329,7 +330,7 @@ def test_a_client_that_hangs_up_disturbs_nobody(server: Server, script: Script) 
     for _ in range(20):
         with connect(server) as connection:
             connection.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body)
-    soon(lambda: len(script.held) == 20, "the requests are made")
+    wait_for(lambda: len(script.held) == 20, what="the requests are made")
     assert is_served(server)
     script.release()
     assert is_served(server)
@@ -347,7 +348,7 @@ def test_a_thread_that_is_stuck_in_the_provider_does_not_keep_the_pages_waiting(
     script.holds = True
     with serving(script) as server, client(server) as http:
         answer = in_thread(lambda: http.post(PATH, json={}))
-        soon(lambda: getattr(script, "entered", False), "the request is under way")
+        wait_for(lambda: getattr(script, "entered", False), what="the request is under way")
         assert is_served(server)
         script.holds = False
         assert isinstance(answer(), httpx.Response)

@@ -13,7 +13,8 @@ from connector.http.idempotency import Answers
 from connector.http.problems import HttpProblem
 from connector.requests.result import RequestResult
 from connector.status import ReturnCode
-from tests.http.world import OTHER_TOKEN, TOKEN, Script, client, in_thread, serving, soon
+from tests.http.world import OTHER_TOKEN, TOKEN, Script, client, in_thread, serving
+from tests.waiting import wait_for
 
 PATH = "/requests/Customer/Create"
 DATA = {"CustomerId": "7"}
@@ -100,7 +101,7 @@ def test_a_call_repeated_while_the_first_is_in_progress_is_a_conflict_and_makes_
 ) -> None:
     script.holds = True
     first = in_thread(lambda: http.post(PATH, json=DATA, headers=key("in-progress")))
-    soon(lambda: script.held, "the first call is made")
+    wait_for(lambda: script.held, what="the first call is made")
     early = http.post(PATH, json=DATA, headers=key("in-progress"))
     assert (early.status_code, early.headers["retry-after"]) == (409, "1")
     assert early.headers["content-type"] == "application/problem+json"
@@ -115,9 +116,9 @@ def test_the_answer_is_kept_for_a_client_that_hung_up(http: httpx.Client, script
     with pytest.raises(httpx.ReadTimeout):
         http.post(PATH, json=DATA, headers=key("hung-up"), timeout=0.3)
     script.release()
-    soon(
+    wait_for(
         lambda: http.post(PATH, json=DATA, headers=key("hung-up")).headers.get("idempotent-replayed"),
-        "its answer is kept",
+        what="its answer is kept",
     )
     assert len(script.calls) == 1
 

@@ -9,8 +9,9 @@ import httpx
 import pytest
 
 from connector.http.server import Server
-from tests.http.world import PATIENCE, client, in_thread, settings, soon
+from tests.http.world import PATIENCE, client, in_thread, settings
 from tests.requests.world import World, definitions
+from tests.waiting import wait_for
 
 
 def test_a_hundred_callers_each_have_the_answer_to_their_own_request(world: World) -> None:
@@ -87,7 +88,7 @@ def test_at_a_stop_those_that_wait_for_their_turn_are_told_at_once_that_nothing_
             first = many.submit(ask, 0)
             world.request_on_queue()
             others = [many.submit(ask, number) for number in range(1, 5)]
-            soon(lambda: server._calls is not None and server._calls.under_way == 5, "all wait")
+            wait_for(lambda: server._calls is not None and server._calls.under_way == 5, what="all wait")
             time.sleep(0.2)
             stopping = in_thread(lambda: server.stop(seconds))
             told = [other.result(PATIENCE) for other in others]

@@ -20,7 +20,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.http.world import PATIENCE, TOKEN, in_thread, soon
+from tests.http.world import PATIENCE, TOKEN, in_thread
+from tests.waiting import wait_for
 
 ADAPTER = """\
 provider: {{type: dropbox, root: ./data, create: true, durability: none}}
@@ -64,7 +65,7 @@ class Run:
     def url(self) -> str:
         """Where its server is, once it says so."""
         pattern = re.compile(r"requests are taken over HTTP .*url=(http://[0-9.:]+)")
-        soon(lambda: pattern.search(self.text), "the server listens")
+        wait_for(lambda: pattern.search(self.text), what="the server listens")
         found = pattern.search(self.text)
         assert found is not None
         return found[1]
@@ -112,7 +113,7 @@ def test_a_request_becomes_a_message_and_a_stop_answers_what_waits(tmp_path: Pat
         (message,) = requests_in(tmp_path)
         assert json.loads(message.read_bytes())["CustomerId"] == "7"
         waiting = in_thread(lambda: ask(run, "Retrieve"))
-        soon(lambda: len(requests_in(tmp_path)) == 2, "the second request is sent")
+        wait_for(lambda: len(requests_in(tmp_path)) == 2, what="the second request is sent")
         run.process.send_signal(signal.SIGTERM)
         answer = waiting()
         assert answer.status_code in (502, 503, 504)
@@ -125,8 +126,8 @@ def test_a_request_becomes_a_message_and_a_stop_answers_what_waits(tmp_path: Pat
 def test_a_stop_sends_none_of_the_requests_that_wait_for_their_turn(tmp_path: Path) -> None:
     with running(tmp_path, stop_timeout="2s") as run, ThreadPoolExecutor(6) as many:
         answers = [many.submit(ask, run, "Retrieve") for _ in range(6)]
-        soon(lambda: len(requests_in(tmp_path)) == 2, "two requests are in flight")
-        soon(lambda: "requests wait: " in run.text, "the others wait")
+        wait_for(lambda: len(requests_in(tmp_path)) == 2, what="two requests are in flight")
+        wait_for(lambda: "requests wait: " in run.text, what="the others wait")
         time.sleep(0.5)
         run.process.send_signal(signal.SIGTERM)
         told = [answer.result() for answer in answers]
@@ -154,7 +155,7 @@ def test_a_signal_that_reaches_another_thread_than_the_main_one_stops_it_too(tmp
     with running(tmp_path, stop_timeout="1s") as run:
         assert ask(run, "Create").status_code == 200
         pid = run.process.pid
-        soon(lambda: threads_that_take(signal.SIGTERM, pid), "there is such a thread")
+        wait_for(lambda: threads_that_take(signal.SIGTERM, pid), what="there is such a thread")
         time.sleep(0.5)  # the main thread sleeps by then
         thread = threads_that_take(signal.SIGTERM, pid)[0]
         assert ctypes.CDLL(None).tgkill(pid, thread, signal.SIGTERM) == 0

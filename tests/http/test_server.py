@@ -33,8 +33,8 @@ from tests.http.world import (
     read_all,
     serving,
     settings,
-    soon,
 )
+from tests.waiting import wait_for
 
 PATH = "/requests/Customer/Create"
 
@@ -81,7 +81,7 @@ def test_a_stop_waits_for_the_calls_in_flight_and_makes_no_more() -> None:
     script.holds = True
     with serving(script) as server, client(server) as http, client(server) as other:
         first = in_thread(lambda: http.post(PATH, json={}))
-        soon(lambda: script.held, "a call is in flight")
+        wait_for(lambda: script.held, what="a call is in flight")
         assert other.get("/docs").status_code == 200
         stopped = in_thread(lambda: server.stop(10.0))
         late = None
@@ -100,7 +100,7 @@ def test_what_is_in_flight_for_longer_than_the_stop_waits_is_told_that_it_may_ha
     script.holds = True
     with serving(script) as server, client(server) as http:
         first = in_thread(lambda: http.post(PATH, json={}))
-        soon(lambda: script.held, "a call is in flight")
+        wait_for(lambda: script.held, what="a call is in flight")
         began = time.monotonic()
         server.stop(0.3)
         assert 0.3 <= time.monotonic() - began < 3.0
@@ -127,12 +127,14 @@ def test_a_call_that_has_not_begun_when_the_stop_is_over_was_not_sent(
         first = in_thread(lambda: http.post(PATH, json={}))
         assert script.entered.wait(PATIENCE)
         second = in_thread(lambda: other.post(PATH, json={}))
-        soon(lambda: server._calls is not None and server._calls.under_way == 2, "both calls are there")
+        wait_for(
+            lambda: server._calls is not None and server._calls.under_way == 2, what="both calls are there"
+        )
         server.stop()
         script.free.set()
     assert (first().status_code, "retry-after" in first().headers) == (503, False)
     assert (second().status_code, second().headers["retry-after"]) == (503, "1")
-    soon(lambda: script.calls, "what has begun goes on")
+    wait_for(lambda: script.calls, what="what has begun goes on")
     assert len(script.calls) == 1
 
 
@@ -157,7 +159,7 @@ def test_a_stop_ends_its_threads_and_may_be_repeated() -> None:
         server.stop(5.0)
         with pytest.raises(httpx.ConnectError):
             httpx.get(f"{server.url}/docs", trust_env=False)
-    soon(lambda: set(threading.enumerate()) <= before, "no thread is left")
+    wait_for(lambda: set(threading.enumerate()) <= before, what="no thread is left")
 
 
 # -- the log -----------------------------------------------------------------------------------------
@@ -169,7 +171,7 @@ def test_each_call_is_a_line_in_the_log_for_who_wants_to_see(
     caplog.set_level(logging.DEBUG, "connector.http")
     http.post(f"{PATH}?timeout=5", json={})
     http.get("/nowhere%0aGET%20/")
-    soon(lambda: caplog.messages.count("call") == 2, "the calls are logged")
+    wait_for(lambda: caplog.messages.count("call") == 2, what="the calls are logged")
     calls = [vars(record) for record in caplog.records if record.getMessage() == "call"]
     assert [(call["method"], call["path"], call["status"]) for call in calls] == [
         ("POST", PATH, 200),
@@ -196,7 +198,7 @@ def test_no_token_is_ever_logged_shown_or_answered(caplog: pytest.LogCaptureFixt
         with connect(server) as connection:
             connection.sendall(f"GET / HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n\x00\r\n\r\n".encode())
             seen_raw = read_all(connection)
-        soon(lambda: "TypeError" in caplog.text, "the mistake is logged")
+        wait_for(lambda: "TypeError" in caplog.text, what="the mistake is logged")
         section = settings(tokens=(TOKEN, OTHER_TOKEN))
         shown = [
             repr(server),

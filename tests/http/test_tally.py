@@ -7,7 +7,8 @@ import logging
 import pytest
 
 from connector.http.tally import SECONDS, Tally
-from tests.http.world import Script, client, in_thread, serving, soon
+from tests.http.world import Script, client, in_thread, serving
+from tests.waiting import wait_for
 
 
 def test_the_first_is_said_at_once_and_the_others_together(caplog: pytest.LogCaptureFixture) -> None:
@@ -27,7 +28,7 @@ def test_calls_beyond_the_limit_are_counted_in_the_log(caplog: pytest.LogCapture
     script.holds = True
     with serving(script, max_requests=1) as server, client(server) as http, client(server) as other:
         first = in_thread(lambda: http.post("/requests/Customer/Create", json={}))
-        soon(lambda: script.held, "a call is being answered")
+        wait_for(lambda: script.held, what="a call is being answered")
         for _ in range(3):
             assert other.post("/requests/Customer/Create", json={}).status_code == 503
         script.release()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -190,14 +189,6 @@ def read_all(connection: socket.socket) -> bytes:
     except ConnectionResetError:
         pass
     return bytes(received)
-
-
-def soon(condition: Callable[[], object], what: str) -> None:
-    """Waits until something is so."""
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, f"not so within {PATIENCE} s: {what}"
-        time.sleep(0.005)
 
 
 def in_thread(work: Callable[[], Any]) -> Callable[[], Any]:

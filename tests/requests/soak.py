@@ -34,8 +34,8 @@ from tests.requests.world import (
     customer,
     is_greeted,
     shared_memory,
-    soon,
 )
+from tests.waiting import wait_for
 
 TWICE = 50
 """One of so many requests is answered twice."""
@@ -159,7 +159,11 @@ def soak(world: World, *, callers: int, seconds: float, pool: int, applications:
         taken = time.monotonic() - begun
         count = callings.count
         requests, replies = end_applications(running)
-        soon(lambda: len(world.browse(LATE)) == replies - requests, "every second reply is put aside", 30.0)
+        wait_for(
+            lambda: len(world.browse(LATE)) == replies - requests,
+            what="every second reply is put aside",
+            seconds=30.0,
+        )
         stats = client.stats
     finally:
         for process in running:

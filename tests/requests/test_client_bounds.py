@@ -15,17 +15,8 @@ from connector.messaging.provider import Connection
 from connector.requests.pending import Call
 from connector.requests.result import RequestResult
 from connector.status import ReturnCode
-from tests.requests.world import (
-    REQUESTS,
-    Replying,
-    World,
-    body_of,
-    customer,
-    done,
-    greet,
-    is_greeted,
-    soon,
-)
+from tests.requests.world import REQUESTS, Replying, World, body_of, customer, done, greet, is_greeted
+from tests.waiting import wait_for
 
 
 def test_never_more_requests_are_in_flight_than_the_pool_has_sessions(world: World) -> None:
@@ -67,7 +58,7 @@ def test_who_asks_again_when_a_future_completes_keeps_no_other_from_its_turn(wor
         )
         futures.append(future)
     assert all(is_greeted(result, number) for number, result in enumerate(done(futures)))
-    soon(lambda: len(asked_again) == 40, "each has asked again")
+    wait_for(lambda: len(asked_again) == 40, what="each has asked again")
     assert all(is_greeted(result, "again") for result in asked_again)
 
 

@@ -9,17 +9,8 @@ import pytest
 
 from connector.messaging.destination import parse_destination
 from connector.status import ReturnCode
-from tests.requests.world import (
-    LATE,
-    REPLIES,
-    REQUESTS,
-    World,
-    body_of,
-    customer,
-    done,
-    is_greeted,
-    soon,
-)
+from tests.requests.world import LATE, REPLIES, REQUESTS, World, body_of, customer, done, is_greeted
+from tests.waiting import wait_for
 
 
 def test_replies_are_taken_from_the_queue_that_a_request_names(world: World) -> None:
@@ -42,7 +33,9 @@ def test_without_a_reply_destination_replies_come_to_a_temporary_queue(world: Wo
     assert name is not None
     assert name.startswith("queue://temporary-")
     client.stop()
-    soon(lambda: name not in {str(info.destination) for info in world.looking.destinations()}, "it ended")
+    wait_for(
+        lambda: name not in {str(info.destination) for info in world.looking.destinations()}, what="it ended"
+    )
 
 
 def test_without_temporary_queues_a_request_needs_a_reply_destination(world: World) -> None:
@@ -86,8 +79,8 @@ def test_a_request_may_be_sent_to_a_topic_and_the_first_reply_is_the_answer(worl
     for number in range(5):
         result = client.request("Customer.Retrieve", customer(number, OutputDestination="topic://ask"))
         assert is_greeted(result, number)
-    soon(lambda: all(len(one.requests) == 5 for one in applications), "both have answered all")
-    soon(lambda: world.bodies(REPLIES) == [], "the second replies are put aside")
+    wait_for(lambda: all(len(one.requests) == 5 for one in applications), what="both have answered all")
+    wait_for(lambda: world.bodies(REPLIES) == [], what="the second replies are put aside")
 
 
 def test_a_request_to_a_topic_that_nobody_subscribes_waits_for_nobody(world: World) -> None:

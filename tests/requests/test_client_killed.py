@@ -24,8 +24,8 @@ from tests.requests.world import (
     customer,
     done,
     is_greeted,
-    soon,
 )
+from tests.waiting import wait_for
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -95,9 +95,9 @@ def test_a_client_that_dies_at_a_step_leaves_its_neighbour_alone_and_keeps_nothi
     application = dropbox.application()
     assert all(is_greeted(result, number) for number, result in enumerate(done(waiting)))
     assert killed.wait(20) == -signal.SIGKILL
-    soon(lambda: len(application.requests) == 5 + sent, "every request has been answered")
+    wait_for(lambda: len(application.requests) == 5 + sent, what="every request has been answered")
     take_over(dropbox)
-    soon(lambda: left_behind(dropbox.root) == [], "what the dead one held is free")
+    wait_for(lambda: left_behind(dropbox.root) == [], what="what the dead one held is free")
     replies = [body_of(message)["CustomerId"] for message in dropbox.browse(REPLIES)]
     assert [number for number in replies if number != "taker"] == left
     assert is_greeted(neighbour.request("Customer.Retrieve", customer(9)), 9)
@@ -115,7 +115,7 @@ def test_a_client_that_dies_while_it_waits_leaves_its_replies_to_nobody(
     killed.wait()
     application = dropbox.application()
     assert all(is_greeted(result, number) for number, result in enumerate(done(waiting)))
-    soon(lambda: len(application.requests) == 40, "every request has been answered")
+    wait_for(lambda: len(application.requests) == 40, what="every request has been answered")
     assert len(dropbox.browse(REPLIES)) == 20
     assert dropbox.browse(LATE) == []
     assert left_behind(dropbox.root) == []
@@ -134,7 +134,7 @@ def test_what_a_dead_client_held_comes_free_while_a_neighbour_only_waits(
         assert request is not None
     dropbox.replying().reply(request, {"CustomerId": "child"})
     assert killed.wait(20) == -signal.SIGKILL
-    soon(lambda: left_behind(dropbox.root) == [], "what the dead one held is free")
+    wait_for(lambda: left_behind(dropbox.root) == [], what="what the dead one held is free")
     (reply,) = dropbox.browse(REPLIES)
     assert (reply.correlation_id, reply.delivery_count) == (request.message_id, 2)
     assert not waiting.done()
@@ -150,9 +150,9 @@ def test_a_client_that_dies_in_the_middle_of_its_replies_takes_none_of_a_neighbo
     application = dropbox.application()
     assert all(is_greeted(result, number) for number, result in enumerate(done(waiting)))
     assert killed.wait(20) == -signal.SIGKILL
-    soon(lambda: len(application.requests) == 60, "every request has been answered")
+    wait_for(lambda: len(application.requests) == 60, what="every request has been answered")
     take_over(dropbox)
-    soon(lambda: left_behind(dropbox.root) == [], "what the dead one held is free")
+    wait_for(lambda: left_behind(dropbox.root) == [], what="what the dead one held is free")
     told = [line for line in (killed.stdout or sys.stdin).read().splitlines() if line.startswith("VALCHANGE")]
     left = [number for m in dropbox.browse(REPLIES) if (number := body_of(m)["CustomerId"]) != "taker"]
     settled = 30 - len(left)

@@ -25,8 +25,8 @@ from tests.requests.world import (
     done,
     greet,
     is_greeted,
-    soon,
 )
+from tests.waiting import wait_for
 
 
 def strangers(count: int) -> list[Message]:
@@ -88,7 +88,7 @@ def test_a_late_reply_is_put_aside_and_answers_nobody(world: World, fatal: bool,
     assert str(REPLIES) in (result.message or "")
     request = world.request_on_queue()
     world.replying().reply(request, {"CustomerId": "1", "Name": "late"})
-    soon(lambda: world.bodies(LATE) != [], "the late reply is put aside")
+    wait_for(lambda: world.bodies(LATE) != [], what="the late reply is put aside")
     (late,) = world.browse(LATE)
     assert (late.correlation_id, body_of(late)["Name"]) == (request.message_id, "late")
     assert late.properties["connector_outcome"] == "late_reply"
@@ -104,7 +104,7 @@ def test_late_replies_keep_nobody_from_its_answer_however_many_there_are(world: 
     assert {result.status.name for result in done(ended)} == {"APPRESPONSETIMEOUT"}
     world.application()  # answers those thirty first
     assert is_greeted(client.request("Customer.Retrieve", customer(99)), 99)
-    soon(lambda: world.bodies(REPLIES) == [], "no late reply is left")
+    wait_for(lambda: world.bodies(REPLIES) == [], what="no late reply is left")
 
 
 def test_of_two_replies_the_first_is_the_answer_and_the_other_is_put_aside(world: World) -> None:
@@ -116,7 +116,7 @@ def test_of_two_replies_the_first_is_the_answer_and_the_other_is_put_aside(world
     client = world.client()
     for number in range(5):
         assert is_greeted(client.request("Customer.Retrieve", customer(number)), number)
-    soon(lambda: len(world.browse(LATE)) == 5, "the others are put aside")
+    wait_for(lambda: len(world.browse(LATE)) == 5, what="the others are put aside")
     assert {body_of(message)["Name"] for message in world.browse(LATE)} == {"the second"}
     assert {message.properties["connector_outcome"] for message in world.browse(LATE)} == {"duplicate_reply"}
     assert world.bodies(REPLIES) == []
@@ -126,7 +126,7 @@ def test_late_replies_may_be_discarded(world: World) -> None:
     client = world.client(late_replies=None)
     client.request("Customer.Retrieve", customer(1), timeout=0)
     world.replying().reply(world.request_on_queue(), {"CustomerId": "1"})
-    soon(lambda: world.bodies(REPLIES) == [], "the late reply is gone")
+    wait_for(lambda: world.bodies(REPLIES) == [], what="the late reply is gone")
     assert world.bodies(LATE) == []
 
 
@@ -138,7 +138,7 @@ def test_a_late_reply_that_cannot_be_put_aside_is_kept_and_is_in_nobody_s_way(wo
     world.application()
     for number in range(2, 5):
         assert is_greeted(client.request("Customer.Retrieve", customer(number)), number)
-    soon(lambda: client.stats.late_replies == 1, "the late reply has been seen")
+    wait_for(lambda: client.stats.late_replies == 1, what="the late reply has been seen")
     client.stop()
     (kept,) = world.browse(REPLIES)
     assert kept.correlation_id == request.message_id

@@ -11,17 +11,8 @@ from connector.businessobjects.definition import Attribute, Definitions
 from connector.messaging.client import ReceivedMessage
 from connector.messaging.message import Message
 from connector.requests.plan import Matching
-from tests.requests.world import (
-    LATE,
-    REPLIES,
-    Replying,
-    World,
-    customer,
-    definitions,
-    done,
-    is_greeted,
-    soon,
-)
+from tests.requests.world import LATE, REPLIES, Replying, World, customer, definitions, done, is_greeted
+from tests.waiting import wait_for
 
 
 def test_two_clients_and_a_stranger_share_one_reply_queue(world: World) -> None:
@@ -64,7 +55,7 @@ def test_a_late_reply_is_put_aside_by_the_client_that_had_asked(world: World) ->
     assert neighbour.request("Customer.Retrieve", customer(2), timeout=0).status.name == "APPRESPONSETIMEOUT"
     for request in world.requests_on_queue(2):
         world.replying().reply(request, {"CustomerId": "1"})
-    soon(lambda: world.bodies(REPLIES) == [], "both are put aside")
+    wait_for(lambda: world.bodies(REPLIES) == [], what="both are put aside")
     assert len(world.bodies(LATE)) == 1  # the neighbour's; the other client keeps none
 
 

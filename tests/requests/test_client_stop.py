@@ -14,17 +14,8 @@ from connector.messaging.provider import Connection
 from connector.requests.result import RequestResult
 from connector.requests.sender import Outgoing, Sender
 from connector.status import ReturnCode
-from tests.requests.world import (
-    REPLIES,
-    REQUESTS,
-    Replying,
-    World,
-    customer,
-    done,
-    greet,
-    is_greeted,
-    soon,
-)
+from tests.requests.world import REPLIES, REQUESTS, Replying, World, customer, done, greet, is_greeted
+from tests.waiting import wait_for
 
 
 def test_a_stop_completes_what_is_in_flight_and_what_waits_once_each(world: World) -> None:
@@ -123,7 +114,7 @@ def test_callers_in_threads_of_their_own_all_return_when_the_client_stops(world:
     threads = [threading.Thread(target=call, args=(number,)) for number in range(30)]
     for thread in threads:
         thread.start()
-    soon(lambda: len(results) > 60, "requests go on")
+    wait_for(lambda: len(results) > 60, what="requests go on")
     begun = time.monotonic()
     client.stop(0.1)
     for thread in threads:

@@ -25,8 +25,8 @@ from tests.requests.world import (
     customer,
     done,
     is_greeted,
-    soon,
 )
+from tests.waiting import wait_for
 
 LONG = 60_000
 """ResponseTimeout of requests that are not to wait that long."""
@@ -139,7 +139,7 @@ def test_who_waits_is_told_at_once_and_the_reply_that_comes_later_is_put_aside(d
     application = dropbox.application()
     assert is_greeted(client.request("Customer.Retrieve", customer(2)), 2)
     assert [body_of(one)["CustomerId"] for one in application.requests] == ["1", "2"]
-    soon(lambda: len(dropbox.browse(LATE)) == 1, "the reply to the first is put aside")
+    wait_for(lambda: len(dropbox.browse(LATE)) == 1, what="the reply to the first is put aside")
     (late,) = dropbox.browse(LATE)
     assert late.correlation_id == request.message_id
     assert late.properties["connector_outcome"] == "late_reply"
@@ -189,7 +189,7 @@ def test_everybody_who_waits_is_told_once_those_beyond_the_pool_too(dropbox: Wor
     with away(dropbox):
         results = done(futures, 2 * PROMPT)
     assert {result.status for result in results} == {ReturnCode.APPRESPONSETIMEOUT}
-    soon(lambda: len(completed) == 60, "everybody is told")
+    wait_for(lambda: len(completed) == 60, what="everybody is told")
     assert sorted(completed) == list(range(60))
     assert len(dropbox.browse(REQUESTS)) == 10
     dropbox.application()
@@ -227,7 +227,7 @@ def test_a_reply_that_cannot_be_read_for_the_provider_is_a_failure_of_the_provid
     (result,) = done([future], PROMPT)
     bring_back(dropbox)
     assert result.status is ReturnCode.APPRESPONSETIMEOUT
-    soon(lambda: len(dropbox.browse(LATE)) == 1, "the reply is put aside when it can be read again")
+    wait_for(lambda: len(dropbox.browse(LATE)) == 1, what="the reply is put aside when it can be read again")
     assert [body_of(message)["Name"] for message in dropbox.browse(LATE)] == ["late"]
     dropbox.application()
     assert is_greeted(client.request("Customer.Retrieve", customer(2)), 2)
@@ -242,7 +242,7 @@ def test_a_reply_that_was_read_is_the_answer_whatever_comes_after(dropbox: World
     (result,) = done([future], PROMPT)
     bring_back(dropbox)
     assert is_greeted(result, 1)
-    soon(lambda: len(dropbox.browse(LATE)) == 1, "it comes again, and is put aside")
+    wait_for(lambda: len(dropbox.browse(LATE)) == 1, what="it comes again, and is put aside")
     assert dropbox.browse(LATE)[0].properties["connector_outcome"] == "duplicate_reply"
     assert dropbox.browse(REPLIES) == []
 

@@ -25,7 +25,8 @@ from connector.messaging.destination import parse_destination
 from connector.parts import make_requests
 from connector.status import ReturnCode
 from connector.testing.deployment import Deployment
-from tests.requests.world import REPOSITORY, Application, done, greet, is_greeted, shared_memory, soon
+from tests.requests.world import REPOSITORY, Application, done, greet, is_greeted, shared_memory
+from tests.waiting import wait_for
 
 ADAPTER = """\
 provider: {type: dropbox, root: ./data, create: true, durability: none}
@@ -155,7 +156,7 @@ def test_what_is_in_flight_when_an_adapter_stops_completes(asking: Deployment) -
     try:
         with connector.Adapter.from_file(asking.directory / "adapter.yaml") as adapter:
             future = adapter.request_async("Customer.Retrieve", {"CustomerId": "7"})
-            soon(lambda: bool(application.requests), "the request to be taken")
+            wait_for(lambda: bool(application.requests), what="the request to be taken")
         assert future.done()
         assert is_greeted(future.result(), 7)
     finally:
@@ -168,7 +169,7 @@ def test_what_nobody_answers_ends_with_stop_timeout_and_later_requests_are_not_s
     asking.write("adapter.yaml", ADAPTER.replace("stop_timeout: 2s", "stop_timeout: 300ms"))
     adapter = connector.Adapter.from_file(asking.directory / "adapter.yaml")
     future = adapter.request_async("Customer.Retrieve", {"CustomerId": "7"})
-    soon(lambda: bool(asking.messages("requests")), "the request to be sent")
+    wait_for(lambda: bool(asking.messages("requests")), what="the request to be sent")
     started = time.monotonic()
     adapter.stop()
     assert 0.2 < time.monotonic() - started < 2

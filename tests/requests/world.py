@@ -28,6 +28,7 @@ from connector.providers.memory.provider import MemoryProvider
 from connector.requests.client import RequestClient
 from connector.requests.plan import RequestPlan
 from connector.requests.result import RequestResult
+from tests.waiting import wait_for
 
 PROVIDERS: Final = ("dropbox", "memory")
 REQUESTS: Final = parse_destination("queue://requests")
@@ -296,7 +297,7 @@ class World:
 
     def requests_on_queue(self, count: int, queue: Destination = REQUESTS) -> list[Message]:
         """As many requests, when they have been sent."""
-        soon(lambda: len(self.browse(queue)) >= count, f"{count} requests on {queue}")
+        wait_for(lambda: len(self.browse(queue)) >= count, what=f"{count} requests on {queue}")
         return self.browse(queue)
 
     def end(self) -> None:
@@ -318,14 +319,6 @@ def a_world(kind: str, directory: Path, **options: Any) -> Iterator[World]:
         yield world
     finally:
         world.end()
-
-
-def soon(condition: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:
-    """Waits until something has come to pass."""
-    deadline = time.monotonic() + patience
-    while not condition():
-        assert time.monotonic() < deadline, f"it did not come to pass: {what}"
-        time.sleep(0.005)
 
 
 def customer(number: object, **meta: Any) -> dict[str, Any]:

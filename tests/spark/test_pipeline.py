@@ -7,8 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,24 +16,7 @@ from connector.errors import PipelineError
 from connector.spark.launcher import _OWN_PROPERTIES
 from connector.spark.pipeline import SparkPipeline
 from tests.spark.conftest import Settings, deployment
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 15) -> bool:
-    """Whether the condition becomes true in time."""
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
-
-
-def exists(process: int) -> bool:
-    """Whether a process is there and is no zombie."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+from tests.waiting import is_running, wait_for
 
 
 def test_answers_come_in_the_order_of_the_payloads(local: SparkPipeline) -> None:
@@ -78,7 +59,7 @@ def test_a_local_worker_uses_the_deployment_and_the_code_where_they_are(local: S
 
 def test_what_a_process_prints_is_handed_on(local: SparkPipeline, printed: list[str]) -> None:
     local.run("functions:speak", b"", [b""], "x")
-    assert eventually(lambda: "a line from a process" in printed)
+    assert wait_for(lambda: "a line from a process" in printed)
 
 
 def test_an_exception_is_an_error_with_its_text_and_without_a_traceback(local: SparkPipeline) -> None:
@@ -102,7 +83,7 @@ def test_a_cancelled_job_is_an_error_at_once_and_the_next_job_runs(
     local: SparkPipeline, tmp_path: Path
 ) -> None:
     mark = tmp_path / "started"
-    canceller = threading.Thread(target=lambda: eventually(mark.exists) and local.cancel())
+    canceller = threading.Thread(target=lambda: wait_for(mark.exists) and local.cancel())
     canceller.start()
     with pytest.raises(PipelineError, match=r"^poll 3: cancelled$"):
         local.run("functions:sleep", b"", [str(mark).encode()], "poll 3")
@@ -136,10 +117,10 @@ def test_a_java_that_was_launched_and_is_stopped_before_the_start_is_gone(tmp_pa
     pipeline = SparkPipeline(Settings(), tmp_path, "test")
     pipeline.launch()
     java = pipeline._spark.pid
-    assert exists(java)
+    assert is_running(java)
     assert not pipeline.alive
     pipeline.stop()
-    assert not exists(java)
+    assert not is_running(java)
 
 
 @pytest.mark.parametrize("setting", [{"spark.master": "local"}, {"spark.driver.memory": "much"}])
@@ -253,9 +234,7 @@ def driver(tmp_path: Path) -> tuple[subprocess.Popen[str], int, int]:
         cwd=Path(__file__).parents[2],
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
     )
-    assert eventually(lambda: worker.exists() and worker.read_text() != "", 60), process.communicate(
-        timeout=5
-    )
+    assert wait_for(lambda: worker.exists() and worker.read_text() != "", 60), process.communicate(timeout=5)
     return process, int(java.read_text()), int(worker.read_text())
 
 
@@ -269,8 +248,8 @@ def test_when_java_dies_the_job_fails_the_terminal_stays_clean_and_spark_can_be_
     assert lines[0].startswith("PipelineError: poll 1: Spark's Java process was ended by signal 9")
     assert lines[-2:] == ["False", "[b'AGAIN']"]
     assert errors == ""
-    assert not exists(java)
-    assert eventually(lambda: not exists(worker))
+    assert not is_running(java)
+    assert wait_for(lambda: not is_running(worker))
 
 
 def test_when_the_driver_is_killed_java_and_workers_end_by_themselves(
@@ -279,8 +258,8 @@ def test_when_the_driver_is_killed_java_and_workers_end_by_themselves(
     process, java, worker = driver
     process.kill()
     process.communicate(timeout=60)
-    assert eventually(lambda: not exists(java))
-    assert eventually(lambda: not exists(worker))
+    assert wait_for(lambda: not is_running(java))
+    assert wait_for(lambda: not is_running(worker))
 
 
 def test_why_java_ended_is_said_without_stack_frames(tmp_path: Path) -> None:

@@ -16,8 +16,9 @@ import pytest
 
 from connector.spark.java import find_java
 from connector.spark.launcher import spark_jars
-from tests.crash.harness import Deployment, deployments, wait_for
+from tests.crash.harness import Deployment, deployments
 from tests.spark.standalone import java_home_for_executors
+from tests.waiting import wait_for
 from tests.yarn.cluster import MiniYarnCluster
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -19,6 +18,7 @@ from connector.providers.sql.state import PostgresState
 from connector.state.store import CycleJournal, JournalHandle, StateStore
 from connector.testing.state import RunningTask
 from tests.postgres import PostgresServer
+from tests.waiting import wait_for
 
 LEASE = 1.0
 LONG_LEASE = 60.0
@@ -202,11 +202,8 @@ def test_a_task_that_is_busy_writes_its_journal_again_by_itself(
         assert task.tell(command) == "ok"
     own_postgres.kill()
     own_postgres.start()
-    deadline = time.monotonic() + 60
     expected = {1: CycleJournal(done={0: [0]}, begun={0: 1, 1: 1}, at_work={1: 1})}
-    while journals.read() != expected:
-        assert time.monotonic() < deadline, journals.read()
-        time.sleep(0.05)
+    wait_for(lambda: journals.read() == expected)
 
 
 def test_no_task_is_dead_because_the_server_was_away(
