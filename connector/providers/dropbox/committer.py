@@ -131,7 +131,7 @@ class Committer:
                 target = self._root + move.target
                 self._rename(source, target)
                 if synced:
-                    self._sync(os.path.dirname(target))
+                    self.sync(os.path.dirname(target))
         except FileNotFoundError as error:
             if os.path.lexists(source):
                 raise unwritable(error) from error
@@ -165,7 +165,7 @@ class Committer:
         try:
             if self._durable:
                 for folder in folders:
-                    self._sync(folder)
+                    self.sync(folder)
             if self._window is not None and published:
                 os.rename(path, os.path.join(self._window, os.path.basename(path)))
             else:
@@ -176,8 +176,8 @@ class Committer:
             raise ProviderError(f"cannot finish the transaction record {path}: {error.strerror}") from error
         faults.point("settle.finished")
 
-    def _sync(self, folder: str) -> None:
-        """Makes the names in a folder durable. A folder that has ended has nothing to keep."""
+    def sync(self, folder: str) -> None:
+        """Makes the names in a folder durable. A temporary folder that has ended has nothing to keep."""
         try:
             files.sync_directory(folder)
         except FileNotFoundError:

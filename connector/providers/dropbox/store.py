@@ -318,7 +318,7 @@ class DropboxStore:
             self.layout.make(folders)
             os.rename(written[0], target)
         if self.place.durable:
-            files.sync_directory(folders.target)
+            self.place.committer.sync(folders.target)
 
     def _distribute(
         self, channels: Sequence[Sequence[Channel]], written: Sequence[str], names: Sequence[str]

@@ -22,6 +22,7 @@ from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import DestinationInfo, TopicSubscription
+from connector.providers.dropbox import files as dropbox_files
 from connector.providers.dropbox.provider import DropboxProvider
 
 ORDERS = parse_destination("queue://orders")
@@ -193,6 +194,23 @@ def test_another_process_sends_to_a_temporary_queue_until_its_owner_ends(
         access.prepare(queue, Message(b"too late"), "key-2")
     connection.settle([], sends=[prepared])  # it has gone with its queue
     assert [path.name for path in root.rglob("*temporary*")] == []
+
+
+def test_a_message_was_sent_although_its_temporary_queue_ends_at_once(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requester = DropboxProvider(root, create=True).connect()
+    sender = DropboxProvider(root).connect()
+    queue = requester.temporary("queue")
+    sync = dropbox_files.sync_directory
+
+    def sync_late(path: str) -> None:
+        requester.close()
+        sync(path)
+
+    monkeypatch.setattr(dropbox_files, "sync_directory", sync_late)
+    assert sender.send(queue, [Message(b"reply")])
+    sender.close()
 
 
 def test_temporary_destinations_of_a_dead_owner_are_removed_with_it(
