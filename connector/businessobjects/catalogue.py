@@ -36,9 +36,9 @@ INSTALLED: Final = "installed"
 PLUGIN: Final = "plug-in"
 
 _SHIPPED_HANDLERS: Final = {
-    "application/json": "datahandlers.json_handler:JsonHandler",
-    "text/xml": "datahandlers.xml_handler:XmlHandler",
-    "text/plain": "datahandlers.text_handler:TextHandler",
+    "application/json": "connector.datahandlers.json_handler:JsonHandler",
+    "text/xml": "connector.datahandlers.xml_handler:XmlHandler",
+    "text/plain": "connector.datahandlers.text_handler:TextHandler",
 }
 """The entry points of the connector itself. A source tree that is not installed has no entry points."""
 

@@ -24,10 +24,10 @@ from connector.cli.common import (
     printable,
 )
 from connector.config.loading import load
+from connector.datahandlers.json_handler import parse_object
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.parts import make_requests
 from connector.requests.result import RequestResult
-from datahandlers.json_handler import parse_object
 
 _QUIET = 1.0
 """Seconds after which a user at a terminal is told that the command waits for a reply."""

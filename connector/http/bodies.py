@@ -10,9 +10,9 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from connector.businessobjects.names import shown
+from connector.datahandlers.json_handler import parse_object
 from connector.errors import MalformedData
 from connector.http.problems import HttpProblem
-from datahandlers.json_handler import parse_object
 
 SECONDS: Final = 30.0
 """Seconds that a body may take to arrive."""

@@ -17,7 +17,7 @@ from connector.errors import PipelineError
 
 CODE = "code"
 DEPLOYMENT = "deployment"
-_PACKAGES = ("connector", "datahandlers")
+_PACKAGES = ("connector", "connector.datahandlers")  # a link in the source tree
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # equal content makes an equal archive
 
 
@@ -47,7 +47,7 @@ def build_archive(into: Path, deployment: Path, ship: Sequence[Path]) -> Path:
     members: dict[str, Path] = {}
     for package in _PACKAGES:
         for directory in _package_directories(package):
-            _add(members, f"{CODE}/{package}", directory)
+            _add(members, f"{CODE}/{package.replace('.', '/')}", directory)
     deployment = deployment.resolve()
     for path in ship:
         source = (deployment / path).resolve()

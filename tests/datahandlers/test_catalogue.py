@@ -75,7 +75,7 @@ def test_listing_imports_no_handler() -> None:
     program = (
         "import sys; from pathlib import Path; from connector.businessobjects.catalogue import discover; "
         "assert discover(Path('.')).mime_types; "
-        "sys.exit(any(name.startswith(('datahandlers', 'lxml', 'orjson')) for name in sys.modules))"
+        "sys.exit(any(name.startswith(('connector.datahandlers', 'lxml', 'orjson')) for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
@@ -275,8 +275,8 @@ def test_a_class_beside_the_configuration_is_found_without_running_it(deployment
 
 
 def test_an_installed_class_is_found(tmp_path: Path) -> None:
-    spec = spec_for_class("datahandlers.text_handler:TextHandler", tmp_path)
-    assert spec.module == "datahandlers.text_handler"
+    spec = spec_for_class("connector.datahandlers.text_handler:TextHandler", tmp_path)
+    assert spec.module == "connector.datahandlers.text_handler"
     handler = Handlers([spec], DEFINITIONS, tmp_path).get(spec.mime_type)
     assert handler.to_business_object(b"a", NOTE)["Text"] == "a"
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from connector.businessobjects.datahandler import Hint
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject
+from connector.datahandlers.json_handler import JsonHandler
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.testing.datahandlers import sample_definitions
-from datahandlers.json_handler import JsonHandler
 
 DEFINITIONS = sample_definitions()
 CUSTOMER = Hint("Customer", "Create")

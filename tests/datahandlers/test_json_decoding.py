@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from connector.businessobjects.datahandler import Hint
 from connector.businessobjects.json_decoder import JsonDecoder
+from connector.datahandlers import json_handler
+from connector.datahandlers.json_handler import JsonHandler
 from connector.errors import MalformedData
 from connector.testing.datahandlers import sample_definitions
-from datahandlers import json_handler
-from datahandlers.json_handler import JsonHandler
 
 DEFINITIONS = sample_definitions()
 CUSTOMER = Hint("Customer", "Create")

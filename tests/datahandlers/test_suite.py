@@ -8,10 +8,10 @@ import pytest
 
 from connector.businessobjects.datahandler import DataHandler, Hint
 from connector.businessobjects.instance import BusinessObject
+from connector.datahandlers.json_handler import JsonHandler
+from connector.datahandlers.text_handler import TextHandler
+from connector.datahandlers.xml_handler import XmlHandler
 from connector.testing.datahandlers import DataHandlerSuite, Sample, sample_definitions
-from datahandlers.json_handler import JsonHandler
-from datahandlers.text_handler import TextHandler
-from datahandlers.xml_handler import XmlHandler
 
 DEFINITIONS = sample_definitions()
 CUSTOMER = Hint("Customer", "Create")

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from connector.businessobjects.datahandler import Hint
 from connector.businessobjects.instance import BusinessObject
+from connector.datahandlers.text_handler import TextHandler
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.testing.datahandlers import sample_definitions
-from datahandlers.text_handler import TextHandler
 
 DEFINITIONS = sample_definitions()
 NOTE = Hint("Note", "Create")

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from connector.businessobjects.datahandler import Hint
 from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
 from connector.businessobjects.instance import BusinessObject
+from connector.datahandlers.xml_handler import XmlHandler
 from connector.errors import MalformedData, UnknownBusinessObject
 from connector.testing.datahandlers import sample_definitions
-from datahandlers.xml_handler import XmlHandler
 
 DEFINITIONS = sample_definitions()
 CUSTOMER = Hint("Customer", "Create")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from connector.datahandlers.json_handler import MAX_DEPTH
 from connector.http import bodies, connections, idempotency, tally
 from connector.http.answers import STATUS
 from connector.http.openapi import describe_requests
-from datahandlers.json_handler import MAX_DEPTH
 from tests.http.world import DEFINITIONS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/http.md").read_text("utf-8")

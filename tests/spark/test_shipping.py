@@ -29,7 +29,7 @@ def test_the_archive_has_the_connector_and_what_is_shipped_in_its_place(tmp_path
         tmp_path / "d", "processes.py", "datahandlers/csv.py", "notes.txt", "datahandlers/__pycache__/x.pyc"
     )
     found = names(build_archive(tmp_path, place, default_ship(place)))
-    assert {"code/connector/spark/worker.py", "code/connector/errors.py"} <= found
+    assert {"code/connector/spark/worker.py", "code/connector/datahandlers/xml_handler.py"} <= found
     assert {name for name in found if name.startswith("deployment/")} == {
         "deployment/.shipped",
         "deployment/processes.py",
