@@ -12,16 +12,12 @@ import json
 import logging
 import sys
 import threading
-from collections.abc import MutableMapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from typing import Any, Final
 
 from connector.tracebacks import format_traceback
 
-if TYPE_CHECKING:
-    from structlog.typing import Processor
-
-    EventDict = MutableMapping[str, Any]
 _log = logging.getLogger("connector")
 _json = False
 
@@ -47,33 +43,16 @@ def set_up_logging(settings: LogSettings) -> None:
     The format ``json`` also covers the warnings of Python and of libraries.
     """
     global _json  # the process has a single log
-    import structlog  # imported here: most workers log nothing, and the import takes a while
-
     _json = settings.format == "json"
-    shared: list[Processor] = [
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        structlog.stdlib.ExtraAdder(),
-        _drop_missing,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        _Tracebacks(debug=settings.debug),
-    ]
-    last: list[Processor]
-    if _json:
-        last = [structlog.processors.JSONRenderer(ensure_ascii=True)]
-    else:
-        console = structlog.dev.ConsoleRenderer(
-            colors=sys.stderr.isatty(), pad_event_to=0, pad_level=False, sort_keys=False
-        )
-        last = [_escape, console]
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
-        )
-    )
-    _use(handler, settings.level)
+    if _json:
+        handler.setFormatter(_JsonFormatter(debug=settings.debug))
+    else:
+        handler.setFormatter(_ConsoleFormatter(debug=settings.debug, colors=sys.stderr.isatty()))
+    root = _root()
+    root.handlers[:] = [handler]
+    root.propagate = False
+    root.setLevel(settings.level.upper())
 
 
 def divert_to_log() -> None:
@@ -115,73 +94,87 @@ JSON_BEGIN = '{"event": '
 _FIELDS = {"event", "level", "timestamp", "logger"}
 
 
-def set_up_logging_when_needed(settings: LogSettings) -> None:
-    """Does the same as :func:`set_up_logging`, but at the first record, because the import takes a while."""
-    global _json
-    _json = settings.format == "json"
-    _use(_FirstRecord(settings), settings.level)
-
-
-class _FirstRecord(logging.Handler):
-    """Sets up the log at the first record."""
-
-    def __init__(self, settings: LogSettings) -> None:
-        super().__init__()
-        self._settings = settings
-
-    def emit(self, record: logging.LogRecord) -> None:
-        set_up_logging(self._settings)
-        everything = logging.getLogger()
-        if self in everything.handlers:
-            divert_to_log()
-        _root().handle(record)
-
-
-class _Tracebacks:
-    """Turns ``exc_info`` into the text of a traceback.
+class _JsonFormatter(logging.Formatter):
+    """Makes a JSON object of each record.
 
     Args:
         debug: whether tracebacks of user code have all frames, too.
     """
 
     def __init__(self, *, debug: bool) -> None:
+        super().__init__()
         self._debug = debug
 
-    def __call__(self, logger: Any, method: str, event: EventDict) -> EventDict:
-        user_code = event.pop("user_code", None)
-        error = (event.pop("exc_info", None) or (None, None))[1]
-        if isinstance(error, BaseException):
-            event["exception"] = format_traceback(error, None if self._debug else user_code)
-        return event
+    def format(self, record: logging.LogRecord) -> str:
+        return json.dumps(self._fields(record), default=repr)
+
+    def _fields(self, record: logging.LogRecord) -> dict[str, Any]:
+        """Returns the fields of a record in the order in which they are written."""
+        extra = {key: value for key, value in vars(record).items() if key not in _ATTRIBUTES}
+        user_code = extra.pop("user_code", None)
+        fields = {
+            "event": record.getMessage(),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            **{key: value for key, value in extra.items() if value is not None},
+            "timestamp": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
+        }
+        error = (record.exc_info or (None, None))[1]
+        if error is not None:
+            fields["exception"] = format_traceback(error, None if self._debug else user_code)
+        return fields
 
 
-_QUOTED = frozenset(" \t=\r\n\"'")
-"""The renderer quotes a value with such a character, and escapes the control characters of a terminal."""
+class _ConsoleFormatter(_JsonFormatter):
+    """Makes a line for people of each record: time, level, text, logger, and the other fields.
+
+    Args:
+        debug: whether tracebacks of user code have all frames, too.
+        colors: whether the line has colors of a terminal.
+    """
+
+    def __init__(self, *, debug: bool, colors: bool) -> None:
+        super().__init__(debug=debug)
+        self._colors = colors
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = self._fields(record)
+        level, exception = fields.pop("level"), fields.pop("exception", None)
+        parts = [
+            self._paint(_DIM, fields.pop("timestamp")),
+            f"[{self._paint(_LEVEL_COLORS.get(level, _RED) + _BRIGHT, level)}]",
+            self._paint(_BRIGHT, _escape(fields.pop("event"))),
+            f"[{self._paint(_BLUE + _BRIGHT, fields.pop('logger'))}]",
+            *(f"{self._paint(_CYAN, key)}={self._paint(_MAGENTA, _shown(fields[key]))}" for key in fields),
+        ]
+        return " ".join(parts) + ("" if exception is None else f"\n{_escape(exception)}")
+
+    def _paint(self, color: str, text: str) -> str:
+        return f"{color}{text}\x1b[0m" if self._colors else text
 
 
-def _escape(logger: Any, method: str, event: EventDict) -> EventDict:
-    """Escapes the control characters of a terminal: values come from messages of strangers."""
-    for key, value in event.items():
-        if not isinstance(value, str) or value.isprintable():
-            continue
-        if key in ("event", "exception") or not _QUOTED.intersection(value):
-            event[key] = "".join(c if c.isprintable() or c == "\n" else _escaped(c) for c in value)
-    return event
+_ATTRIBUTES: Final = frozenset(vars(logging.makeLogRecord({})))
+"""The attributes of each record. Any other attribute is a field."""
+
+_BRIGHT, _DIM = "\x1b[1m", "\x1b[2m"
+_RED, _GREEN, _YELLOW, _BLUE, _MAGENTA, _CYAN = (f"\x1b[{number}m" for number in range(31, 37))
+_LEVEL_COLORS: Final = {"debug": _GREEN, "info": _GREEN, "warning": _YELLOW}
+_QUOTED: Final = frozenset(" \t=\r\n\"'")
+"""A text with such a character is shown with quotes."""
+
+
+def _shown(value: object) -> str:
+    """Returns a value as the console shows the value. The value may come from the message of a stranger."""
+    return repr(value) if not isinstance(value, str) or _QUOTED.intersection(value) else _escape(value)
+
+
+def _escape(text: str) -> str:
+    """Escapes the control characters of a terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else _escaped(c) for c in text)
 
 
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode()
-
-
-def _drop_missing(logger: Any, method: str, event: EventDict) -> EventDict:
-    return {key: value for key, value in event.items() if value is not None}
-
-
-def _use(handler: logging.Handler, level: str) -> None:
-    root = _root()
-    root.handlers[:] = [handler]
-    root.propagate = False
-    root.setLevel(level.upper())
 
 
 def _root() -> logging.Logger:

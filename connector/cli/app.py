@@ -20,7 +20,7 @@ import typer
 from connector import __version__
 from connector.cli.common import CannotAnswer, answer, complain, flush
 from connector.errors import ConfigurationError, ConnectorError
-from connector.log import LogSettings, set_up_logging_when_needed
+from connector.log import LogSettings, set_up_logging
 
 VERBS: Final = {
     "init": "Writes a deployment to begin with.",
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command. Ends the process with the exit status of the command."""
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = _DEBUG in _split(arguments)[0]
-    set_up_logging_when_needed(LogSettings(level="warning", debug=debug))
+    set_up_logging(LogSettings(level="warning", debug=debug))
     sys.exit(run(arguments))
 
 

@@ -23,7 +23,7 @@ from connector.cli.summary import print_summary, write_summary
 from connector.config.loading import load
 from connector.errors import ConnectorError, PipelineError
 from connector.events.report import CycleReport
-from connector.log import LogSettings, divert_to_log, is_json, set_up_logging_when_needed
+from connector.log import LogSettings, divert_to_log, is_json, set_up_logging
 from connector.status import ReturnCode
 
 _log: Final = logging.getLogger("connector.run")
@@ -62,7 +62,7 @@ def run(
     began = time.monotonic()
     configuration = load(config)
     settings = LogSettings(configuration.logging.level, configuration.logging.format, bool(context.obj))
-    set_up_logging_when_needed(settings)
+    set_up_logging(settings)
     if is_json():
         divert_to_log()
     adapter = Adapter(configuration, output=show_output, debug=settings.debug)

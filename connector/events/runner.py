@@ -23,7 +23,7 @@ from connector.errors import ConnectorError
 from connector.events.answer import pack_answer
 from connector.events.plan import Assignment, EventPlan
 from connector.events.task import Task
-from connector.log import set_up_logging_when_needed
+from connector.log import set_up_logging
 
 _PR_SET_PDEATHSIG: Final = 1
 _LENGTH: Final = struct.Struct("<Q")
@@ -89,7 +89,7 @@ def follow_commands(
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != parent:
         return
-    set_up_logging_when_needed(plan.logging)
+    set_up_logging(plan.logging)
     worker = _Work(plan, deployment, progress)
     try:
         while (data := receive(commands)) is not None and not progress.stopping:
