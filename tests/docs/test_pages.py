@@ -25,6 +25,7 @@ ABOUT_SPARK = {"README.md", "docs/tutorial/first-adapter.md", "docs/how-to/run-o
 
 NOT_RUN = {
     ("README.md", "own-tests"): 1,  # script/demo is run by tests/demo, script/test runs all tests
+    ("docs/how-to/install.md", "needs-packages"): 5,  # test_installation.py follows this page
     ("docs/how-to/run-as-a-service.md", "needs-root"): 2,
     # tests/crash/test_cluster.py runs a cluster, tests/spark/test_sessions.py runs spark-submit
     ("docs/how-to/run-on-a-cluster.md", "needs-several-hosts"): 2,

@@ -1,0 +1,136 @@
+"""The wheel, and a reader who follows the page of installation with it in an environment of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import sysconfig
+import zipfile
+from collections.abc import Iterator
+from email import message_from_string
+from pathlib import Path
+
+import pytest
+
+from tests.docs.reader import Terminal, blocks
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PAGE = REPOSITORY / "docs/how-to/install.md"
+REASON = "needs-packages"
+HANDLER = '''
+from connector.datahandlers.json_handler import JsonHandler
+from datahandlers.units import CENTS
+
+
+class Euros:
+    """JSON objects whose totals become cents."""
+
+    mime_types = ("application/x-euros",)
+    options = ()
+
+    def __init__(self, options, definitions):
+        self._json = JsonHandler({"IgnoreUndefinedAttributes": False, "write_type": True}, definitions)
+
+    def to_business_object(self, body, hint):
+        order = self._json.to_business_object(body, hint)
+        order["Total"] *= CENTS
+        return order
+
+    def to_body(self, bo):
+        return self._json.to_body(bo)
+'''
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the repository."""
+    clone = tmp_path_factory.mktemp("installation") / "clone"
+    clone.mkdir()
+    for part in ("pyproject.toml", "requirements.lock", "LICENSE"):
+        shutil.copy(REPOSITORY / part, clone)
+    for part in ("connector", "datahandlers", "tests", "benchmarks", "docs"):
+        shutil.copytree(
+            REPOSITORY / part, clone / part, symlinks=True, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    return clone
+
+
+@pytest.fixture(scope="module")
+def reader(clone: Path) -> Iterator[Terminal]:
+    """A terminal in the clone, as the page leaves it.
+
+    The packages that the connector needs are those of this environment, through links. So pip asks no
+    index. The connector itself is not among them. The deployment gets a folder ``datahandlers/``.
+    """
+    packages, programs = clone.parent / "packages", clone.parent / "bin"
+    packages.mkdir()
+    for entry in Path(sysconfig.get_path("purelib")).iterdir():
+        if "event_connector" not in entry.name:
+            (packages / entry.name).symlink_to(entry)
+    programs.mkdir()
+    (programs / "python3").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (programs / "python3").chmod(0o755)
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "CONNECTOR"))},
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "PYTHONPATH": str(packages),
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(clone / "dist"),
+        "PIP_NO_BUILD_ISOLATION": "0",  # pip's name for yes
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    }
+    terminal = Terminal(clone, environment)
+    try:
+        for block in blocks(PAGE):
+            assert block.not_run == REASON or not block.commands()
+            for command, _ in block.commands():
+                status, output = terminal.run(command)
+                assert status == 0, f"{command}\n{output}"
+                if command.startswith("connector init"):
+                    _add_datahandlers(clone / "shop")
+        yield terminal
+    finally:
+        terminal.kill()
+
+
+def _add_datahandlers(shop: Path) -> None:
+    """Gives a deployment a data handler of its own, in a folder of the name that the shipped ones have."""
+    (shop / "datahandlers").mkdir()
+    (shop / "datahandlers/units.py").write_text("CENTS = 100\n")
+    (shop / "datahandlers/euros.py").write_text(HANDLER)
+    processes = (shop / "processes.py").read_text()
+    (shop / "processes.py").write_text(f"from datahandlers.units import CENTS\n{processes}")
+    settings = (shop / "adapter.yaml").read_text()
+    settings = settings.replace(
+        "DataHandlerMimeType: application/json", "DataHandlerMimeType: application/x-euros"
+    )
+    (shop / "adapter.yaml").write_text(f"{settings}\ndatahandlers: ./datahandlers\n")
+
+
+def test_the_wheel_has_the_files_of_the_package_and_nothing_else(reader: Terminal, clone: Path) -> None:
+    (wheel,) = (clone / "dist").iterdir()
+    information = "-".join(wheel.name.split("-")[:2]) + ".dist-info"
+    with zipfile.ZipFile(wheel) as opened:
+        found = {name for name in opened.namelist() if not name.startswith(f"{information}/")}
+        metadata = message_from_string(opened.read(f"{information}/METADATA").decode())
+    assert found == {
+        f"{above}{path.relative_to(REPOSITORY)}"
+        for above, folder in (("", "connector"), ("connector/", "datahandlers"))
+        for path in (REPOSITORY / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    for name in ("py.typed", "datahandlers/xml_handler.py", "template/adapter.yaml", "http/static/docs.html"):
+        assert f"connector/{name}" in found
+    assert metadata["Name"] == "event-connector"
+    assert set(metadata.get_all("Provides-Extra", ())) == {"postgresql", "dev"}
+
+
+def test_the_package_is_installed_and_a_folder_of_the_deployment_hides_nothing(
+    reader: Terminal, clone: Path
+) -> None:
+    status, output = reader.run("python -c 'import connector; print(connector.__file__)'; cat booked.txt")
+    assert status == 0, output
+    found, booked = output.splitlines()
+    assert Path(found).is_relative_to(clone / ".venv/lib")
+    assert booked == "O-1 1250.00"
