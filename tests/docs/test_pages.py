@@ -27,6 +27,8 @@ NOT_RUN = {
     ("README.md", "own-tests"): 1,  # script/demo is run by tests/demo, script/test runs all tests
     ("docs/how-to/install.md", "needs-packages"): 5,  # test_installation.py follows this page
     ("docs/how-to/run-as-a-service.md", "needs-root"): 2,
+    # test_container.py runs the commands of the Dockerfile that make the wheel, and checks the example
+    ("docs/how-to/run-in-a-container.md", "needs-docker"): 3,
     # tests/crash/test_cluster.py runs a cluster, tests/spark/test_sessions.py runs spark-submit
     ("docs/how-to/run-on-a-cluster.md", "needs-several-hosts"): 2,
 }
