@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from connector.status import VERSION
 from tests.crash.conftest import Deploy
 from tests.crash.harness import Deployment, Run, deployments
 from tests.waiting import wait_for
@@ -114,7 +115,7 @@ def test_a_run_says_when_it_starts_is_ready_and_has_stopped(drained: tuple[Run, 
     lines = log_of(drained[0])
     starting, ready, stopped = (one(lines, event) for event in ("starting", "ready", "stopped"))
     assert chosen(starting, "version", "application", "provider", "inputs", "spark_master") == [
-        "0.1.0",
+        VERSION,
         "crash",
         "dropbox",
         ["queue://in"],

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from connector.status import VERSION
 from tests.docs.reader import Terminal, blocks
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -122,7 +123,7 @@ def test_the_wheel_has_the_files_of_the_package_and_nothing_else(reader: Termina
     }
     for name in ("py.typed", "datahandlers/xml_handler.py", "template/adapter.yaml", "http/static/docs.html"):
         assert f"connector/{name}" in found
-    assert metadata["Name"] == "event-connector"
+    assert (metadata["Name"], metadata["Version"]) == ("event-connector", VERSION)
     assert set(metadata.get_all("Provides-Extra", ())) == {"postgresql", "dev"}
 
 
