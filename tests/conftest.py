@@ -1,5 +1,21 @@
-"""Fixtures for all tests."""
+"""Fixtures for all tests, and the mark of slow ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
 
 from tests.postgres import database, own_postgres, postgres
 
 __all__ = ["database", "own_postgres", "postgres"]
+
+_HERE = Path(__file__).parent
+_SLOW = tuple(_HERE / name for name in ("crash", "contention", "demo", "spark"))
+"""Folders of tests that start, kill and await real processes or Spark."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if any(item.path.is_relative_to(folder) for folder in _SLOW):
+            item.add_marker(pytest.mark.slow)

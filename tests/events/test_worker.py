@@ -23,6 +23,8 @@ from connector.status import ReturnCode
 from connector.testing.pipeline import InProcessPipeline
 from tests.waiting import is_running, wait_for
 
+pytestmark = pytest.mark.slow
+
 Bench = Any
 Outcomes = Callable[..., dict[str, tuple[str, str]]]
 CopyOf = Callable[..., Any]

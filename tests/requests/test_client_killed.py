@@ -27,6 +27,8 @@ from tests.requests.world import (
 )
 from tests.waiting import wait_for
 
+pytestmark = pytest.mark.slow
+
 Start = Callable[..., "subprocess.Popen[str]"]
 
 

@@ -10,6 +10,8 @@ import pytest
 from tests.requests.soak import soak
 from tests.requests.world import a_world, shared_memory
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("pool", [1000, 20])
 def test_a_thousand_callers_each_have_their_own_answer_once(pool: int) -> None:

@@ -21,6 +21,8 @@ from connector.status import ReturnCode
 from connector.testing.deployment import Deployment, InProcessAdapter
 from tests.providers.lent.provider import LentProvider
 
+pytestmark = pytest.mark.slow
+
 ADAPTER: dict[str, Any] = {
     "provider": {"type": "memory"},
     "connector": {

@@ -18,6 +18,8 @@ from connector.providers.sql.database import Settings
 from connector.providers.sql.provider import SqlProvider
 from tests.providers.conftest import Children
 
+pytestmark = pytest.mark.slow
+
 ORDERS = parse_destination("orders")
 ARCHIVE = parse_destination("archive")
 PRICES = parse_destination("topic://prices")

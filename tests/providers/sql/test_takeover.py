@@ -20,6 +20,8 @@ from connector.testing.state import RunningTask
 from tests.postgres import PostgresServer
 from tests.waiting import wait_for
 
+pytestmark = pytest.mark.slow
+
 LEASE = 1.0
 LONG_LEASE = 60.0
 OpenStore = Callable[..., StateStore]
