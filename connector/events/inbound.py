@@ -96,7 +96,9 @@ class Inbound:
         self._waiting = waiting
         stayed = waiting.look if waiting is not None else None
         self._settler = Settler(connection, rules, summary, settings.trace, stayed)
-        self._pollers = [one.poller(connection, settings.in_progress) for one in settings.inputs]
+        self._pollers = [
+            one.poller(connection, settings.in_progress, settings.order) for one in settings.inputs
+        ]
         self._recovery = Recovery(
             connection,
             state,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from connector.events.lanes import GROUP
 from connector.events.recovery import InDoubtPolicy
 from connector.events.settling import CopyDestinations
 from connector.messaging.destination import Destination
@@ -30,13 +31,19 @@ class Input:
         """The queue or topic of the input, as rules and summary name it."""
         return self.source.topic if isinstance(self.source, TopicSubscription) else self.source
 
-    def poller(self, connection: Connection, in_progress: Destination | None) -> Poller:
+    def poller(self, connection: Connection, in_progress: Destination | None, order: str) -> Poller:
         """Returns a poller for the input.
+
+        Args:
+            connection: of the adapter.
+            in_progress: InProgressDestination.
+            order: of :class:`EventSettings`.
 
         Raises:
             CapabilityError, SelectorError, SubscriptionError, ProviderError: as ``Connection.poller``.
         """
-        return connection.poller(self.source, in_progress, selector=self.selector)
+        by_group = order == GROUP
+        return connection.poller(self.source, in_progress, selector=self.selector, by_group=by_group)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,8 @@ class Capabilities:
             :attr:`~connector.messaging.settlement.Prepared.handle`. They can be read and sent even if the
             message itself is gone. A prepared message gets an id when it is sent.
         in_progress: a claim can move the message to an in-progress destination.
+        message_groups: a poller can leave the groups (JMSXGroupID) of which another client has a message in
+            progress. Otherwise ``by_group`` of :meth:`Connection.poller` has no effect.
         shows_all: claimed messages can be browsed, and a poller counts expired messages. Otherwise the broker
             shows only waiting messages, and puts expired messages aside itself.
     """
@@ -63,6 +65,7 @@ class Capabilities:
     takeover: bool = True
     by_value: bool = False
     in_progress: bool = True
+    message_groups: bool = False
     shows_all: bool = True
 
 
@@ -172,10 +175,16 @@ class Connection(Protocol):
         in_progress: Destination | None = None,
         *,
         selector: str = "",
+        by_group: bool = False,
     ) -> Poller:
         """Returns a poller of a queue or a subscription.
 
         A subscription is made, or attached to, by the rules of Qpid JMS.
+
+        A message holds its group (JMSXGroupID) in the queue or subscription that it was claimed from: as long
+        as a client owns the message, and while the message waits in an in-progress destination
+        (:attr:`Claim.waits`). A dead client owns its claims until another client has settled, left or adopted
+        them.
 
         Args:
             source: a queue, a virtual destination that is not ``PROCESSING``, or a subscription.
@@ -184,6 +193,10 @@ class Connection(Protocol):
             selector: text of a message selector, for a queue. Empty = all messages. Other messages stay. The
                 selector is evaluated before a message is taken, without the body. A subscription has its own
                 selector.
+            by_group: claim no message of a group that a message of another client, or of nobody, holds. Such
+                messages stay, and do not count as waiting. A message that another client is about to take
+                stays before its group: later messages of the group stay, too. No effect without the
+                capability ``message_groups``.
 
         Raises:
             CapabilityError: the provider cannot poll ``source``, or ``in_progress`` is a topic, a virtual

@@ -34,6 +34,7 @@ from connector.testing.provider_suite.keeping import Keeping
 from connector.testing.provider_suite.lasting import Lasting
 from connector.testing.provider_suite.lending import Lending
 from connector.testing.provider_suite.limits import Limits
+from connector.testing.provider_suite.message_groups import MessageGroups, MessageGroupsIgnored
 from connector.testing.provider_suite.recovery import Recovery
 from connector.testing.provider_suite.replies import SentIds, Waking
 from connector.testing.provider_suite.returning import Returning
@@ -61,6 +62,8 @@ class ProviderSuite(
     Returning,
     Settling,
     Groups,
+    MessageGroupsIgnored,
+    MessageGroups,
     Keeping,
     Fencing,
     Transactions,

@@ -103,22 +103,23 @@ class LocalConnection:
         in_progress: Destination | None = None,
         *,
         selector: str = "",
+        by_group: bool = False,
     ) -> LocalPoller:
         """See :meth:`connector.messaging.provider.Connection.poller`."""
         self._check_open()
         if not isinstance(source, TopicSubscription):
-            poller = self._queue_poller(source, in_progress, selector)
+            poller = self._queue_poller(source, in_progress, selector, by_group=by_group)
         elif in_progress is not None or selector:
             raise CapabilityError(
                 f"a subscription of {source.topic} has a selector of its own and no in-progress destination"
             )
         else:
-            poller = self._subscription_poller(source)
+            poller = self._subscription_poller(source, by_group=by_group)
         self._pollers[poller] = None
         return poller
 
     def _queue_poller(
-        self, source: Destination, in_progress: Destination | None, selector: str
+        self, source: Destination, in_progress: Destination | None, selector: str, *, by_group: bool
     ) -> LocalPoller:
         if not source.is_queue:
             raise CapabilityError(f"{source} holds no messages itself: subscribe to it")
@@ -139,18 +140,18 @@ class LocalConnection:
             self.store.create(Channel(source.base))
         if in_progress is not None:
             self.store.create(Channel(in_progress))
-        judge = DeliveryRules(self._client.limit, compiled, is_view=bool(source.view))
+        judge = DeliveryRules(self._client.limit, compiled, is_view=bool(source.view), by_group=by_group)
         into = Channel(in_progress) if in_progress is not None else None
         reader = self.store.reader(channel, judge, into, source)
         return LocalPoller(self._client, channel, reader, source, leave, may_end=channel.can_end)
 
-    def _subscription_poller(self, wanted: TopicSubscription) -> LocalPoller:
+    def _subscription_poller(self, wanted: TopicSubscription, *, by_group: bool) -> LocalPoller:
         check(wanted)
         self._temporaries.check_consumer(wanted.topic)
         self.store.create(Channel(wanted.topic))
         self._foreign.distribute(wanted.topic)  # earlier messages are not for the new subscription
         subscription, consumer = self._subscriptions.attach(wanted)
-        judge = DeliveryRules(self._client.limit, None, is_view=False)
+        judge = DeliveryRules(self._client.limit, None, is_view=False, by_group=by_group)
         reader = self.store.reader(subscription.channel, judge, None, wanted.topic)
         leave = partial(self._leave_subscription, subscription, consumer)
         return LocalPoller(

@@ -16,13 +16,17 @@ class DeliveryRules:
         limit: deliveries begun after which a message is put aside. None = no limit.
         selector: of the messages that are taken. None = all.
         is_view: whether a virtual destination is polled. Its messages have expired or failed already.
+        by_group: whether messages of a group that another client has in progress stay.
     """
 
-    def __init__(self, limit: int | None, selector: Selector | None, *, is_view: bool) -> None:
+    def __init__(
+        self, limit: int | None, selector: Selector | None, *, is_view: bool, by_group: bool = False
+    ) -> None:
         self.limit = limit
         self.selects = selector is not None
         self.selector = selector.text if selector is not None else ""
         self.is_view = is_view
+        self.by_group = by_group
         self._matches = selector.matches if selector is not None else None
 
     def __call__(self, headers: Message, now: int) -> Verdict:

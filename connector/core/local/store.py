@@ -78,6 +78,11 @@ class Judge(Protocol):
     """Text of the message selector. Empty = no selector, or a selector without a text."""
     is_view: bool
     """Whether the reader reads a virtual destination. Then the answer is TAKE or LEAVE."""
+    by_group: bool
+    """Whether the reader leaves held groups (see :meth:`connector.messaging.provider.Connection.poller`).
+
+    The store decides, not the judge. A store without the capability ``message_groups`` has no regard to it.
+    """
 
     def __call__(self, headers: Message, now: int) -> Verdict:
         """Returns the verdict about a message.

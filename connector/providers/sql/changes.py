@@ -42,6 +42,7 @@ _FREE: Final[Mapping[str, Any]] = {
     "home": None,
     "home_part": None,
     "waits": False,
+    "claimed_group": None,
 }
 """Columns of a message that nobody has claimed."""
 

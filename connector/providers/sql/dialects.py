@@ -18,6 +18,7 @@ from sqlalchemy import (
     String,
     Text,
     bindparam,
+    case,
     cast,
     column,
     delete,
@@ -29,7 +30,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import UserDefinedType
 
-from connector.providers.sql.schema import client, counter, message, reference
+from connector.providers.sql.schema import NOBODY, client, counter, message, reference
 from connector.providers.sql.statement import Statement, driver_of
 
 BUSY_SECONDS: Final = 30.0
@@ -87,6 +88,11 @@ class Dialect(Protocol):
     """The mark of a time when nothing had happened."""
     count_transaction: Statement | None
     """Gives the transaction under way its number; None where the database does so."""
+    claim_by_group: Statement | None
+    """Lets no other transaction claim by group from the channel ``at`` until this one ends.
+
+    Executed before the claim, whose snapshot has to come later. None where only one transaction writes.
+    """
 
     def configure(self, engine: Engine, *, schema: str | None, durable: bool) -> None:
         """Prepares what every new connection is told."""
@@ -125,6 +131,7 @@ class SqliteDialect:
         .where(counter.c.name == literal_column("'transactions'"))
         .values(value=counter.c.value + 1),
     )
+    claim_by_group: Statement | None = None
 
     def configure(self, engine: Engine, *, schema: str | None, durable: bool) -> None:
         @event.listens_for(engine, "connect")
@@ -181,6 +188,15 @@ class PostgresDialect:
     mark: ColumnElement[Any] = cast(func.pg_current_snapshot(), Text)
     beginning = "1:1:"
     count_transaction: Statement | None = None
+    claim_by_group: Statement | None = Statement(
+        name,
+        # not the row of the channel: whoever sends or settles shares that
+        select(
+            func.pg_advisory_xact_lock(
+                func.hashtextextended(func.concat(func.current_schema(), " ", bindparam("at", type_=Text)), 0)
+            )
+        ),
+    )
 
     def configure(self, engine: Engine, *, schema: str | None, durable: bool) -> None:
         settings = {
@@ -229,7 +245,7 @@ def dialect_of(name: str) -> Dialect:
     return _SQLITE if name == "sqlite" else _POSTGRESQL
 
 
-def claim_statement(dialect: Dialect, candidates: Rows | None) -> Statement:
+def claim_statement(dialect: Dialect, candidates: Rows | None, *, by_group: bool = False) -> Statement:
     """Claims up to ``limit`` messages of the channel ``at`` in one statement, best first.
 
     A client that somebody takes over from claims nothing.
@@ -237,17 +253,12 @@ def claim_statement(dialect: Dialect, candidates: Rows | None) -> Statement:
     Args:
         dialect: of the database.
         candidates: the references with ``id`` and ``version`` that may be taken; None = all.
+        by_group: leave the groups that others hold.
     """
     own = (client.c.id == bindparam("owner_"), client.c.taken_by.is_(None), ~client.c.declared_dead)
     # nobody takes over from a client in the middle of a claim, and afterwards it finds nothing
     is_known = dialect.share(select(SOME).select_from(client).where(*own)).exists()
-    found = select(reference.c.id, reference.c.priority).where(*waiting(), is_known)
-    if candidates is not None:
-        found = found.where(_held(candidates.source))
-    found = found.order_by(reference.c.priority.desc(), reference.c.id).limit(bindparam("limit"))
-    picked = found.with_for_update(skip_locked=True, of=reference).cte("picked").prefix_with("MATERIALIZED")
-    place = func.row_number().over(order_by=(picked.c.priority.desc(), picked.c.id)) - 1
-    numbered = select(picked.c.id, place.label("place")).subquery("numbered")
+    numbered = _picked_by_group(candidates, is_known) if by_group else _picked(candidates, is_known)
     statement = update(reference).where(reference.c.id == numbered.c.id)
     if dialect.name == "postgresql":
         statement = statement.where(message.c.id == reference.c.message)
@@ -262,10 +273,73 @@ def claim_statement(dialect: Dialect, candidates: Rows | None) -> Statement:
         part=bindparam("into_part"),
         home=bindparam("home_"),
         home_part=bindparam("home_part_"),
+        claimed_group=dialect.of_message(message.c.group_id),
         returned_by=None,
         settled=None,
     )
     return Statement(dialect.name, statement.returning(*claim_columns(dialect), dialect.now.label("now")))
+
+
+def _picked(candidates: Rows | None, is_known: ColumnElement[bool]) -> FromClause:
+    """The references to claim, locked, with their ``place``."""
+    found = select(reference.c.id, reference.c.priority).where(*waiting(), is_known)
+    if candidates is not None:
+        found = found.where(_held(candidates.source))
+    found = found.order_by(reference.c.priority.desc(), reference.c.id).limit(bindparam("limit"))
+    picked = found.with_for_update(skip_locked=True, of=reference).cte("picked").prefix_with("MATERIALIZED")
+    place = func.row_number().over(order_by=(picked.c.priority.desc(), picked.c.id)) - 1
+    return select(picked.c.id, place.label("place")).subquery("numbered")
+
+
+def _picked_by_group(candidates: Rows | None, is_known: ColumnElement[bool]) -> FromClause:
+    """The same, without groups that others hold.
+
+    A message stays if an earlier one of its group was locked, or has changed, and so was not picked.
+    """
+    order = reference.c.priority.desc(), reference.c.id
+    place = func.row_number().over(order_by=order).label("place")
+    wanted = reference.c.version if candidates is None else candidates.source.c.version
+    found = select(reference.c.id, wanted.label("version"), message.c.group_id, place)
+    found = found.join(message, message.c.id == reference.c.message)
+    found = found.where(*waiting(), is_known, is_free())
+    if candidates is not None:
+        found = found.where(reference.c.id == candidates.source.c.id)
+    seen = found.order_by(*order).limit(bindparam("limit") + _SPARE).cte("seen").prefix_with("MATERIALIZED")
+    there = select(reference.c.id).join(seen, reference.c.id == seen.c.id)
+    there = there.where(*waiting(), reference.c.version == seen.c.version)
+    there = there.order_by(seen.c.place).limit(bindparam("limit"))
+    picked = there.with_for_update(skip_locked=True, of=reference).cte("picked").prefix_with("MATERIALIZED")
+    is_picked = case((seen.c.id.in_(select(picked.c.id)), 1), else_=0)
+    in_order = func.min(is_picked).over(partition_by=seen.c.group_id, order_by=seen.c.place)
+    marked = select(
+        seen.c.id,
+        seen.c.place,
+        case((seen.c.group_id.is_(None), is_picked), else_=in_order).label("is_taken"),
+    ).subquery("marked")
+    number = (func.row_number().over(order_by=marked.c.place) - 1).label("place")
+    return select(marked.c.id, number).where(marked.c.is_taken == 1).subquery("numbered")
+
+
+_SPARE: Final = 100
+"""Messages that a claim by group looks at beyond its limit, in place of those that others have locked."""
+
+
+def held_groups() -> Select[Any]:
+    """The groups of the channel ``at``, part ``at_part``, that others than the client ``owner_`` hold."""
+    held = reference.alias("held")
+    came_from = func.coalesce(held.c.home, held.c.channel), func.coalesce(held.c.home_part, held.c.part)
+    return select(held.c.claimed_group).where(
+        held.c.claimed_group.is_not(None),
+        came_from[0] == bindparam("at"),
+        came_from[1] == bindparam("at_part"),
+        held.c.owner != bindparam("owner_"),
+        (held.c.owner != NOBODY) | held.c.waits,  # what is in doubt holds nobody up
+    )
+
+
+def is_free() -> ColumnElement[bool]:
+    """Whether a message has no group, or one that no other client holds."""
+    return message.c.group_id.is_(None) | message.c.group_id.not_in(held_groups())
 
 
 def waiting() -> tuple[ColumnElement[bool], ...]:

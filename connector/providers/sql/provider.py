@@ -39,7 +39,11 @@ class SqlProvider:
     """
 
     capabilities = Capabilities(
-        topics=True, selectors=True, temporary_destinations=True, virtual_destinations=True
+        topics=True,
+        selectors=True,
+        temporary_destinations=True,
+        virtual_destinations=True,
+        message_groups=True,
     )
 
     def __init__(

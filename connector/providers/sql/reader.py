@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import heapq
-from typing import Any, Final
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import BigInteger, bindparam, func, literal_column, select, update
+from sqlalchemy import BigInteger, Connection, bindparam, func, literal_column, select, update
 
 from connector import faults
 from connector.core.local.channel import Channel
@@ -22,6 +24,8 @@ from connector.providers.sql.dialects import (
     claim_columns,
     claim_statement,
     dialect_of,
+    held_groups,
+    is_free,
     waiting,
 )
 from connector.providers.sql.messages import SqlClaim, channel_name, patched, read_message
@@ -38,8 +42,11 @@ class Statements:
         self.pairs = Rows(dialect, id=BigInteger, version=BigInteger)
         self.claim_any = claim_statement(dialect, None)
         self.claim_of = claim_statement(dialect, self.pairs)
+        self.claim_any_by_group = claim_statement(dialect, None, by_group=True)
+        self.claim_of_by_group = claim_statement(dialect, self.pairs, by_group=True)
+        self.held_groups = held_groups()
         self.news = (
-            select(*claim_columns(None), reference.c.returned_by)
+            select(*claim_columns(None), message.c.group_id, reference.c.returned_by)
             .select_from(_JOINED)
             .where(*waiting(), dialect.since(reference.c.changed))
         )
@@ -82,6 +89,7 @@ class Statements:
         self.has = select(SOME).select_from(channels).where(channels.c.name == bindparam("name"))
         some = select(SOME).select_from(reference).where(*waiting()).limit(1)
         self.some = some
+        self.some_free = select(SOME).select_from(_JOINED).where(*waiting(), is_free()).limit(1)
         self.some_new = some.where(dialect.since(reference.c.changed))
         self.some_expired = some.where(expired)
         others = func.coalesce(reference.c.returned_by, "") != bindparam("client")
@@ -93,6 +101,16 @@ class Statements:
 def statements_of(dialect: str) -> Statements:
     """The statements for the dialect of a name."""
     return Statements(dialect_of(dialect))
+
+
+class _Candidate(NamedTuple):
+    """A message that may be taken, in the order of taking."""
+
+    place: int
+    """The higher the priority, the lower."""
+    id: int
+    version: int
+    group: str | None
 
 
 class _Aside(Exception):
@@ -134,8 +152,17 @@ class SqlReader:
             "home_": None if into is None else place,
             "home_part_": None if into is None else part,
         }
-        self._candidates: list[tuple[int, int, int]] = []
-        self._locked: list[tuple[int, int, int]] = []
+        self._candidates: list[_Candidate] = []
+        self._locked: list[_Candidate] = []
+        self._behind: list[_Candidate] = []
+        """Of groups that others hold."""
+        statements = self._statements
+        self._some = statements.some
+        self._claim_all, self._claim_some = statements.claim_any, statements.claim_of
+        if judge.by_group:
+            self._some = statements.some_free
+            self._claim_all = statements.claim_any_by_group
+            self._claim_some = statements.claim_of_by_group
         self._news = self._statements.news
         if judge.selects and judge.selector:
             from connector.providers.sql.selection import may_match  # few readers need the parser
@@ -156,11 +183,26 @@ class SqlReader:
             return []
         if not self._judge.is_view:
             self._put_aside()
-        self._look()
-        claims: list[LocalClaim] = []
-        while self._candidates and len(claims) < len(numbers):
-            claims += self._claim_candidates(cycle, numbers[len(claims) :])
-        return claims
+        if not self._judge.by_group:
+            self._look()
+            return self._claim_candidates(cycle, numbers, set())
+        with self._claiming() as connection:
+            # before the look: what is given back after this stays behind, or the look finds it
+            held = self._held_groups(connection)
+            self._look()
+            for one in self._behind:
+                heapq.heappush(self._candidates, one)
+            self._behind = []
+            return self._claim_candidates(cycle, numbers, held)
+
+    @contextmanager
+    def _claiming(self) -> Iterator[Connection]:
+        """A transaction for claims."""
+        with self._db.transaction() as connection:
+            exclusive = self._db.dialect.claim_by_group
+            if self._judge.by_group and exclusive is not None:
+                exclusive.run(connection, {"at": self._where["at"]})
+            yield connection
 
     def _claim_any(self, cycle: int, numbers: range) -> list[LocalClaim]:
         """Claims what is first.
@@ -169,8 +211,8 @@ class SqlReader:
             _Aside: a part of it has expired, or was delivered too often; nothing is claimed.
         """
         values = {**self._values, **_numbered(cycle, numbers)}
-        with self._db.transaction() as connection:
-            rows = self._statements.claim_any.rows(connection, values)
+        with self._claiming() as connection:
+            rows = self._claim_all.rows(connection, values)
             claims = self._made(rows)
             for claim, row in zip(claims, rows, strict=True):
                 if self._judge(claim.headers_now, row.now) is not Verdict.TAKE:
@@ -182,23 +224,46 @@ class SqlReader:
     def _made(self, rows: Any) -> list[SqlClaim]:
         return [SqlClaim(row, self._destination) for row in rows]
 
-    def _claim_candidates(self, cycle: int, numbers: range) -> list[LocalClaim]:
-        popped = [heapq.heappop(self._candidates) for _ in range(min(len(numbers), len(self._candidates)))]
-        pairs = [(number, version) for _, number, version in popped]
-        values = {**self._values, **_numbered(cycle, numbers), **self._statements.pairs(pairs)}
+    def _claim_candidates(self, cycle: int, numbers: range, held: set[str]) -> list[LocalClaim]:
+        """Claims the first candidates, but none of the groups ``held``."""
+        claims: list[LocalClaim] = []
+        while popped := self._pop(len(numbers) - len(claims), held):
+            taken = self._claim_popped(cycle, numbers[len(claims) :], popped)
+            claims += taken
+            if len(taken) < len(popped):
+                left = self._keep_locked(popped, {claim.reference[0] for claim in taken})
+                if self._judge.by_group:
+                    held.update(one.group for one in left if one.group is not None)
+        return claims
+
+    def _pop(self, number: int, held: set[str]) -> list[_Candidate]:
+        popped: list[_Candidate] = []
+        while self._candidates and len(popped) < number:
+            one = heapq.heappop(self._candidates)
+            (self._behind if one.group in held else popped).append(one)
+        return popped
+
+    def _claim_popped(self, cycle: int, numbers: range, popped: list[_Candidate]) -> list[LocalClaim]:
+        pairs = [(one.id, one.version) for one in popped]
+        values = {**self._values, **_numbered(cycle, numbers[: len(popped)]), **self._statements.pairs(pairs)}
         with self._db.transaction() as connection:
-            claims = self._made(self._statements.claim_of.rows(connection, values))
+            claims = self._made(self._claim_some.rows(connection, values))
             faults.point("claim.uncommitted")
-        if len(claims) < len(popped):
-            self._keep_locked(popped, {claim.row_id for claim in claims})
         return _in_order(claims)
 
-    def _keep_locked(self, popped: list[tuple[int, int, int]], taken: set[int]) -> None:
+    def _keep_locked(self, popped: list[_Candidate], taken: set[int]) -> list[_Candidate]:
         """Candidates that somebody had locked for a moment stay candidates, for the next claim."""
-        left = [one for one in popped if one[1] not in taken]
-        parameters = self._statements.pairs([(number, version) for _, number, version in left])
+        left = [one for one in popped if one.id not in taken]
+        parameters = self._statements.pairs([(one.id, one.version) for one in left])
         there = {row.id for row in self._db.rows(self._statements.still_there, parameters)}
-        self._locked = [one for one in left if one[1] in there]
+        locked = [one for one in left if one.id in there]
+        self._locked += locked
+        return locked
+
+    def _held_groups(self, connection: Connection) -> set[str]:
+        """The groups that others hold."""
+        values = {**self._where, "owner_": self._client_id}
+        return set(connection.execute(self._statements.held_groups, values).scalars())
 
     def _look(self) -> None:
         """Judges what has come since the last look."""
@@ -212,7 +277,8 @@ class SqlReader:
         self._mark = mark
         for row in rows:
             if self._judge(read_message(row), now) is not Verdict.LEAVE:
-                heapq.heappush(self._candidates, (-row.priority, row.id, row.version))
+                candidate = _Candidate(-row.priority, row.id, row.version, row.group_id)
+                heapq.heappush(self._candidates, candidate)
                 self._has_come = self._has_come or row.returned_by != self._client_id
 
     def _put_aside(self) -> None:
@@ -234,7 +300,12 @@ class SqlReader:
             if connection.execute(self._statements.has, {"name": self._where["at"]}).scalar() is None:
                 return True  # it has ended
             if not self._judge.selects:
-                return connection.execute(self._statements.some, self._where).scalar() is not None
+                own = {**self._where, "owner_": self._client_id}
+                return connection.execute(self._some, own).scalar() is not None
+            if self._behind:
+                held = self._held_groups(connection)
+                if any(one.group not in held for one in self._behind):
+                    return True
             values = {**self._where, "mark": self._mark}
             return (
                 connection.execute(self._statements.some_new, values).scalar() is not None

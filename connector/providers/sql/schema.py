@@ -11,6 +11,7 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     ColumnElement,
+    Computed,
     Connection,
     Double,
     Index,
@@ -20,6 +21,8 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    column,
+    func,
     inspect,
     literal_column,
     text,
@@ -76,6 +79,27 @@ def _compile(element: Any, compiler: Any, **options: Any) -> str:
     return "pg_current_xact_id()"
 
 
+class group_of(GenericFunction[str]):
+    """The JMSXGroupID in a column with properties. Null where there is none.
+
+    PostgreSQL decodes no ``\\u0000``, wherever it is in the properties, so another character stands for it.
+    """
+
+    type = Text()
+    inherit_cache = True
+
+
+@compiles(group_of, "sqlite")
+def _compile_group_for_sqlite(element: Any, compiler: Any, **options: Any) -> str:
+    return f"({compiler.process(element.clauses, **options)} ->> '$.JMSXGroupID')"
+
+
+@compiles(group_of)
+def _compile_group(element: Any, compiler: Any, **options: Any) -> str:
+    properties = f"CAST({compiler.process(element.clauses, **options)} AS text)"
+    return rf"(CAST(replace({properties}, '\u0000', '\ufffd') AS json) ->> 'JMSXGroupID')"
+
+
 schema_version: Final = Table("schema_version", metadata, Column("version", Integer, nullable=False))
 
 counter: Final = Table(
@@ -94,6 +118,7 @@ message: Final = Table(
     Column("headers", _Json, nullable=False, server_default="{}"),
     Column("properties", _Json, nullable=False, server_default="{}"),
     Column("property_types", _Json),
+    Column("group_id", Text, Computed(group_of(column("properties", _Json)), persisted=True)),
     Column("body", LargeBinary, nullable=False),
     sqlite_autoincrement=True,
 )
@@ -120,6 +145,7 @@ reference: Final = Table(
     Column("home", Text),
     Column("home_part", Text),
     Column("waits", Boolean, nullable=False, server_default=text("FALSE")),
+    Column("claimed_group", Text),
     Column("key", Text),
     Column("settled", BigInteger),
     CheckConstraint("state IN ('NOT_COMMITTED', 'NEW', 'DELIVERED')"),
@@ -147,6 +173,9 @@ _index(
     reference.c.channel,
     where="state = 'DELIVERED' AND settled IS NULL",
 )
+came_from: Final = func.coalesce(reference.c.home, reference.c.channel)
+"""The channel that a claimed message was claimed from."""
+_index("message_reference_group", came_from, where="claimed_group IS NOT NULL")
 _index(
     "message_reference_key",
     reference.c.owner,

@@ -233,6 +233,7 @@ class LentConnection:
         in_progress: Destination | None = None,
         *,
         selector: str = "",
+        by_group: bool = False,
     ) -> LentPoller:
         self.check()
         if in_progress is not None:
