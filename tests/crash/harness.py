@@ -266,16 +266,17 @@ class Deployment:
     ) -> list[str]:
         """Sends one message for each of ``names``; returns the ids. To a dropbox as a foreign program would.
 
-        A group and a destination for replies are for a dropbox.
+        A destination for replies is for a dropbox.
         """
         bodies = []
         for name in names:
             self.sent += 1
             bodies.append(_customer(self.sent, name) | ({"Second": second} if second else {}))
         if self.queues is not None:
-            assert not group
             assert not reply_to
             sent = [Message(json.dumps(body).encode(), priority=priority) for body in bodies]
+            for message in sent if group else ():
+                message.set_property("JMSXGroupID", group)
             return self.queues.send(queue, sent)
         headers = f"...{reply_to}" if reply_to else ""
         properties = f".....JMSXGroupIDS={group}" if group else headers
