@@ -129,7 +129,8 @@ class Connector(Section):
     order: Annotated[Literal["destination", "group", "none"], choice("destination", "group", "none")] = Field(
         default="destination",
         description="Events that are published one after the other: those of a destination, of a "
-        "JMSXGroupID, or none.",
+        "JMSXGroupID, or none. The order holds within an instance. With the provider `sql`, the order of a "
+        "JMSXGroupID holds across instances, too.",
     )
     max_body: Size = Field(default=16 << 20, description="A larger body is not read, and the event fails.")
     max_attempts: Annotated[int, integer(1, "deliveries")] = Field(
