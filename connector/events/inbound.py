@@ -22,7 +22,7 @@ from connector.events.claiming import WaitingMessages, claim_round_robin
 from connector.events.job import EventJobs, Pipeline, Result
 from connector.events.outcome import Outcome
 from connector.events.plan import EventPlan
-from connector.events.recovery import Recovered, Recovery, adopt
+from connector.events.recovery import Recovered, Recovery
 from connector.events.report import CycleReport
 from connector.events.schedule import DUPLICATE, Batch, Closing, Paces, Schedule
 from connector.events.settings import EventSettings
@@ -107,6 +107,7 @@ class Inbound:
             self._window,
             settings.in_progress,
             settings.policy,
+            numbers,
             settings.trace,
             waiting,
         )
@@ -424,12 +425,10 @@ class Inbound:
         except OSError as error:
             raise ProviderError(f"recovery failed: {error.strerror}: {error.filename!r}") from error
         report = CycleReport(claimed=recovered.settled, settled=recovered.settled)
-        # All are adopted at once: no other client looks for the messages of a forgotten client.
         if recovered.reprocess:
-            self._cycle = next(self._numbers)
-            claims = adopt(self.connection, recovered.reprocess, self._cycle)
-            report.claimed += len(claims)
-            report.add(self._take_in(claims))
+            self._cycle = recovered.reprocess[0].cycle
+            report.claimed += len(recovered.reprocess)
+            report.add(self._take_in(recovered.reprocess))
         if at_start or self.stopping:
             self._start()
             report.add(self.finish())

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
@@ -54,7 +55,7 @@ class Recovered:
     Args:
         settled: number of events settled with a journalled outcome.
         returned: number of events given back to their queues.
-        reprocess: claims of an in-progress destination to adopt and run, oldest first.
+        reprocess: adopted claims of an in-progress destination to run, oldest first.
         in_doubt: messages that stay in the in-progress destination.
         busy: whether a task of a dead client still runs, so that its claims are looked at again.
     """
@@ -80,6 +81,7 @@ class Recovery:
         window: of duplicates. None if duplicates are not eliminated.
         in_progress: InProgressDestination, or None.
         policy: InDoubtEvents.
+        numbers: of polls. Each recovery that adopts claims takes a number as their cycle.
         trace: of AgentTraceLevel.
         waiting: messages whose process was not active, which are not in doubt.
     """
@@ -93,6 +95,7 @@ class Recovery:
         window: PublishedIds | None,
         in_progress: Destination | None,
         policy: InDoubtPolicy,
+        numbers: Iterator[int],
         trace: Trace = OFF,
         waiting: WaitingMessages | None = None,
     ) -> None:
@@ -104,6 +107,7 @@ class Recovery:
         self._window = window
         self._in_progress = in_progress
         self._policy = policy
+        self._numbers = numbers
         self._waiting = waiting
         self._waits: dict[str, float] = {}
 
@@ -129,10 +133,8 @@ class Recovery:
                 leftover.release()
         if at_start and self._in_progress is not None:
             result.in_doubt.clear()  # the messages just left are among those without an owner
-            known = {claim.reference for claim in result.reprocess}
             for claim in self._connection.unowned(self._in_progress):
-                waits = self._waiting is not None and self._waiting.has(claim)
-                if claim.reference not in known and not waits:
+                if self._waiting is None or not self._waiting.has(claim):
                     self._doubt(claim, result)
         self._speak_up(result, at_start)
         return result
@@ -215,10 +217,15 @@ class Recovery:
             )
 
     def _doubt(self, claim: Claim, result: Recovered) -> None:
-        if self._policy is InDoubtPolicy.REPROCESS:
-            result.reprocess.append(claim)
-        else:
+        if self._policy is not InDoubtPolicy.REPROCESS:
             result.in_doubt.append(claim)
+            return
+        # adopted before its client is forgotten: nobody else would look for it, or its group would be free
+        adopted = result.reprocess
+        cycle = adopted[0].cycle if adopted else next(self._numbers)
+        taken = self._connection.adopt(claim, cycle, len(adopted))
+        if taken is not None:
+            adopted.append(taken)
 
     def _speak_up(self, result: Recovered, at_start: bool) -> None:
         if not result.in_doubt:
@@ -233,17 +240,3 @@ class Recovery:
             raise InDoubtAtStartup(f"{text}, and start again (InDoubtEvents: FailOnStartup)")
         if self._policy is not InDoubtPolicy.IGNORE:
             _log.error("messages are in doubt", extra={"reason": text, "in_doubt_events": self._policy.value})
-
-
-def adopt(connection: Connection, claims: list[Claim], cycle: int) -> list[Claim]:
-    """Makes messages of an in-progress destination claims of this client, numbered for ``cycle``.
-
-    Raises:
-        ProviderError: a message cannot be taken.
-    """
-    adopted: list[Claim] = []
-    for claim in claims:
-        taken = connection.adopt(claim, cycle, len(adopted))
-        if taken is not None:
-            adopted.append(taken)
-    return adopted

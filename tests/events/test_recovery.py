@@ -5,6 +5,7 @@ The journals are written here by hand, as a task would have left them when every
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import os
@@ -263,6 +264,7 @@ def recovery(deployment: Any, connection: Any, summary: Summary) -> Recovery:
         None,
         None,
         InDoubtPolicy.REPROCESS,
+        itertools.count(1),
     )
 
 

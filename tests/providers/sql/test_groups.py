@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import re
@@ -16,6 +17,9 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from connector import faults
+from connector.events.recovery import InDoubtPolicy, Recovery
+from connector.events.settling import CopyDestinations, SettlementRules
+from connector.events.summary import Summary
 from connector.messaging.claim import Claim
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
@@ -24,7 +28,7 @@ from connector.messaging.settlement import Settlement
 from connector.providers.sql.database import Settings
 from connector.providers.sql.provider import SqlProvider
 
-ORDERS, NOTES = parse_destination("orders"), parse_destination("notes")
+ORDERS, NOTES, BUSY = (parse_destination(name) for name in ("orders", "notes", "busy"))
 PAGE = (Path(__file__).resolve().parents[3] / "docs/reference/database.md").read_text("utf-8")
 
 
@@ -165,6 +169,28 @@ def test_nothing_overtakes_a_message_of_its_group_that_another_is_about_to_take(
         engine.dispose()
         assert bodies(one, poller.claim(3, range(2))) == ["a1", "a2"]
         assert bodies(one, poller.claim(4, range(2))) == ["a3"]
+
+
+def test_what_runs_again_holds_its_group_all_the_time(url: str) -> None:
+    """A dead adapter has begun the first message of a group. This message runs again before the rest."""
+    provider = SqlProvider(Settings(url))
+    state = provider.state("suite")
+    with clients(url, 3) as (victim, heir, rival):
+        send(victim, "a1", "a2")
+        victim.poller(ORDERS, BUSY, by_group=True).claim(1, range(2))
+        journals = state.journals(victim.client_id, "instance-0")
+        journals.make()
+        task = journals.file(1, 0, 0).open()
+        task.begin(0)
+        task.close()
+        victim.abandon()
+        rules = SettlementRules(CopyDestinations(None, None, None), remember=False)
+        policy = InDoubtPolicy.REPROCESS
+        recovery = Recovery(heir, state, rules, Summary(), None, BUSY, policy, itertools.count(1))
+        recovered = recovery.run(at_start=False, patience=0.0)
+        assert (bodies(heir, recovered.reprocess), recovered.returned) == (["a1"], 1)
+        assert rival.poller(ORDERS, BUSY, by_group=True).claim(1, range(2)) == []
+        assert bodies(heir, heir.poller(ORDERS, BUSY, by_group=True).claim(2, range(2))) == ["a2"]
 
 
 @pytest.mark.parametrize("selector", ["", "JMSPriority = 4"])
