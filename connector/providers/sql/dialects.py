@@ -285,9 +285,9 @@ def _picked(candidates: Rows | None, is_known: ColumnElement[bool]) -> FromClaus
     found = select(reference.c.id, reference.c.priority).where(*waiting(), is_known)
     if candidates is not None:
         found = found.where(_held(candidates.source))
-    found = found.order_by(reference.c.priority.desc(), reference.c.id).limit(bindparam("limit"))
+    found = found.order_by(*_order(reference)).limit(bindparam("limit"))
     picked = found.with_for_update(skip_locked=True, of=reference).cte("picked").prefix_with("MATERIALIZED")
-    place = func.row_number().over(order_by=(picked.c.priority.desc(), picked.c.id)) - 1
+    place = func.row_number().over(order_by=_order(picked)) - 1
     return select(picked.c.id, place.label("place")).subquery("numbered")
 
 
@@ -296,28 +296,31 @@ def _picked_by_group(candidates: Rows | None, is_known: ColumnElement[bool]) -> 
 
     A message stays if an earlier one of its group was locked, or has changed, and so was not picked.
     """
-    order = reference.c.priority.desc(), reference.c.id
-    place = func.row_number().over(order_by=order).label("place")
-    wanted = reference.c.version if candidates is None else candidates.source.c.version
-    found = select(reference.c.id, wanted.label("version"), message.c.group_id, place)
-    found = found.join(message, message.c.id == reference.c.message)
-    found = found.where(*waiting(), is_known, is_free())
-    if candidates is not None:
-        found = found.where(reference.c.id == candidates.source.c.id)
-    seen = found.order_by(*order).limit(bindparam("limit") + _SPARE).cte("seen").prefix_with("MATERIALIZED")
-    there = select(reference.c.id).join(seen, reference.c.id == seen.c.id)
-    there = there.where(*waiting(), reference.c.version == seen.c.version)
-    there = there.order_by(seen.c.place).limit(bindparam("limit"))
+    columns = reference.c.id, reference.c.priority, message.c.group_id
+    found = select(*columns).join(message, message.c.id == reference.c.message).where(is_known, is_free())
+    if candidates is None:
+        found = found.add_columns(reference.c.version).where(*waiting())
+        found = found.order_by(*_order(reference)).limit(bindparam("limit") + _SPARE)
+    else:
+        given = candidates.source
+        found = found.add_columns(given.c.version).where(reference.c.id == given.c.id, *_belongs(reference))
+        found = found.where(reference.c.state == literal_column("'NEW'"))
+    seen = found.cte("seen").prefix_with("MATERIALIZED")
+    there = select(reference.c.id).join(seen, _held(seen))
+    there = there.order_by(*_order(seen)).limit(bindparam("limit"))
     picked = there.with_for_update(skip_locked=True, of=reference).cte("picked").prefix_with("MATERIALIZED")
     is_picked = case((seen.c.id.in_(select(picked.c.id)), 1), else_=0)
-    in_order = func.min(is_picked).over(partition_by=seen.c.group_id, order_by=seen.c.place)
-    marked = select(
-        seen.c.id,
-        seen.c.place,
-        case((seen.c.group_id.is_(None), is_picked), else_=in_order).label("is_taken"),
-    ).subquery("marked")
-    number = (func.row_number().over(order_by=marked.c.place) - 1).label("place")
-    return select(marked.c.id, number).where(marked.c.is_taken == 1).subquery("numbered")
+    in_order = func.min(is_picked).over(partition_by=seen.c.group_id, order_by=_order(seen))
+    is_taken = case((seen.c.group_id.is_(None), is_picked), else_=in_order).label("is_taken")
+    marked = select(seen.c.id, seen.c.priority, is_taken).subquery("marked")
+    place = func.row_number().over(order_by=_order(marked)) - 1
+    taken = select(marked.c.id, place.label("place")).where(marked.c.is_taken == 1)
+    return taken.subquery("numbered")
+
+
+def _order(source: FromClause) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
+    """The order of claims."""
+    return source.c.priority.desc(), source.c.id
 
 
 _SPARE: Final = 100
@@ -327,13 +330,22 @@ _SPARE: Final = 100
 def held_groups() -> Select[Any]:
     """The groups of the channel ``at``, part ``at_part``, that others than the client ``owner_`` hold."""
     held = reference.alias("held")
-    came_from = func.coalesce(held.c.home, held.c.channel), func.coalesce(held.c.home_part, held.c.part)
     return select(held.c.claimed_group).where(
         held.c.claimed_group.is_not(None),
-        came_from[0] == bindparam("at"),
-        came_from[1] == bindparam("at_part"),
+        *_belongs(held),
         held.c.owner != bindparam("owner_"),
         (held.c.owner != NOBODY) | held.c.waits,  # what is in doubt holds nobody up
+    )
+
+
+def _belongs(source: FromClause) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    """What waits in the channel ``at`` and its part ``at_part``, or was claimed from there.
+
+    No index of what waits serves this, and so a database begins with the rows that it is given.
+    """
+    return (
+        func.coalesce(source.c.home, source.c.channel) == bindparam("at"),
+        func.coalesce(source.c.home_part, source.c.part) == bindparam("at_part"),
     )
 
 
