@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from tests.crash.conftest import Deploy
-from tests.crash.harness import Deployment, assert_settled_once, wait_for
+from tests.crash.harness import Deployment, assert_settled_once
+from tests.waiting import wait_for
 
 JAVA = False
 

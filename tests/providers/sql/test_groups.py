@@ -7,7 +7,6 @@ import json
 import random
 import re
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from connector.messaging.provider import Connection
 from connector.messaging.settlement import Settlement
 from connector.providers.sql.database import Settings
 from connector.providers.sql.provider import SqlProvider
+from tests.waiting import wait_for
 
 ORDERS, NOTES, BUSY = (parse_destination(name) for name in ("orders", "notes", "busy"))
 PAGE = (Path(__file__).resolve().parents[3] / "docs/reference/database.md").read_text("utf-8")
@@ -144,10 +144,8 @@ def _await_waiting(url: str) -> None:
     """Waits until a transaction waits for the lock of another."""
     engine = create_engine(url, isolation_level="AUTOCOMMIT")
     waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-    deadline = time.monotonic() + 60
     with engine.connect() as connection:
-        while not connection.exec_driver_sql(waits).scalar_one():
-            assert time.monotonic() < deadline, "nobody waits"
+        wait_for(lambda: connection.exec_driver_sql(waits).scalar_one(), 60, "somebody waits for a lock")
     engine.dispose()
 
 
