@@ -61,8 +61,8 @@ def compile_selector(text: str) -> Selector:
     """
     # Imported here, because most processes see no selector, and lark with this grammar takes a tenth of a
     # second.
-    from connector.messaging.selectors.syntax import parse
-    from connector.messaging.selectors.translation import translate
+    from connector.messaging.selectors.logic import is_true
+    from connector.messaging.selectors.syntax import identifiers, parse
 
-    matches, identifiers = translate(parse(text))
-    return Selector(text, identifiers, matches)
+    matches = is_true(parse(text))
+    return Selector(text, identifiers(text), matches)

@@ -1,1 +1,1 @@
-"""Reads a message selector and makes a function of it: syntax, identifiers, logic, translation."""
+"""Reads a message selector and makes a function of it: syntax, identifiers, literals, logic."""

@@ -5,20 +5,24 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
+from operator import attrgetter
 from typing import Final
 
-from connector.messaging.selectors.nodes import Kind
+from connector.messaging.message import NON_PERSISTENT, PERSISTENT
+from connector.messaging.selectors.nodes import Function, Kind
 
-HEADERS: Final[Mapping[str, tuple[str, Kind]]] = {
-    "JMSDeliveryMode": ("delivery_modes(message.delivery_mode)", Kind.STRING),
-    "JMSPriority": ("message.priority", Kind.NUMBER),
-    "JMSMessageID": ("message.message_id", Kind.STRING),
-    "JMSTimestamp": ("message.timestamp", Kind.NUMBER),
-    "JMSCorrelationID": ("message.correlation_id", Kind.STRING),
-    "JMSType": ("message.type", Kind.STRING),
-    "JMSXDeliveryCount": ("message.delivery_count", Kind.NUMBER),
+_DELIVERY_MODES: Final = {PERSISTENT: "PERSISTENT", NON_PERSISTENT: "NON_PERSISTENT"}
+
+HEADERS: Final[Mapping[str, tuple[Function, Kind]]] = {
+    "JMSDeliveryMode": (lambda message: _DELIVERY_MODES.get(message.delivery_mode), Kind.STRING),
+    "JMSPriority": (attrgetter("priority"), Kind.NUMBER),
+    "JMSMessageID": (attrgetter("message_id"), Kind.STRING),
+    "JMSTimestamp": (attrgetter("timestamp"), Kind.NUMBER),
+    "JMSCorrelationID": (attrgetter("correlation_id"), Kind.STRING),
+    "JMSType": (attrgetter("type"), Kind.STRING),
+    "JMSXDeliveryCount": (attrgetter("delivery_count"), Kind.NUMBER),
 }
-"""The headers that a selector may use: the Python expression and the kind of each."""
+"""The headers that a selector may use: the function that reads each, and the kind."""
 
 KEYWORDS: Final = frozenset(
     {"AND", "BETWEEN", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE"}
@@ -53,6 +57,13 @@ def kind_of(name: str) -> Kind:
         usable = ", ".join(header for header in HEADERS if not header.startswith("JMSX"))
         raise ValueError(f"one of the headers that a selector sees ({usable}), or a property")
     return Kind.ANY
+
+
+def reader(name: str) -> Function:
+    """Returns the function that reads an identifier's value from a message. None = missing."""
+    if name in HEADERS:
+        return HEADERS[name][0]
+    return lambda message: message.properties.get(name)
 
 
 def is_providers_own(name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 _ANY_TEXT = object()
@@ -11,17 +12,15 @@ _ANY_CHARACTER = object()
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A pattern in the cheapest form.
+    """A pattern.
 
     Args:
-        shape: ``equal``, ``prefix``, ``suffix`` or ``infix`` to ``text``, or ``expression``.
-        text: for all shapes but ``expression``.
-        expression: has to match the whole value. None for all other shapes.
+        matches: says whether a text has the pattern.
+        prefix: of the texts, if the pattern says nothing else. Otherwise None.
     """
 
-    shape: str
-    text: str = ""
-    expression: re.Pattern[str] | None = None
+    matches: Callable[[str], bool]
+    prefix: str | None = None
 
 
 def like_pattern(text: str, escape: str | None = None) -> Pattern:
@@ -35,18 +34,20 @@ def like_pattern(text: str, escape: str | None = None) -> Pattern:
         ValueError: the escape character stands before another character, or at the end.
     """
     parts = _parts(text, escape)
-    if _ANY_CHARACTER not in parts:
-        inner = "".join(part for part in parts if isinstance(part, str))
-        wild = [index for index, part in enumerate(parts) if part is _ANY_TEXT]
-        if not wild:
-            return Pattern("equal", inner)
-        if wild == [len(parts) - 1]:
-            return Pattern("prefix", inner)
-        if wild == [0]:
-            return Pattern("suffix", inner)
-        if wild == [0, len(parts) - 1]:
-            return Pattern("infix", inner)
-    return Pattern("expression", expression=_expression(parts))
+    inner = "".join(part for part in parts if isinstance(part, str))
+    match [index for index, part in enumerate(parts) if part is _ANY_TEXT]:
+        case _ if _ANY_CHARACTER in parts:
+            pass
+        case []:
+            return Pattern(lambda value: value == inner)
+        case [index] if index == len(parts) - 1:
+            return Pattern(lambda value: value.startswith(inner), prefix=inner)
+        case [0]:
+            return Pattern(lambda value: value.endswith(inner))
+        case [0, index] if index == len(parts) - 1:
+            return Pattern(lambda value: inner in value)
+    fullmatch = _expression(parts).fullmatch
+    return Pattern(lambda value: fullmatch(value) is not None)
 
 
 def _parts(text: str, escape: str | None) -> list[object]:

@@ -1,7 +1,7 @@
 """The operators of selectors: three-valued logic, comparison, arithmetic (JMS 2.0, 3.8.1.2 and 3.8.2).
 
-``None`` is NULL among values and *unknown* among conditions. No function here raises, whatever the types of
-properties are:
+A selector is a tree of functions. Each takes a message and returns the value of a node. No function raises,
+whatever the types of properties are:
 
 * A comparison with NULL is unknown. A comparison of unlike types is false. ``<``, ``<=``, ``>`` and ``>=``
   compare numbers only.
@@ -15,37 +15,40 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
-from typing import Any, TypeGuard, cast
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeGuard
+
+from connector.messaging.message import Message
+from connector.messaging.selectors.identifiers import HEADERS
+from connector.messaging.selectors.nodes import Every, Function, Identifier, Literal, Node
 
 Value = bool | int | float | str | None
-Truth = bool | None
-Number = int | float | None
 
-_SIGN_BIT = 1 << 63
-_LONG = 1 << 64
-_PLAIN = frozenset({int, float})
-
-
-def _long(number: int) -> int:
-    if -_SIGN_BIT <= number < _SIGN_BIT:
-        return number
-    return (number + _SIGN_BIT) % _LONG - _SIGN_BIT
-
-
-def _is_number(value: Value) -> TypeGuard[int | float]:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+_COMPARISONS: Final[dict[str, Any]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_PLAIN: Final = {int, float}
+_SIGN_BIT: Final = 1 << 63
+_LONG: Final = 1 << 64
+_EXACT_IN_DOUBLE: Final = 1 << 53
+"""Below this, Python, which compares int with float exactly, agrees with Java, which makes both doubles."""
 
 
-def _arithmetic(
-    exact: Callable[[int, int], int | None], approximate: Callable[[float, float], float]
-) -> Callable[[Value, Value], Number]:
-    def calculate(left: Any, right: Any) -> Number:
+# Values.
+
+
+def _arithmetic(exact: Callable[[int, int], int | None], approximate: Callable[[float, float], float]) -> Any:
+    def calculate(left: Any, right: Any) -> int | float | None:
         if type(left) is int and type(right) is int:
             number = exact(left, right)
             if number is None or -_SIGN_BIT <= number < _SIGN_BIT:
                 return number
-            return _long(number)
+            return (number + _SIGN_BIT) % _LONG - _SIGN_BIT
         if type(left) in _PLAIN and type(right) in _PLAIN:
             return approximate(left, right)
         if _is_number(left) and _is_number(right):  # subclasses, such as an IntEnum
@@ -60,10 +63,7 @@ def _plain(number: int | float) -> int | float:
 
 
 def _divide_exactly(left: int, right: int) -> int | None:
-    if right == 0:
-        return None
-    quotient = abs(left) // abs(right)
-    return quotient if (left < 0) == (right < 0) else -quotient
+    return None if right == 0 else abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
 
 
 def _divide(left: float, right: float) -> float:
@@ -74,89 +74,184 @@ def _divide(left: float, right: float) -> float:
     return math.copysign(math.inf, left) * math.copysign(1.0, right)
 
 
-add = _arithmetic(operator.add, operator.add)
-subtract = _arithmetic(operator.sub, operator.sub)
 multiply = _arithmetic(operator.mul, operator.mul)
-divide = _arithmetic(_divide_exactly, _divide)
+_ARITHMETIC: Final = {
+    "+": _arithmetic(operator.add, operator.add),
+    "-": _arithmetic(operator.sub, operator.sub),
+    "*": multiply,
+    "/": _arithmetic(_divide_exactly, _divide),
+}
 
 
-def plus(value: Value) -> Number:
-    """``+value``."""
-    return value if _is_number(value) else None
+def _is_number(value: Value) -> TypeGuard[int | float]:
+    return isinstance(value, (int, float)) and value is not True and value is not False
 
 
-def minus(value: Value) -> Number:
-    """``-value``."""
-    if not _is_number(value):
+def _compare(sign: str, left: Value, right: Value) -> bool | None:
+    if left is None or right is None:
         return None
-    return -value if isinstance(value, float) else _long(-value)
-
-
-def chain(first: Value, *rest: Any) -> Number:
-    """Returns the value of a long chain of arithmetic: ``chain(a, add, b, subtract, c)``."""
-    result: Any = first
-    for calculate, value in zip(rest[::2], rest[1::2], strict=True):
-        result = calculate(result, value)
-    return cast("Number", result)
-
-
-def _comparison(
-    compare: Callable[[Any, Any], bool], *, numbers_only: bool
-) -> Callable[[Value, Value], Truth]:
-    def holds(left: Value, right: Value) -> Truth:
-        if left is None or right is None:
-            return None
-        if _is_number(left) and _is_number(right):
-            if isinstance(left, float) or isinstance(right, float):
-                return compare(float(left), float(right))
-            return compare(left, right)
-        if numbers_only:
-            return False
-        alike = (isinstance(left, str) and isinstance(right, str)) or (
-            isinstance(left, bool) and isinstance(right, bool)
-        )
-        return alike and compare(left, right)
-
-    return holds
-
-
-equal = _comparison(operator.eq, numbers_only=False)
-unequal = _comparison(operator.ne, numbers_only=False)
-less = _comparison(operator.lt, numbers_only=True)
-less_or_equal = _comparison(operator.le, numbers_only=True)
-greater = _comparison(operator.gt, numbers_only=True)
-greater_or_equal = _comparison(operator.ge, numbers_only=True)
-
-
-def truth(value: Value) -> Truth:
-    """Returns a property as a condition. Any value but true and false is unknown."""
-    return value if isinstance(value, bool) else None
-
-
-def negation(condition: Truth) -> Truth:
-    """NOT."""
-    return None if condition is None else not condition
-
-
-def every(*conditions: Truth) -> Truth:
-    """AND."""
-    if False in conditions:
+    if _is_number(left) and _is_number(right):
+        if isinstance(left, float) or isinstance(right, float):
+            left, right = float(left), float(right)
+    elif sign not in ("=", "<>") or not any(
+        isinstance(left, kind) and isinstance(right, kind) for kind in (str, bool)
+    ):
         return False
-    return None if None in conditions else True
+    return bool(_COMPARISONS[sign](left, right))
 
 
-def some(*conditions: Truth) -> Truth:
-    """OR."""
-    if True in conditions:
-        return True
-    return None if None in conditions else False
+# Functions of a message.
 
 
-def between(value: Value, low: Value, high: Value) -> Truth:
-    """BETWEEN."""
-    return every(greater_or_equal(value, low), less_or_equal(value, high))
+def arithmetic(first: Node, rest: Sequence[tuple[str, Node]]) -> Function:
+    """A chain of operators from left to right: ``a + b - c``."""
+    first_name, read_first = _source(first)
+    steps = [(_ARITHMETIC[sign], *_source(operand)) for sign, operand in rest]
+
+    def function(message: Message) -> Any:
+        get = message.properties.get
+        result = get(first_name) if read_first is None else read_first(message)
+        for calculate, name, read in steps:
+            result = calculate(result, get(name) if read is None else read(message))
+        return result
+
+    return function
 
 
-def not_between(value: Value, low: Value, high: Value) -> Truth:
-    """NOT BETWEEN."""
-    return some(less(value, low), greater(value, high))
+def comparison(sign: str, left: Node, right: Node) -> Function:
+    """``=``, ``<>``, ``<``, ``<=``, ``>`` and ``>=``."""
+    read_left, read_right = left.function, right.function
+    if not _is_plain_literal(right):
+        return lambda message: _compare(sign, read_left(message), read_right(message))
+    literal = right.value
+    types = _PLAIN if _is_number(literal) else {type(literal)}
+    compare = _COMPARISONS[sign]
+    name, read = _source(left)
+
+    def function(message: Message) -> Any:
+        value = message.properties.get(name) if read is None else read(message)
+        if type(value) in types:
+            return compare(value, literal)
+        return None if value is None else _compare(sign, value, literal)
+
+    return function
+
+
+def between(operand: Node, low: Node, high: Node) -> Function:
+    """``BETWEEN``."""
+    bounds = (comparison(">=", operand, low), comparison("<=", operand, high))
+    in_bounds = combination(bounds, decisive=False)
+    if not (_is_plain_literal(low) and _is_plain_literal(high)):
+        return in_bounds
+    least: Any = low.value
+    most: Any = high.value
+    name, read = _source(operand)
+
+    def function(message: Message) -> Any:
+        value = message.properties.get(name) if read is None else read(message)
+        if type(value) in _PLAIN:
+            return least <= value <= most
+        return None if value is None else in_bounds(message)
+
+    return function
+
+
+def _is_plain_literal(node: Node) -> TypeGuard[Literal]:
+    """Whether the node is a literal that Python compares as Java would."""
+    if not isinstance(node, Literal):
+        return False
+    return not _is_number(node.value) or abs(node.value) < _EXACT_IN_DOUBLE
+
+
+def _source(operand: Node) -> tuple[str, Function | None]:
+    """Returns the name of a property, or the function of another operand.
+
+    Most selectors compare a property with a literal. Without a call for the property they need less time.
+    """
+    if isinstance(operand, Identifier) and operand.name not in HEADERS:
+        return operand.name, None
+    return "", operand.function
+
+
+def member(operand: Node, strings: frozenset[str]) -> Function:
+    """``IN``."""
+    name, read = _source(operand)
+
+    def function(message: Message) -> bool | None:
+        value = message.properties.get(name) if read is None else read(message)
+        return None if value is None else value in strings
+
+    return function
+
+
+def like(operand: Node, matches: Callable[[str], bool]) -> Function:
+    """``LIKE``."""
+    name, read = _source(operand)
+
+    def function(message: Message) -> bool | None:
+        value = message.properties.get(name) if read is None else read(message)
+        if isinstance(value, str):
+            return matches(value)
+        return None if value is None else False
+
+    return function
+
+
+def truth(operand: Function) -> Function:
+    """A property as a condition. Any value but true and false is unknown."""
+
+    def function(message: Message) -> bool | None:
+        value = operand(message)
+        return value if isinstance(value, bool) else None
+
+    return function
+
+
+def negation(condition: Function) -> Function:
+    """``NOT``."""
+
+    def function(message: Message) -> bool | None:
+        value: bool | None = condition(message)
+        return None if value is None else not value
+
+    return function
+
+
+def combination(conditions: Sequence[Function], decisive: bool) -> Function:
+    """AND or OR.
+
+    Args:
+        conditions: the operands.
+        decisive: the value of an operand that decides the result: False for AND, True for OR.
+    """
+
+    def function(message: Message) -> bool | None:
+        result: bool | None = not decisive
+        for condition in conditions:
+            value: bool | None = condition(message)
+            if value is decisive:
+                return decisive
+            if value is None:
+                result = None
+        return result
+
+    return function
+
+
+def is_true(condition: Node) -> Callable[[Message], bool]:
+    """Whether a condition is true for a message. The result for false and unknown is False."""
+    if not isinstance(condition, Every):
+        holds = condition.function
+        return lambda message: holds(message) is True
+    first, second, *others = [operand.function for operand in condition.operands]
+
+    def every_is_true(message: Message) -> bool:
+        if first(message) is True and second(message) is True:
+            for holds in others:
+                if holds(message) is not True:
+                    break
+            else:
+                return True
+        return False
+
+    return every_is_true

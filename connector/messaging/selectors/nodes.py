@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
-from connector.messaging.selectors.like import Pattern
+from connector.messaging.message import Message
+
+Function = Callable[[Message], Any]
+"""Returns the value of a node for a message. ``None`` is NULL among values and *unknown* among conditions."""
 
 
 class Kind(Enum):
@@ -20,138 +25,72 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Literal:
+class Node:
+    """An operation. The subclasses are what a provider may say in a language of its own.
+
+    Args:
+        position: of the node in the text, from 0.
+        kind: of the value.
+        function: returns the value for a message.
+    """
+
+    position: int
+    kind: Kind
+    function: Function
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Literal(Node):
     """A literal value. Exact numbers are ``int``, approximate numbers ``float``."""
 
-    position: int
     value: bool | int | float | str
 
-    @property
-    def kind(self) -> Kind:
-        if isinstance(self.value, bool):
-            return Kind.CONDITION
-        return Kind.STRING if isinstance(self.value, str) else Kind.NUMBER
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Identifier:
+class Identifier(Node):
     """A header or property."""
 
-    position: int
     name: str
-    kind: Kind
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Signed:
-    """``+x``, ``-x``."""
+class Comparison(Node):
+    """``x = y``, ``<>``, ``<``, ``<=``, ``>`` and ``>=``. A literal stands on the right."""
 
-    position: int
-    sign: str
-    operand: Node
-    kind = Kind.NUMBER
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Arithmetic:
-    """A chain of operators of one precedence, from left to right: ``a + b - c``."""
-
-    position: int
-    first: Node
-    rest: tuple[tuple[str, Node], ...]
-    kind = Kind.NUMBER
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Comparison:
-    """``x = y``, ``<>``, ``<``, ``<=``, ``>`` and ``>=``."""
-
-    position: int
     operator: str
     left: Node
     right: Node
-    kind = Kind.CONDITION
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Between:
-    """``x BETWEEN low AND high``. Negated: ``x < low OR x > high``, which is not NOT of the other."""
-
-    position: int
-    operand: Node
-    low: Node
-    high: Node
-    negated: bool
-    kind = Kind.CONDITION
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Member:
+class Member(Node):
     """``x IN ('a', 'b')``."""
 
-    position: int
     operand: Identifier
     values: frozenset[str]
-    kind = Kind.CONDITION
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Like:
-    """``x LIKE 'a%'``."""
+class Like(Node):
+    """``x LIKE 'a%'``.
 
-    position: int
+    Args:
+        prefix: of the values, if the pattern says nothing else. Otherwise None.
+    """
+
     operand: Identifier
-    pattern: Pattern
-    kind = Kind.CONDITION
+    prefix: str | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Missing:
-    """``x IS NULL``."""
-
-    position: int
-    operand: Identifier
-    kind = Kind.CONDITION
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Not:
-    """``NOT x``."""
-
-    position: int
-    operand: Node
-    kind = Kind.CONDITION
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Every:
+class Every(Node):
     """``x AND y AND ...``."""
 
-    position: int
     operands: tuple[Node, ...]
-    kind = Kind.CONDITION
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Some:
+class Some(Node):
     """``x OR y OR ...``."""
 
-    position: int
     operands: tuple[Node, ...]
-    kind = Kind.CONDITION
-
-
-Node = (
-    Literal
-    | Identifier
-    | Signed
-    | Arithmetic
-    | Comparison
-    | Between
-    | Member
-    | Like
-    | Missing
-    | Not
-    | Every
-    | Some
-)

@@ -11,28 +11,26 @@ from lark.lark import PostLex
 
 from connector.errors import SelectorError
 from connector.messaging.selectors import logic
-from connector.messaging.selectors.identifiers import KEYWORDS, kind_of, wrong_character
+from connector.messaging.selectors.identifiers import KEYWORDS, kind_of, reader, wrong_character
 from connector.messaging.selectors.like import like_pattern
-from connector.messaging.selectors.literals import parse_number, parse_string
+from connector.messaging.selectors.literals import LONG_LIMIT, parse_number, parse_string
 from connector.messaging.selectors.nodes import (
-    Arithmetic,
-    Between,
     Comparison,
     Every,
+    Function,
     Identifier,
     Kind,
     Like,
     Literal,
     Member,
-    Missing,
     Node,
-    Not,
-    Signed,
     Some,
 )
 
 MAX_NESTING: Final = 64
-"""The limit for nested parentheses, NOTs and signs. Guards the stack of functions that walk the tree."""
+"""The limit for nested parentheses, NOTs and signs. Guards the stack: each level is some calls deep."""
+
+_MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 # Values and conditions share their rules. The builder tells them apart, with better error texts than a
 # parser. NAME and NUMBER also match misspelt names and numbers, so that the error can show the whole mistake.
@@ -92,6 +90,11 @@ def parse(text: str) -> Node:
         _fail(f"{error.char!r}", _expected(accepted) + _hint(error.char, accepted), error.pos_in_stream or 0)
     _demand(node, Kind.CONDITION, "a condition")
     return node
+
+
+def identifiers(text: str) -> frozenset[str]:
+    """Returns the identifiers of a valid selector."""
+    return frozenset(str(token) for token in _parser().lex(text) if token.type == "NAME")
 
 
 def _accepted(error: UnexpectedToken | UnexpectedCharacters) -> set[str]:
@@ -222,31 +225,33 @@ class _Builder(Transformer[Token, Node]):
     """Makes nodes, the innermost first, while the parser reads."""
 
     def number(self, token: Token) -> Node:
-        return Literal(_start(token), parse_number(token))
+        return _literal(token, Kind.NUMBER, parse_number(token))
 
     def string(self, token: Token) -> Node:
-        return Literal(_start(token), parse_string(token))
+        return _literal(token, Kind.STRING, parse_string(token))
 
     def boolean(self, token: Token) -> Node:
-        return Literal(_start(token), token.type == "TRUE")
+        return _literal(token, Kind.CONDITION, token.type == "TRUE")
 
     def identifier(self, token: Token) -> Node:
-        return Identifier(_start(token), str(token), kind_of(token))
+        name = str(token)
+        return Identifier(_start(token), kind_of(name), reader(name), name)
 
     def sign(self, token: Token, operand: Node) -> Node:
-        if isinstance(operand, Literal) and operand.kind is Kind.NUMBER:
-            value: Any = operand.value
-            if token == "-":
-                value = logic.minus(value)
-            return Literal(_start(token), value)
+        # Not 0 - x, because the sign of a zero counts.
         _demand(operand, Kind.NUMBER, f"a number after '{token}'")
-        return Signed(_start(token), str(token), operand)
+        if not isinstance(operand, Literal):
+            factor = _literal(token, Kind.NUMBER, -1 if token == "-" else 1)
+            return Node(_start(token), Kind.NUMBER, logic.arithmetic(operand, [("*", factor)]))
+        value = operand.value if token == "+" else logic.multiply(operand.value, -1)
+        return _literal(token, Kind.NUMBER, value)
 
     def sum(self, first: Node, *rest: Any) -> Node:
-        pairs = tuple(zip(map(str, rest[::2]), rest[1::2], strict=True))
         for operand in (first, *rest[1::2]):
             _demand(operand, Kind.NUMBER, f"a number beside '{rest[0]}'")
-        return Arithmetic(first.position, first, pairs)
+            _check_range(operand)
+        pairs = list(zip(map(str, rest[::2]), rest[1::2], strict=True))
+        return Node(first.position, Kind.NUMBER, logic.arithmetic(first, pairs))
 
     product = sum
 
@@ -258,50 +263,81 @@ class _Builder(Transformer[Token, Node]):
                     Kind.NUMBER,
                     f"a number beside '{operator}' (strings and booleans have only = and <>)",
                 )
-        return Comparison(left.position, str(operator), left, right)
+        return _compared(str(operator), left, right)
 
     def between(self, operand: Node, *rest: Any) -> Node:
         low, high = rest[-3], rest[-1]
         for value in (operand, low, high):
             _demand(value, Kind.NUMBER, "a number with BETWEEN")
-        return Between(operand.position, operand, low, high, negated=len(rest) == 5)
+            _check_range(value)
+        if len(rest) == 5:  # NOT BETWEEN, which is not NOT of the other
+            return self.some(_compared("<", operand, low), "OR", _compared(">", operand, high))
+        return Node(operand.position, Kind.CONDITION, logic.between(operand, low, high))
 
     def member(self, operand: Node, *rest: Token) -> Node:
         keywords = [token for token in rest if token.type != "STRING"]
-        strings = rest[len(keywords) :]
-        node = Member(
-            operand.position,
-            _identified(operand, "IN"),
-            frozenset(parse_string(string) for string in strings),
-        )
-        return Not(operand.position, node) if len(keywords) == 2 else node
+        values = frozenset(parse_string(string) for string in rest[len(keywords) :])
+        identifier = _identified(operand, "IN")
+        function = logic.member(identifier, values)
+        node = Member(operand.position, Kind.CONDITION, function, identifier, values)
+        return _denied(node) if len(keywords) == 2 else node
 
     def like(self, operand: Node, *rest: Token) -> Node:
         negated = rest[0].type == "NOT"
-        pattern, *more = rest[2 if negated else 1 :]
+        text, *more = rest[2 if negated else 1 :]
         escape = parse_string(more[1]) if more else None
         if escape is not None and len(escape) != 1:
             _fail(_shown(more[1]), "a string of one character after ESCAPE", _start(more[1]))
         identifier = _identified(operand, "LIKE")
         try:
-            node = Like(operand.position, identifier, like_pattern(parse_string(pattern), escape))
+            pattern = like_pattern(parse_string(text), escape)
         except ValueError as error:
-            _fail(f"{error} of {_shown(pattern)}", f"'%', '_' or {escape!r} after it", _start(pattern))
-        return Not(operand.position, node) if negated else node
+            _fail(f"{error} of {_shown(text)}", f"'%', '_' or {escape!r} after it", _start(text))
+        function = logic.like(identifier, pattern.matches)
+        node = Like(operand.position, Kind.CONDITION, function, identifier, pattern.prefix)
+        return _denied(node) if negated else node
 
     def missing(self, operand: Node, *rest: Token) -> Node:
-        node = Missing(operand.position, _identified(operand, "IS NULL"))
-        return Not(operand.position, node) if len(rest) == 3 else node
+        read = _identified(operand, "IS NULL").function
+        node = Node(operand.position, Kind.CONDITION, lambda message: read(message) is None)
+        return _denied(node) if len(rest) == 3 else node
 
     def denial(self, token: Token, operand: Node) -> Node:
-        _demand(operand, Kind.CONDITION, "a condition after NOT")
-        return Not(_start(token), operand)
+        (function,) = _conditions("a condition after NOT", operand)
+        return Node(_start(token), Kind.CONDITION, logic.negation(function))
 
-    def every(self, first: Node, *rest: Any) -> Node:
-        return Every(first.position, _conditions("AND", first, *rest[1::2]))
+    def every(self, *operands: Any) -> Node:
+        functions = _conditions("a condition beside AND", *operands[::2])
+        function = logic.combination(functions, decisive=False)
+        return Every(operands[0].position, Kind.CONDITION, function, operands[::2])
 
-    def some(self, first: Node, *rest: Any) -> Node:
-        return Some(first.position, _conditions("OR", first, *rest[1::2]))
+    def some(self, *operands: Any) -> Node:
+        functions = _conditions("a condition beside OR", *operands[::2])
+        function = logic.combination(functions, decisive=True)
+        return Some(operands[0].position, Kind.CONDITION, function, operands[::2])
+
+
+def _literal(token: Token, kind: Kind, value: bool | int | float | str) -> Literal:
+    return Literal(_start(token), kind, lambda message: value, value)
+
+
+def _compared(sign: str, left: Node, right: Node) -> Comparison:
+    position = left.position
+    if isinstance(left, Literal):
+        left, right, sign = right, left, _MIRRORED[sign]
+    _check_range(left)
+    _check_range(right)
+    return Comparison(position, Kind.CONDITION, logic.comparison(sign, left, right), sign, left, right)
+
+
+def _check_range(operand: Node) -> None:
+    """Checks an operand with no sign before it."""
+    if isinstance(operand, Literal) and type(operand.value) is int and operand.value == LONG_LIMIT:
+        _fail(f"'{operand.value}'", "a number within the range of a long (64 bits)", operand.position)
+
+
+def _denied(node: Node) -> Node:
+    return Node(node.position, Kind.CONDITION, logic.negation(node.function))
 
 
 def _identified(operand: Node, keyword: str) -> Identifier:
@@ -310,10 +346,14 @@ def _identified(operand: Node, keyword: str) -> Identifier:
     return operand
 
 
-def _conditions(keyword: str, *operands: Node) -> tuple[Node, ...]:
+def _conditions(what: str, *operands: Node) -> list[Function]:
+    """Returns the functions of operands that have to be conditions."""
     for operand in operands:
-        _demand(operand, Kind.CONDITION, f"a condition beside {keyword}")
-    return operands
+        _demand(operand, Kind.CONDITION, what)
+    return [
+        logic.truth(operand.function) if operand.kind is Kind.ANY else operand.function
+        for operand in operands
+    ]
 
 
 @cache

@@ -35,7 +35,6 @@ _OPERATORS: Final = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-_MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def may_match(selector: str) -> ColumnElement[bool]:
@@ -59,15 +58,10 @@ def _condition(node: Node) -> ColumnElement[bool] | None:
             return or_(*known) if len(known) == len(node.operands) else None
         case Member():
             return _of_text(node.operand, lambda text: text.in_(sorted(node.values)))
-        case Like() if node.pattern.shape == "prefix":
-            return _of_text(node.operand, lambda text: text.startswith(node.pattern.text, autoescape=True))
-        case Comparison():
-            for sign, left, right in (
-                (node.operator, node.left, node.right),
-                (_MIRRORED.get(node.operator, node.operator), node.right, node.left),
-            ):
-                if isinstance(left, Identifier) and isinstance(right, Literal):
-                    return _compared(sign, left, right.value)
+        case Like(prefix=str(prefix)):
+            return _of_text(node.operand, lambda text: text.startswith(prefix, autoescape=True))
+        case Comparison(left=Identifier() as left, right=Literal() as right):
+            return _compared(node.operator, left, right.value)
     return None
 
 
