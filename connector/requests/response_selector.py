@@ -24,13 +24,17 @@ from connector.businessobjects.names import shown
 from connector.businessobjects.types import TEXTS
 from connector.errors import RequestRefused, SelectorError
 from connector.messaging.selector import compile_selector
-from connector.requests.attribute_paths import AttributePath, Mistake, follow, sample, samples, split_paths
 from connector.requests.selector_values import (
+    AttributePath,
+    Mistake,
     Quoting,
     Value,
+    follow,
     is_quote_open,
     mark,
     put_values,
+    samples,
+    split_paths,
     unquoted_marks,
 )
 
@@ -40,8 +44,12 @@ if TYPE_CHECKING:
 SELECTOR: Final = "response_selector"
 TEMPLATE: Final = "response_selector_template"
 
-_QUOTED_VALUE: Final = re.compile(r"(?:[^';]|'[^']*(?:'|\Z))*+")
-_TEMPLATE_TOKEN: Final = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}|'|;", re.DOTALL)
+_TAG: Final = r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}"
+_VALUES: Final = {
+    SELECTOR: re.compile(r"(?:[^';]|'[^']*(?:'|\Z))*+"),
+    TEMPLATE: re.compile(rf"(?:{_TAG}|[^';]|'(?:{_TAG}|[^'])*+(?:'|\Z))*+", re.DOTALL),
+}
+"""The values that may hold a ``;``: in quotes, or in a tag of a template."""
 _COLON_TOKEN: Final = re.compile(r"'[^']*(?:'|\Z)|[\[\]:]")
 _BRACE: Final = re.compile(r"\{\{|\{([0-9]{1,6})\}|\{")
 
@@ -53,17 +61,10 @@ class ResponseSelector:
     raises for them.
     """
 
-    __slots__ = ("_mistakes", "_offset", "_paths", "_places", "_quoting", "_template", "_text")
-
-    def __init__(self, quoting: Quoting, offset: int) -> None:
+    def __init__(self, source: _Plain | ResponseTemplate, quoting: Quoting, offset: int) -> None:
+        self._source = source
         self._quoting = quoting
         self._offset = offset
-        self._text = ""
-        self._paths: tuple[AttributePath, ...] = ()
-        self._places: list[tuple[int, int]] = []
-        """Number, from 1, and offset of each placeholder."""
-        self._template: ResponseTemplate | None = None
-        self._mistakes: list[Mistake] = []
 
     @classmethod
     def parse(cls, app_specific_info: str, quoting: Quoting) -> ResponseSelector | None:
@@ -89,14 +90,9 @@ class ResponseSelector:
             RequestRefused: a value is null (named), a list or an object, or a text outside quotes. Or the
                 response selector itself has a mistake.
         """
-        if self._mistakes:
-            raise RequestRefused(
-                f"the response selector of {bo.type}.{bo.verb} is wrong: {self._mistakes[0]}"
-            )
-        data = bo.as_dict()
-        if self._template is not None:
-            return self._complete(*self._template.render(data))
-        return self._complete(self._text, [self._value(number, data) for number, _ in self._places])
+        for mistake in self._source.mistakes:
+            raise RequestRefused(f"the response selector of {bo.type}.{bo.verb} is wrong: {mistake}")
+        return self._complete(*self._source.render(bo.as_dict()))
 
     def problems(self, definition: Definition, definitions: Definitions) -> Iterator[Mistake]:
         """Yields the mistakes in the selector, for ``connector check``.
@@ -105,20 +101,10 @@ class ResponseSelector:
             definition: of the business object whose verb has the selector.
             definitions: all business objects.
         """
-        found = [*self._mistakes, *self._wrong_attributes(definition, definitions)]
+        found = [*self._source.mistakes, *self._source.problems(definition, definitions)]
         yield from found
         if all(mistake.warning for mistake in found):
-            yield from self._try(definition, definitions)
-
-    # --- filling ---------------------------------------------------------------------------------
-
-    def _value(self, number: int, data: Mapping[str, Any]) -> Value:
-        path = self._paths[number - 1]
-        label = f"{{{number}}}, {path.text},"
-        try:
-            return Value(label, path.value(data))
-        except ValueError as error:
-            raise RequestRefused(f"{label} has no value: {error}") from None
+            yield from self._try(samples(definition, definitions))
 
     def _complete(self, text: str, values: list[Value]) -> str:
         selector = put_values(text, values, self._quoting)
@@ -126,19 +112,68 @@ class ResponseSelector:
             raise RequestRefused("the response selector is empty: it would take any message for the reply")
         return selector
 
-    # --- checking --------------------------------------------------------------------------------
+    def _try(self, sample: Mapping[str, Any]) -> Iterator[Mistake]:
+        """Fills the selector with samples. A mistake then is a warning if other values could be right."""
+        try:
+            if isinstance(self._source, _Plain):
+                filled = self._source.render(sample, is_sample=True)
+            else:
+                filled = self._source.render(sample)
+            selector = self._complete(*filled)
+            compile_selector(selector)
+        except RequestRefused as error:
+            is_plain = isinstance(self._source, _Plain)
+            found = str(error) if is_plain else f"with sample values: {error}"
+            yield Mistake(self._offset, found, "", warning=not is_plain)
+        except SelectorError as error:
+            what = f"with sample values it is no selector of JMS, {shown(selector)}: {error}"
+            yield Mistake(self._offset, what, "", warning=True)
 
-    def _wrong_attributes(self, definition: Definition, definitions: Definitions) -> Iterator[Mistake]:
-        if self._template is not None:
-            yield from self._template.problems(definition, definitions)
-            return
-        outside = unquoted_marks(self._text) if self._quoting == "quoted" else set()
-        used = {number for number, _ in self._places}
-        ends = {
-            number: self._end(number, definition, definitions) for number in range(1, len(self._paths) + 1)
-        }
-        for number, end in ends.items():
+
+class _Plain:
+    """A selector with placeholders, and the paths of their values behind a colon."""
+
+    def __init__(self, text: str, offset: int, quoting: Quoting) -> None:
+        self._paths: tuple[AttributePath, ...] = ()
+        self._places: list[tuple[int, int]] = []
+        """Number, from 1, and offset of each placeholder."""
+        self.mistakes: list[Mistake] = []
+        self._text = self._read(text, offset)
+        self._unquoted = unquoted_marks(self._text)
+        self._quoting = quoting
+
+    def render(self, data: Mapping[str, Any], *, is_sample: bool = False) -> tuple[str, list[Value]]:
+        """Returns the text with marks, and the values for these marks.
+
+        Args:
+            data: the attributes of the request.
+            is_sample: whether the data is made up. Then every place gets a value that it takes.
+
+        Raises:
+            RequestRefused: a path cannot be evaluated.
+        """
+        values = []
+        for place, (number, _) in enumerate(self._places):
             path = self._paths[number - 1]
+            label = f"{{{number}}}, {path.text},"
+            value: Any = None
+            try:
+                value = path.value(data)
+            except ValueError as error:
+                if not is_sample:
+                    raise RequestRefused(f"{label} has no value: {error}") from None
+            if is_sample and not isinstance(value, str | int | float):
+                value = 1 if place in self._unquoted else "x"
+            values.append(Value(label, value))
+        return self._text, values
+
+    def problems(self, definition: Definition, definitions: Definitions) -> Iterator[Mistake]:
+        """Yields the mistakes in paths and placeholders."""
+        used = {number for number, _ in self._places}
+        ends: dict[int, Mistake | Attribute | None] = {}
+        for number, path in enumerate(self._paths, 1):
+            steps = path.steps() if path.mistake() is None else None
+            end = ends[number] = follow(steps, definition, definitions) if steps is not None else None
             if isinstance(end, Mistake):
                 yield end
             elif number not in used:
@@ -146,89 +181,51 @@ class ResponseSelector:
                 yield Mistake(path.offset, what, f"{{{number}}} in the selector", warning=True)
         for place, (number, offset) in enumerate(self._places):
             end = ends.get(number)
-            if place in outside and isinstance(end, Attribute) and end.type in (*TEXTS, "Date"):
+            if self._quoting == "raw" or place not in self._unquoted:
+                continue
+            if isinstance(end, Attribute) and end.type in (*TEXTS, "Date"):
                 what = f"{{{number}}} outside quotes, but {end.name} is a {end.type}"
                 yield Mistake(offset, what, f"'{{{number}}}'")
 
-    def _end(
-        self, number: int, definition: Definition, definitions: Definitions
-    ) -> Mistake | Attribute | None:
-        path = self._paths[number - 1]
-        steps = path.steps() if path.mistake() is None else None
-        return follow(steps, definition, definitions) if steps is not None else None
-
-    def _try(self, definition: Definition, definitions: Definitions) -> Iterator[Mistake]:
-        """Fills the selector with samples. A mistake then is a warning if other values could be right."""
-        try:
-            if self._template is not None:
-                selector = self._complete(*self._template.render(samples(definition, definitions)))
-            else:
-                selector = self._complete(self._text, list(self._samples(definition, definitions)))
-            compile_selector(selector)
-        except RequestRefused as error:
-            found = f"with sample values: {error}" if self._template else str(error)
-            yield Mistake(self._offset, found, "", warning=self._template is not None)
-        except SelectorError as error:
-            what = f"with sample values it is no selector of JMS, {shown(selector)}: {error}"
-            yield Mistake(self._offset, what, "", warning=True)
-
-    def _samples(self, definition: Definition, definitions: Definitions) -> Iterator[Value]:
-        outside = unquoted_marks(self._text)
-        for place, (number, _) in enumerate(self._places):
-            end = self._end(number, definition, definitions)
-            if isinstance(end, Attribute):
-                yield Value("", sample(end))
-            else:
-                yield Value("", 1 if place in outside else "x")
-
-    # --- reading ---------------------------------------------------------------------------------
-
-    def _read_template(self, text: str) -> None:
-        from connector.requests.response_template import ResponseTemplate
-
-        self._template = ResponseTemplate(text, self._offset)
-        self._mistakes.extend(self._template.mistakes)
-
-    def _read(self, text: str) -> None:
+    def _read(self, text: str, offset: int) -> str:
+        """Reads paths and placeholders, and returns the text with marks."""
         colon = _last_colon(text)
         head = text
         if colon is not None:
             head = text[:colon]
-            self._paths = split_paths(text[colon + 1 :], self._offset + colon + 1)
-            self._mistakes.extend(mistake for path in self._paths if (mistake := path.mistake()))
+            self._paths = split_paths(text[colon + 1 :], offset + colon + 1)
+            self.mistakes.extend(mistake for path in self._paths if (mistake := path.mistake()))
         if is_quote_open(head):
-            quote = self._offset + head.rindex("'")
-            self._mistakes.append(Mistake(quote, "a quote that is not closed", "' at the end of the text"))
-        pieces = []
-        position = 0
-        for brace in _BRACE.finditer(head):
-            pieces.append(head[position : brace.start()])
-            position = brace.end()
-            if brace[0] == "{{":
-                pieces.append("{")
-                continue
-            if brace[1] is None:
-                self._mistakes.append(
-                    Mistake(self._offset + brace.start(), "a single {", "{1}, or {{ for a literal {")
-                )
-                continue
-            pieces.append(mark(len(self._places)))
-            self._place(int(brace[1]), self._offset + brace.start())
-        self._text = "".join((*pieces, head[position:])).strip()
-        if not self._text:
-            self._mistakes.append(Mistake(self._offset, "an empty selector", "a condition on the reply"))
+            quote = offset + head.rindex("'")
+            self.mistakes.append(Mistake(quote, "a quote that is not closed", "' at the end of the text"))
 
-    def _place(self, number: int, offset: int) -> None:
-        self._places.append((number, offset))
-        if not 1 <= number <= len(self._paths):
-            expected = f"{{1}} to {{{len(self._paths)}}}" if len(self._paths) > 1 else "{1}"
-            if not self._paths:
-                expected = "a colon and the attributes behind the selector, ...:Attribute,Child.Attribute"
-            elif number == 0:
-                expected = f"{expected}: the first attribute is number 1"
-            listed = len(self._paths)
-            what = f"{{{number}}}, but {listed or 'no'} attribute{'s' * (listed != 1)} listed"
-            self._mistakes.append(Mistake(offset, what, expected))
+        def put(brace: re.Match[str]) -> str:
+            if brace[0] == "{{":
+                return "{"
+            place = offset + brace.start()
+            if brace[1] is None:
+                self.mistakes.append(Mistake(place, "a single {", "{1}, or {{ for a literal {"))
+                return ""
+            self._places.append((int(brace[1]), place))
+            self._check_number(int(brace[1]), place)
+            return mark(len(self._places) - 1)
+
+        marked = _BRACE.sub(put, head).strip()
+        if not marked:
+            self.mistakes.append(Mistake(offset, "an empty selector", "a condition on the reply"))
+        return marked
+
+    def _check_number(self, number: int, offset: int) -> None:
+        listed = len(self._paths)
+        if 1 <= number <= listed:
+            return
+        expected = f"{{1}} to {{{listed}}}" if listed > 1 else "{1}"
+        if not listed:
+            expected = "a colon and the attributes behind the selector, ...:Attribute,Child.Attribute"
+        elif number == 0:
+            expected = f"{expected}: the first attribute is number 1"
+        what = f"{{{number}}}, but {listed or 'no'} attribute{'s' * (listed != 1)} listed"
+        self.mistakes.append(Mistake(offset, what, expected))
 
 
 @lru_cache(maxsize=512)  # called for every request
@@ -237,21 +234,25 @@ def _parse(info: str, quoting: Quoting) -> ResponseSelector | None:
     if not entries:
         return None
     name, key_offset, value, offset = entries[0]
-    selector = ResponseSelector(quoting, offset + len(value) - len(value.lstrip()))
     text = value.strip()
+    start = offset + len(value) - len(value.lstrip())
+    mistake = None
     if len(entries) > 1:
         other, other_offset = entries[1][:2]
         both = f"{other} twice" if other == name else f"{name} and {other}"
-        selector._mistakes.append(Mistake(other_offset, both, "one of them"))
+        mistake = Mistake(other_offset, both, "one of them")
     elif "\0" in text:
-        selector._mistakes.append(Mistake(offset + value.index("\0"), "a character NUL", "text"))
+        mistake = Mistake(offset + value.index("\0"), "a character NUL", "text")
     elif not text:
-        selector._mistakes.append(Mistake(key_offset, f"{name} is empty", "a condition on the reply"))
-    elif name == TEMPLATE:
-        selector._read_template(text)
-    else:
-        selector._read(text)
-    return selector
+        mistake = Mistake(key_offset, f"{name} is empty", "a condition on the reply")
+    if name == TEMPLATE and mistake is None:
+        from connector.requests.response_template import ResponseTemplate
+
+        return ResponseSelector(ResponseTemplate(text, start), quoting, start)
+    plain = _Plain("" if mistake else text, start, quoting)
+    if mistake is not None:
+        plain.mistakes = [mistake]
+    return ResponseSelector(plain, quoting, start)
 
 
 def misspelt(app_specific_info: str) -> Iterator[Mistake]:
@@ -277,23 +278,10 @@ def _entries(info: str) -> Iterator[tuple[str, int, str, int]]:
             key = info[position:equals]
             name = key.strip().lower()
             start = equals + 1
-            if name == SELECTOR:
-                found = _QUOTED_VALUE.match(info, start)
-                end = found.end() if found else end
-            elif name == TEMPLATE:
-                end = _end_of_template(info, start)
+            if (expression := _VALUES.get(name)) and (found := expression.match(info, start)):
+                end = found.end()
             yield name, position + len(key) - len(key.lstrip()), info[start:end], start
         position = end + 1
-
-
-def _end_of_template(info: str, start: int) -> int:
-    in_quotes = False
-    for token in _TEMPLATE_TOKEN.finditer(info, start):
-        if token[0] == "'":
-            in_quotes = not in_quotes
-        elif token[0] == ";" and not in_quotes:
-            return token.start()
-    return len(info)
 
 
 def _last_colon(text: str) -> int | None:

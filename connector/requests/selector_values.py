@@ -1,6 +1,9 @@
-"""Puts values into the text of a selector so that they stay values.
+"""The values of response selectors: paths to attributes, and values in the text of a selector.
 
-NUL, a number, NUL marks the place of a value in the text. Its surroundings decide the quoting:
+A path is JMESPath. Fields and indexes are checked beforehand.
+
+NUL, a number, NUL marks the place of a value in the text of a selector. Its surroundings decide the quoting,
+so that the value stays a value:
 
 * inside quotes: ``'`` is doubled. A boolean is ``true`` or ``false``, as in a property of type string.
 * inside the quotes of a LIKE: ``%``, ``_`` and the escape character are escaped, too. If a value needs an
@@ -15,10 +18,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from functools import cache
+from typing import Any, Final, Literal
 
+from connector.businessobjects.definition import Attribute, Definition, Definitions
+from connector.businessobjects.names import shown
+from connector.businessobjects.types import SECRET, SimpleValue
 from connector.errors import RequestRefused
 
 Quoting = Literal["quoted", "raw"]
@@ -27,11 +34,203 @@ MAX_SELECTOR: Final = 64 << 10
 """Most characters of a selector with its values."""
 
 _MARK: Final = re.compile(r"\0([0-9]+)\0")
-_STRING: Final = re.compile(r"'(?:[^']|'')*+(?:'|\Z)")
+_STRING: Final = re.compile(r"('(?:[^']|'')*+(?:'|\Z))")
 _LIKE: Final = re.compile(r"(?<![\w$])LIKE[\s(]{0,100}\Z", re.IGNORECASE)
-_ESCAPE: Final = re.compile(r"\s*ESCAPE\s*('(?:[^']|'')*+')", re.IGNORECASE)
+_ESCAPE: Final = re.compile(r"\s*ESCAPE\s*", re.IGNORECASE)
 _ESCAPE_CHARACTERS: Final = "\\!~^|#$&*+/:;<=>?@`"
+_HALF_CHARACTER: Final = re.compile("[\ud800-\udfff]")
 _LONG: Final = 1 << 63
+
+Step = tuple[str | int, int]
+"""The name of an attribute or the index of a child, and its offset in the path."""
+
+_COMMA: Final = re.compile(r"""'[^']*(?:'|\Z)|"(?:\\.|[^"\\])*(?:"|\Z)|`[^`]*(?:`|\Z)|[()\[\]{}]|,""")
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """A mistake in a text.
+
+    Args:
+        offset: of the wrong character in the text.
+        found, expected: as in :class:`connector.errors.Problem`.
+        warning: True if the text may be right all the same.
+        meant: the name that may be misspelt, or empty.
+        among: the right names.
+    """
+
+    offset: int
+    found: str
+    expected: str
+    warning: bool = False
+    meant: str = ""
+    among: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.found}, expected {self.expected}" if self.expected else self.found
+
+
+@dataclass(frozen=True, slots=True)
+class AttributePath:
+    """A path, and its offset in the text that it was taken from."""
+
+    text: str
+    offset: int
+
+    def mistake(self) -> Mistake | None:
+        """Returns the mistake in the syntax of the path, or None."""
+        import jmespath
+
+        if not self.text:
+            return Mistake(self.offset, "no attribute", "the path of one, Address[0].City")
+        try:
+            jmespath.compile(self.text)
+        except jmespath.exceptions.JMESPathError as error:
+            position = getattr(error, "lex_position", None) or 0
+            expected = "JMESPath: Attribute, Child.Attribute, Child[0].Attribute"
+            return Mistake(self.offset + position, f"no path of an attribute: {shown(self.text)}", expected)
+        except RecursionError:
+            return Mistake(self.offset, "no path of an attribute: it is too deep", "a simpler one")
+        return None
+
+    def value(self, data: Mapping[str, Any]) -> Any:
+        """Returns the value that the path leads to, or None if that is not set.
+
+        Raises:
+            ValueError: a function got an argument of the wrong type. The text names the function.
+        """
+        import jmespath
+
+        try:
+            return jmespath.search(self.text, data)
+        except jmespath.exceptions.JMESPathError as error:
+            raise ValueError(_without_values(error)) from None
+
+    def steps(self) -> list[Step] | None:
+        """Returns the attributes and indexes of the path, or None if the path holds anything else."""
+        from jmespath.lexer import Lexer
+
+        found: list[Step] = []
+        for token in Lexer().tokenize(self.text):
+            if token["type"] in ("unquoted_identifier", "quoted_identifier", "number"):
+                found.append((token["value"], self.offset + token["start"]))
+            elif token["type"] not in ("dot", "lbracket", "rbracket", "eof"):
+                return None
+        return found
+
+
+def split_paths(text: str, offset: int) -> tuple[AttributePath, ...]:
+    """Returns the paths of a list that is separated by commas.
+
+    Args:
+        text: the list.
+        offset: of the list in the text that it was taken from.
+    """
+    depth = 0
+    commas = []
+    for token in _COMMA.finditer(text):
+        if token[0] in ("(", "[", "{"):
+            depth += 1
+        elif token[0] in (")", "]", "}"):
+            depth -= 1
+        elif token[0] == "," and depth <= 0:
+            commas.append(token.start())
+    paths = []
+    for start, end in zip([0, *(comma + 1 for comma in commas)], [*commas, len(text)], strict=True):
+        part = text[start:end]
+        paths.append(AttributePath(part.strip(), offset + start + len(part) - len(part.lstrip())))
+    return tuple(paths)
+
+
+def follow(
+    steps: Sequence[Step], definition: Definition, definitions: Definitions, *, to_value: bool = True
+) -> Mistake | Attribute | None:
+    """Walks along the definitions.
+
+    Args:
+        steps: the path.
+        definition: the start of the path.
+        to_value: whether the path must lead to a single value.
+
+    Returns:
+        The attribute at the end, the mistake, or None if the definitions do not tell.
+    """
+    holder: Definition | None = definition
+    attribute: Attribute | None = None
+    is_list = False
+    for step, offset in steps:
+        if isinstance(step, int):
+            if not is_list:
+                name = attribute.name if attribute else definition.name
+                return Mistake(offset, f"{name} is no list", "an index behind a child of cardinality n only")
+            is_list = False
+            continue
+        if is_list and attribute is not None:
+            return Mistake(offset, f"{attribute.name} is a list", f"{attribute.name}[0].{step}")
+        if attribute is not None and not attribute.is_child:
+            return Mistake(offset, f"{attribute.name} is a {attribute.type}", "nothing behind it")
+        if holder is None:
+            return None
+        names = tuple(holder.attributes)
+        attribute = holder.attributes.get(step)
+        if attribute is None:
+            what = f"{holder.name} has no attribute {shown(step)}"
+            return Mistake(offset, what, "one of its attributes", meant=step, among=names)
+        is_list = attribute.is_many
+        holder = definitions.get(attribute.type)
+    if to_value and attribute is not None and attribute.is_child:
+        what = "a list" if is_list else f"a business object ({attribute.type})"
+        whole = f"{attribute.name}[0]" if is_list else attribute.name
+        return Mistake(
+            steps[-1][1], f"{attribute.name} is {what}", f"one of its attributes: {whole}.Attribute"
+        )
+    if to_value and attribute is not None and attribute.type == SECRET:
+        what = f"{attribute.name} is a {SECRET}: the provider would see its value in the selector"
+        return Mistake(steps[-1][1], what, "another attribute")
+    return attribute
+
+
+def _without_values(error: Exception) -> str:
+    """Returns the error of a function without the argument, which may be confidential."""
+    name = getattr(error, "function_name", None)
+    return f"the function {name}() cannot be applied to it" if name else "it cannot be evaluated"
+
+
+# --- samples -----------------------------------------------------------------------------------
+
+_SAMPLES: Final[Mapping[str, SimpleValue]] = {
+    "Boolean": True,
+    "Integer": 1,
+    "Float": 1.5,
+    "Double": 1.5,
+    "Date": "2024-05-31",
+}
+_SAMPLE_DEPTH: Final = 8
+
+
+def samples(definition: Definition, definitions: Definitions) -> dict[str, Any]:
+    """Returns sample values of a business object. A list has the same single element at every index."""
+
+    @cache
+    def made(name: str, depth: int) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for attribute in definitions.get(name, definition).attributes.values():
+            if not attribute.is_child:
+                values[attribute.name] = _SAMPLES.get(attribute.type, "x")
+            elif depth and attribute.type in definitions:
+                child = made(attribute.type, depth - 1)
+                values[attribute.name] = _Endless([child]) if attribute.is_many else child
+        return values
+
+    return made(definition.name, _SAMPLE_DEPTH)
+
+
+class _Endless(list[Any]):
+    def __getitem__(self, index: Any) -> Any:
+        return super().__getitem__(0) if isinstance(index, int) else list(self)
+
+
+# --- values in the text ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,29 +269,10 @@ def put_values(text: str, values: Sequence[Value], quoting: Quoting) -> str:
             selector is too long. The text names the value's label, never the value.
     """
     if quoting == "raw":
-        return _bounded(_MARK.sub(lambda found: _plain_text(values[int(found[1])]), text))
-    pieces: list[str] = []
-    position = 0
-    for string in _STRING.finditer(text):
-        outside = text[position : string.start()]
-        pieces.append(_MARK.sub(_outside(outside, values), outside))
-        body = string[0][1:].removesuffix("'") if is_quote_open(string[0]) else string[0][1:-1]
-        if "\0" not in body:
-            pieces.append(string[0])
-        elif is_quote_open(string[0]):
-            raise RequestRefused("the quote before a value is not closed in the response selector")
-        elif _LIKE.search(outside):
-            pieces.append(_pattern(body, values, _ESCAPE.match(text, string.end())))
-        else:
-            filled = _MARK.sub(lambda found: _doubled(_plain_text(values[int(found[1])])), body)
-            pieces.append(f"'{filled}'")
-        position = string.end()
-    outside = text[position:]
-    pieces.append(_MARK.sub(_outside(outside, values), outside))
-    return _bounded("".join(pieces))
-
-
-def _bounded(selector: str) -> str:
+        selector = _MARK.sub(lambda found: _text(values[int(found[1])]), text)
+    else:
+        pieces = _STRING.split(text)
+        selector = "".join([_quoted(pieces, index, values) for index in range(len(pieces))])
     if len(selector) > MAX_SELECTOR:
         raise RequestRefused(
             f"the response selector has {len(selector)} characters with its values, expected at most "
@@ -101,111 +281,93 @@ def _bounded(selector: str) -> str:
     return selector
 
 
-def _doubled(text: str) -> str:
-    return text.replace("'", "''")
+def _quoted(pieces: Sequence[str], index: int, values: Sequence[Value]) -> str:
+    """Returns a piece of the text with its values. Strings are at odd indexes, all else at even indexes."""
+    piece = pieces[index]
+    if index % 2 == 0:
+        return _MARK.sub(lambda found: _unquoted(values[int(found[1])], found), piece)
+    if "\0" not in piece:
+        return piece
+    if is_quote_open(piece):
+        raise RequestRefused("the quote before a value is not closed in the response selector")
+    if _LIKE.search(pieces[index - 1]):
+        has_escape = _ESCAPE.fullmatch(pieces[index + 1]) and index + 2 < len(pieces)
+        return _pattern(piece[1:-1], values, pieces[index + 2] if has_escape else None)
+    return _MARK.sub(lambda found: _text(values[int(found[1])]).replace("'", "''"), piece)
 
 
-def _outside(text: str, values: Sequence[Value]) -> Callable[[re.Match[str]], str]:
-    def put(found: re.Match[str]) -> str:
-        value = values[int(found[1])]
-        scalar = _scalar(value)
-        if isinstance(scalar, str):
-            raise RequestRefused(
-                f"{value.label} is a text and stands outside quotes in the response selector: "
-                "put '...' around it"
-            )
-        if isinstance(scalar, bool):
-            return "TRUE" if scalar else "FALSE"
-        number = _number(value.label, scalar)
-        # Two signs in a row begin a comment in the selectors of some providers.
-        after_minus = text[: found.start()].endswith("-") and number.startswith("-")
-        return f" {number}" if after_minus else number
-
-    return put
-
-
-def _number(label: str, number: int | float) -> str:
-    if isinstance(number, float):
-        if not math.isfinite(number):
-            raise RequestRefused(f"{label} is no finite number, and a selector has no other")
-        return repr(number).replace("e", "E")
-    # The smallest long is left out: providers read the digits before the sign.
-    if not -_LONG < number < _LONG:
-        raise RequestRefused(f"{label} is beyond 64 bits, and a selector has no such number")
-    return str(number)
-
-
-def _scalar(value: Value) -> str | int | float | bool:
+def _text(value: Value) -> str:
+    """Returns a value as the text that stands in quotes."""
     found = value.value
-    if isinstance(found, str):
-        if any("\ud800" <= character <= "\udfff" for character in found):
-            raise RequestRefused(
-                f"{value.label} has half a character (a lone surrogate): no provider takes it"
-            )
-        return found
-    if isinstance(found, bool | int | float):
-        return found
-    if found is None:
-        raise RequestRefused(f"{value.label} has no value: the response selector needs one")
-    what = "a list" if isinstance(found, list | tuple) else "an object"
-    raise RequestRefused(f"{value.label} is {what}: a response selector takes single values")
+    match found:
+        case str():
+            if not _HALF_CHARACTER.search(found):
+                return found
+            reason = "has half a character (a lone surrogate): no provider takes it"
+        case bool():
+            return "true" if found else "false"
+        case float():
+            if math.isfinite(found):
+                return repr(found).replace("e", "E")
+            reason = "is no finite number, and a selector has no other"
+        case int():
+            # The smallest long is left out: providers read the digits before the sign.
+            if -_LONG < found < _LONG:
+                return str(found)
+            reason = "is beyond 64 bits, and a selector has no such number"
+        case None:
+            reason = "has no value: the response selector needs one"
+        case _:
+            what = "a list" if isinstance(found, list | tuple) else "an object"
+            reason = f"is {what}: a response selector takes single values"
+    raise RequestRefused(f"{value.label} {reason}")
 
 
-def _plain_text(value: Value) -> str:
-    scalar = _scalar(value)
-    if isinstance(scalar, bool):
-        return "true" if scalar else "false"
-    return scalar if isinstance(scalar, str) else _number(value.label, scalar)
+def _unquoted(value: Value, place: re.Match[str]) -> str:
+    text = _text(value)
+    if isinstance(value.value, str):
+        raise RequestRefused(
+            f"{value.label} is a text and stands outside quotes in the response selector: put '...' around it"
+        )
+    if isinstance(value.value, bool):
+        return text.upper()
+    # Two signs in a row begin a comment in the selectors of some providers.
+    after_minus = place.string[: place.start()].endswith("-") and text.startswith("-")
+    return f" {text}" if after_minus else text
 
 
-# --- LIKE ------------------------------------------------------------------------------------
+def _pattern(body: str, values: Sequence[Value], escape: str | None) -> str:
+    """Returns the quoted pattern of a LIKE, and an ESCAPE if the pattern needs a new one.
 
-
-def _pattern(body: str, values: Sequence[Value], escape: re.Match[str] | None) -> str:
-    """Returns the quoted pattern of a LIKE, and an ESCAPE if the pattern needs a new one."""
+    Args:
+        body: the pattern without its quotes, with marks.
+        values: of the marks.
+        escape: the string of the ESCAPE that stands behind the pattern. None if there is none.
+    """
     parts = _MARK.split(body)  # text, number, text, number, text
     written = [part.replace("''", "'") for part in parts[::2]]
     inserted = [values[int(number)] for number in parts[1::2]]
-    texts = [_plain_text(value) for value in inserted]
-    added = ""
+    texts = [_text(value) for value in inserted]
+    added = character = ""
     if escape is not None:
-        character = escape[1][1:-1].replace("''", "'")
+        character = escape[1:-1].replace("''", "'")
         if len(character) != 1:
             raise RequestRefused("ESCAPE takes one character in the response selector")
         for part, value in zip(written, inserted, strict=False):
-            if _ends_escaping(part, character):
+            if (len(part) - len(part.rstrip(character))) % 2:
                 raise RequestRefused(
                     f"an escape character stands before {value.label} in the response selector: take it out, "
                     "the value is escaped by itself"
                 )
     elif any("%" in text or "_" in text for text in texts):
         whole = "".join((*written, *texts))
-        unused = [candidate for candidate in _ESCAPE_CHARACTERS if candidate not in whole]
-        character = unused[0] if unused else _ESCAPE_CHARACTERS[0]
+        unused = (candidate for candidate in _ESCAPE_CHARACTERS if candidate not in whole)
+        character = next(unused, _ESCAPE_CHARACTERS[0])
         # Has an effect only if all escape characters are in use.
         written = [part.replace(character, character * 2) for part in written]
         added = f" ESCAPE '{character}'"
-    else:
-        character = ""
     if character:
-        texts = [_escaped(text, character) for text in texts]
-    pieces = [written[0]]
-    for text, part in zip(texts, written[1:], strict=True):
-        pieces += [text, part]
-    return f"'{_doubled(''.join(pieces))}'{added}"
-
-
-def _escaped(text: str, escape: str) -> str:
-    return "".join(escape + character if character in ("%", "_", escape) else character for character in text)
-
-
-def _ends_escaping(written: str, escape: str) -> bool:
-    """Whether a text ends with an escape character that is not escaped itself."""
-    position = 0
-    while position < len(written):
-        if written[position] == escape:
-            if position + 1 == len(written):
-                return True
-            position += 1
-        position += 1
-    return False
+        special = re.compile(f"[%_{re.escape(character)}]")
+        texts = [special.sub(lambda found: character + found[0], text) for text in texts]
+    parts[::2], parts[1::2] = written, texts
+    return "'{}'{}".format("".join(parts).replace("'", "''"), added)

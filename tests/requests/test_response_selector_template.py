@@ -173,6 +173,12 @@ def test_a_text_that_is_set_is_bounded() -> None:
         fill(f"{{% set x = Id %}}{doubling * 40}a = 1", Id="0123456789")
 
 
+def test_a_list_that_is_set_is_bounded() -> None:
+    doubling = "{% set x = x + x %}"
+    with pytest.raises(RequestRefused, match=f"more than {MAX_SELECTOR} values"):
+        fill(f"{{% set x = items %}}{doubling * 20}a = 1", items=ITEMS)
+
+
 # --- what the check says ---------------------------------------------------------------------------
 
 
