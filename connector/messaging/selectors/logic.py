@@ -51,9 +51,9 @@ def _arithmetic(exact: Callable[[int, int], int | None], approximate: Callable[[
             return (number + _SIGN_BIT) % _LONG - _SIGN_BIT
         if type(left) in _PLAIN and type(right) in _PLAIN:
             return approximate(left, right)
-        if _is_number(left) and _is_number(right):  # subclasses, such as an IntEnum
-            return calculate(_plain(left), _plain(right))
-        return None
+        if left is None or right is None or not (_is_number(left) and _is_number(right)):
+            return None
+        return calculate(_plain(left), _plain(right))  # subclasses, such as an IntEnum
 
     return calculate
 
@@ -104,15 +104,19 @@ def _compare(sign: str, left: Value, right: Value) -> bool | None:
 
 
 def arithmetic(first: Node, rest: Sequence[tuple[str, Node]]) -> Function:
-    """A chain of operators from left to right: ``a + b - c``."""
-    first_name, read_first = _source(first)
-    steps = [(_ARITHMETIC[sign], *_source(operand)) for sign, operand in rest]
+    """A chain of operators from left to right: ``a + b - c``. Most chains have a single operator."""
+    (sign, second), *more = rest
+    calculate = _ARITHMETIC[sign]
+    left_name, read_left = _source(first)
+    right_name, read_right = _source(second)
+    steps = [(_ARITHMETIC[sign], operand.function) for sign, operand in more]
 
     def function(message: Message) -> Any:
         get = message.properties.get
-        result = get(first_name) if read_first is None else read_first(message)
-        for calculate, name, read in steps:
-            result = calculate(result, get(name) if read is None else read(message))
+        left = get(left_name) if read_left is None else read_left(message)
+        result = calculate(left, get(right_name) if read_right is None else read_right(message))
+        for step, operand in steps:
+            result = step(result, operand(message))
         return result
 
     return function

@@ -271,7 +271,7 @@ class _Builder(Transformer[Token, Node]):
             _demand(value, Kind.NUMBER, "a number with BETWEEN")
             _check_range(value)
         if len(rest) == 5:  # NOT BETWEEN, which is not NOT of the other
-            return self.some(_compared("<", operand, low), "OR", _compared(">", operand, high))
+            return _combined(Some, "OR", (_compared("<", operand, low), _compared(">", operand, high)))
         return Node(operand.position, Kind.CONDITION, logic.between(operand, low, high))
 
     def member(self, operand: Node, *rest: Token) -> Node:
@@ -307,14 +307,16 @@ class _Builder(Transformer[Token, Node]):
         return Node(_start(token), Kind.CONDITION, logic.negation(function))
 
     def every(self, *operands: Any) -> Node:
-        functions = _conditions("a condition beside AND", *operands[::2])
-        function = logic.combination(functions, decisive=False)
-        return Every(operands[0].position, Kind.CONDITION, function, operands[::2])
+        return _combined(Every, "AND", operands[::2])
 
     def some(self, *operands: Any) -> Node:
-        functions = _conditions("a condition beside OR", *operands[::2])
-        function = logic.combination(functions, decisive=True)
-        return Some(operands[0].position, Kind.CONDITION, function, operands[::2])
+        return _combined(Some, "OR", operands[::2])
+
+
+def _combined(kind: type[Every | Some], keyword: str, operands: tuple[Node, ...]) -> Node:
+    functions = _conditions(f"a condition beside {keyword}", *operands)
+    function = logic.combination(functions, decisive=kind is Some)
+    return kind(operands[0].position, Kind.CONDITION, function, operands)
 
 
 def _literal(token: Token, kind: Kind, value: bool | int | float | str) -> Literal:
