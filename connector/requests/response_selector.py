@@ -162,7 +162,7 @@ class _Plain:
             except ValueError as error:
                 if not is_sample:
                     raise RequestRefused(f"{label} has no value: {error}") from None
-            if is_sample and not isinstance(value, str | int | float):
+            if is_sample and (path.steps() is None or not isinstance(value, str | int | float)):
                 value = 1 if place in self._unquoted else "x"
             values.append(Value(label, value))
         return self._text, values

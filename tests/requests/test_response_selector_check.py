@@ -145,6 +145,7 @@ def test_any_other_name_beside_it_is_nobody_s_business(tmp_path: Path, name: str
         "response_selector=Name LIKE '{1}'AND Zip LIKE '{2}':PrimaryID,Address[4].AddressID",
         "response_selector=a = {1} AND b = '{1}':Age",
         "response_selector=a = {1}:max_by(Address, &AddressID).Anything",
+        "response_selector=a = {1}:not_null(PrimaryID, Age)",
         "response_selector=a = '{1}':Address[0].Next.Next.Next.AddressID",
         "response_selector_template=a = '{{ PrimaryID }}'",
     ],
