@@ -664,7 +664,8 @@ def assert_settled_once(
     assert set(seen) == set(ids), "archived without a delivery"
     bound = kills * tasks if again is None else again
     assert repeated <= bound, f"{repeated} deliveries repeated, at most {bound} promised"
-    assert deployment.leftovers(but=but) == []
+    left = deployment.leftovers(but=but)
+    assert left == [], f"left over: {left}"
     return repeated
 
 

@@ -130,7 +130,9 @@ class Database:
         self.title = settings.title
         self._is_prepared = False
         is_sqlite = settings.file is not None
-        options: dict[str, Any] = {"check_same_thread": False} if is_sqlite else {}
+        options: dict[str, Any] = {"isolation_level": "READ COMMITTED"}  # whatever the server's default is
+        if is_sqlite:
+            options = {"connect_args": {"check_same_thread": False}}
         self.engine: Engine = create_engine(
             settings.parsed,
             pool_size=settings.pool_size,
@@ -139,7 +141,7 @@ class Database:
             hide_parameters=True,
             json_serializer=write_json,
             json_deserializer=orjson.loads,
-            connect_args=options,
+            **options,
         )
         self.dialect: Dialect = dialect_of(self.engine.dialect.name)
         self.dialect.configure(self.engine, schema=settings.schema, durable=settings.durable)

@@ -201,6 +201,8 @@ class PostgresDialect:
     def configure(self, engine: Engine, *, schema: str | None, durable: bool) -> None:
         settings = {
             "idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s",
+            # The statements wait for each other's rows and then see them as they are.
+            "default_transaction_isolation": "read committed",
             # The tables fill and empty faster than statistics follow. An index has all that we ask for, in
             # the order in which we want it.
             **dict.fromkeys(_PLANS, "off"),
