@@ -106,7 +106,9 @@ class Refusals:
 
     def _prepare(self, envelope: Envelope, message: Message, key: str, request_id: str) -> Prepared | None:
         try:
-            return self._access.prepare(envelope.destination, message, key)
+            prepared = self._access.prepare(envelope.destination, message, key)
+            self._access.write()  # the journal of an event that has begun names the reply
+            return prepared
         except (UnknownDestination, ValueError) as error:
             # a temporary queue that has ended, a view of a queue, or a header that no message can carry
             _log.warning("a request gets no reply", extra={"message_id": request_id, "reason": str(error)})

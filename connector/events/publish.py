@@ -178,6 +178,8 @@ class Publisher:
                     break
                 continue
             if not result.begun:
+                if result.prepared and not self._write(name, result):
+                    break
                 journal.begin(sequence)
                 result.begun = True
                 faults.point("begin")
@@ -319,6 +321,14 @@ class Publisher:
             result.failures += (_reason(name, error),)
         except ProviderError as error:
             result.inactive, result.provider_failed = f"{name}: {error}", True
+
+    def _write(self, name: str, result: Publication) -> bool:
+        """Whether the prepared messages are written, which the journal of a begun event relies on."""
+        try:
+            self._access.write()
+        except ProviderError as error:
+            result.inactive, result.provider_failed = f"{name}: {error}", True
+        return not result.provider_failed
 
     def _traced_message(self, destination: Destination, message: Message, name: str, event: Event) -> None:
         fields = {"message_id": event.id, "destination": str(destination), "subscription": name}

@@ -53,6 +53,15 @@ class MessageAccess(Protocol):
     def discard(self, prepared: Prepared) -> None:
         """Removes a prepared message that will not be sent, or forgets one that a settlement has removed."""
 
+    def write(self) -> None:
+        """Writes all prepared messages, so that they outlive this process.
+
+        A task calls this method before it notes that an event with prepared messages has begun or is done.
+
+        Raises:
+            ProviderError: the messages cannot be written now.
+        """
+
     def sync(self) -> None:
         """Makes all prepared messages durable. Called once at the end of a task, or before a commit.
 

@@ -6,13 +6,26 @@ import signal
 
 from tests.crash.conftest import Deploy
 from tests.crash.database import DatabaseQueues
-from tests.crash.harness import Deployment
+from tests.crash.harness import Deployment, assert_settled_once
 from tests.postgres import PostgresServer
 from tests.waiting import wait_for
 
 JAVA = False
 
 KILLS = 3
+STEPS = {
+    "claim.uncommitted": 2,
+    "claim": 35,
+    "begin": 4,
+    "deliver": 9,
+    "done": 14,
+    "prepare.uncommitted": 2,
+    "prepare": 3,
+    "settle.record": 3,
+    "settle.committing": 4,
+    "settle.finished": 5,
+}
+"""A place, and which time a process reaches it."""
 
 
 def test_a_server_that_is_killed_makes_no_event_run_twice(
@@ -32,6 +45,40 @@ def test_a_server_that_is_killed_makes_no_event_run_twice(
     assert deployment.begun() == dict.fromkeys(ids, 1), run.errors
     assert DatabaseQueues(own_postgres.url()).count("archive") == 300, "with connections of its own"
     assert run.errors.count("connected again") >= KILLS
+
+
+def test_a_server_that_is_killed_at_every_step_loses_and_doubles_nothing(
+    own_postgres: PostgresServer, deploy: Deploy
+) -> None:
+    """While a process of the adapter stands at the step. The adapter goes on when the server is back."""
+    url = own_postgres.url()
+    deployment = deploy(
+        database=url,
+        connector={"PollQuantity": 10, "RestartRetryCount": 50, "RestartRetryInterval": 0.01},
+        subscriptions=[{"object": "Customer", "name": "copy", "destination": "queue://copies"}],
+    )
+    ids = deployment.send("in", [""] * 150)
+    run = deployment.start(fault=",".join(f"{place}:{nth}=pause" for place, nth in STEPS.items()))
+    deployment.queues = DatabaseQueues(url)  # has no connection that a kill has ended
+    left = set(STEPS)
+
+    def is_done() -> bool:
+        assert run.process.poll() is None, run.errors
+        for mark in run.faults.iterdir():
+            if mark.stem in left:
+                left.remove(mark.stem)
+                own_postgres.kill()
+                own_postgres.start()
+            mark.unlink()
+        return not left and deployment.count("archive") == len(ids)
+
+    wait_for(is_done, 90, "settled")
+    run.signal_driver(signal.SIGTERM)
+    assert run.wait() == 0, run.errors
+    assert deployment.begun() == dict.fromkeys(ids, 1), run.errors
+    events = [message.properties["connector_event_id"] for message in deployment.messages("copies")]
+    assert sorted(map(str, events)) == sorted(ids)
+    assert_settled_once(deployment, ids, kills=0)
 
 
 def _await_deliveries(deployment: Deployment, number: int) -> None:

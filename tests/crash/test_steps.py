@@ -16,7 +16,7 @@ import time
 
 import pytest
 
-from tests.crash.conftest import Deploy
+from tests.crash.conftest import DATABASES, Deploy
 from tests.crash.harness import Deployment, assert_settled_once
 
 IN_THE_DRIVER = {"claim": 20, "settle.record": 1, "settle.committing": 1, "settle.finished": 1}
@@ -59,6 +59,20 @@ def test_a_whole_group_killed_at_every_step_loses_nothing_and_repeats_nothing_si
         ids += deployment.send("a", [""] * 20)
     deployment.drain()
     assert_settled_once(deployment, ids, kills=len(places))
+
+
+@pytest.mark.parametrize("provider_type", DATABASES)
+def test_a_worker_killed_after_a_delivery_has_written_what_the_event_sends(deploy: Deploy) -> None:
+    """The journal names the message of a done event, so the settlement has to find it."""
+    copy = {"object": "Customer", "name": "copy", "destination": "queue://copies"}
+    deployment = deploy(subscriptions=[copy])
+    ids = deployment.send("in", [""] * 40)
+    run = deployment.start("--drain", fault="done:15=kill")
+    assert run.wait() == 0, run.errors
+    assert deployment.begun() == dict.fromkeys(ids, 1)
+    events = [message.properties["connector_event_id"] for message in deployment.messages("copies")]
+    assert sorted(map(str, events)) == sorted(ids)
+    assert_settled_once(deployment, ids, kills=0)
 
 
 def test_kills_at_random_moments_lose_nothing_and_repeat_nothing_silently(deploy: Deploy) -> None:

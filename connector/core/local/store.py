@@ -320,7 +320,7 @@ class TaskStore(Protocol):
     def prepare(self, destination: Destination, message: Message, key: str) -> Any:
         """Keeps a message where no client takes it. Returns a handle. The same key replaces the message.
 
-        The message need not be written before :meth:`sync`: only synced messages are sent.
+        The message need not be written before :meth:`write` or :meth:`sync`.
 
         Args:
             destination: decides where the message is kept. Nothing is sent.
@@ -334,6 +334,9 @@ class TaskStore(Protocol):
 
     def discard(self, handle: Any) -> None:
         """Removes a prepared message. A message that is gone is passed over."""
+
+    def write(self) -> None:
+        """See :meth:`connector.messaging.provider.MessageAccess.write`."""
 
     def sync(self) -> None:
         """See :meth:`connector.messaging.access.MessageAccess.sync`.

@@ -121,6 +121,9 @@ class DropboxTaskStore:
         self._headers.remove(handle[1].rpartition("/")[2])
         self._unsynced.pop(path, None)
 
+    def write(self) -> None:
+        """See :meth:`connector.core.local.store.TaskStore.write`. A prepared message is a file at once."""
+
     def sync(self) -> None:
         """See :meth:`connector.core.local.store.TaskStore.sync`. A missing file is an error.
 

@@ -80,5 +80,8 @@ class MemoryTaskStore:
             if entry is not None:
                 self._memory.remove(entry)
 
+    def write(self) -> None:
+        """See :meth:`connector.core.local.store.TaskStore.write`. Memory ends with its process."""
+
     def sync(self) -> None:
         """See :meth:`connector.core.local.store.TaskStore.sync`. Memory has nothing to make durable."""

@@ -16,7 +16,7 @@ from typing import Any, Final
 import orjson
 from sqlalchemy import Connection, Engine, create_engine, update
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 
 from connector.errors import ProviderError
 from connector.providers.sql import forking
@@ -256,6 +256,13 @@ def reason_of(error: SQLAlchemyError) -> str:
         if re.search(pattern, found, re.IGNORECASE):
             return f"{found}: {advice}"
     return found
+
+
+def is_passing(error: ProviderError) -> bool:
+    """Whether an error of PostgreSQL may be over soon: the same transaction is tried again."""
+    cause = error.__cause__
+    is_of_postgresql = isinstance(cause, DBAPIError) and hasattr(cause.orig, "sqlstate")
+    return is_of_postgresql and isinstance(cause, OperationalError | InterfaceError)
 
 
 class DatabaseClient:

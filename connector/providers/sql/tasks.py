@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -15,15 +16,17 @@ from connector.errors import MalformedData, ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.providers.sql.changes import open_channels, remove_messages, statements_of
-from connector.providers.sql.database import Database, DatabaseClient, Settings
+from connector.providers.sql.database import Database, DatabaseClient, Settings, is_passing
 from connector.providers.sql.dialects import SOME, claim_columns
 from connector.providers.sql.liveness import marks_of
 from connector.providers.sql.messages import add_messages, read_message, write_reference
+from connector.providers.sql.processes import LEASE
 from connector.providers.sql.schema import channel as channels
 from connector.providers.sql.schema import client, message, reference, this_transaction
 from connector.providers.sql.statement import Statement
 
 _JOINED: Final = reference.join(message, message.c.id == reference.c.message)
+_RETRY: Final = 0.1
 _PREPARED: Final = insert(reference).values(
     state=literal_column("'NOT_COMMITTED'"), changed=this_transaction()
 )
@@ -41,7 +44,7 @@ class SqlTaskSpec:
 
 
 class SqlTaskStore:
-    """See :class:`connector.core.local.store.TaskStore`. What it prepares, it writes when it syncs."""
+    """See :class:`connector.core.local.store.TaskStore`. What it prepares, it writes together."""
 
     def __init__(self, database: Database, client_id: str) -> None:
         self.client_id = client_id
@@ -91,9 +94,22 @@ class SqlTaskStore:
                 rows = self._statements.remove.rows(connection, pairs)
                 remove_messages(connection, self._db, (row.message for row in rows))
 
+    def write(self) -> None:
+        """See :meth:`connector.core.local.store.TaskStore.write`. A server that is away is waited for."""
+        deadline = time.monotonic() + LEASE
+        while self._prepared:
+            try:
+                self._write()
+            except ProviderError as error:
+                if not is_passing(error) or time.monotonic() >= deadline:
+                    raise
+                time.sleep(_RETRY)
+
     def sync(self) -> None:
-        if not self._prepared:
-            return
+        """See :meth:`connector.core.local.store.TaskStore.sync`."""
+        self.write()
+
+    def _write(self) -> None:
         with self._db.transaction() as connection:
             self.check()
             self._remove([(self.client_id, key) for key in self._prepared])

@@ -69,6 +69,14 @@ class Tasks(SuiteBase):
         assert seen.property_types == {"p": "short"}
         assert (seen.message_id or "").startswith("ID:")
 
+    def test_what_is_written_is_sent_whatever_becomes_of_its_task(self, connection: Connection) -> None:
+        access = self.access(connection)
+        prepared = access.prepare(NOTES, self.text("written"), "key")
+        access.write()
+        del access
+        connection.settle([], [prepared])
+        assert self.bodies(connection, NOTES) == ["written"]
+
     def test_what_is_prepared_can_be_sent_by_what_a_journal_says_of_it(self, connection: Connection) -> None:
         access = self.access(connection)
         sent, discarded = (access.prepare(NOTES, self.text(key), key) for key in ("sent", "discarded"))

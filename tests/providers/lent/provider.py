@@ -576,6 +576,9 @@ class LentAccess:
     def discard(self, prepared: Prepared) -> None:
         """Nothing is kept."""
 
+    def write(self) -> None:
+        """Nothing is kept."""
+
     def sync(self) -> None:
         """Nothing is kept."""
 
