@@ -336,7 +336,7 @@ class TaskStore(Protocol):
         """Removes a prepared message. A message that is gone is passed over."""
 
     def write(self) -> None:
-        """See :meth:`connector.messaging.provider.MessageAccess.write`."""
+        """See :meth:`connector.messaging.access.MessageAccess.write`."""
 
     def sync(self) -> None:
         """See :meth:`connector.messaging.access.MessageAccess.sync`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -27,6 +28,7 @@ from sqlalchemy import (
     literal_column,
     text,
 )
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.schema import CreateSchema
 from sqlalchemy.sql.functions import GenericFunction
@@ -35,8 +37,8 @@ from sqlalchemy.types import UserDefinedType
 from connector.errors import ProviderError
 from connector.providers.sql import state_schema
 
-VERSION: Final = 1
-"""Of the tables that this program makes."""
+MIGRATIONS: tuple[Mapping[str, Sequence[str]], ...] = ()
+"""The statements from schema version 1 to 2, from 2 to 3, and so on, by the name of the dialect."""
 
 NOT_COMMITTED: Final = "NOT_COMMITTED"
 NEW: Final = "NEW"
@@ -267,39 +269,67 @@ def prepare(connection: Connection, where: str, schema: str | None, *, make: boo
         connection: to the database.
         where: the database in error texts.
         schema: of PostgreSQL that the tables are in.
-        make: whether they are made where they are not there.
+        make: whether the tables are made where they are missing, and migrated where they are older.
 
     Returns:
         whether they are there.
 
     Raises:
-        ProviderError: a newer program has made them.
+        ProviderError: the tables have another version, and are not or cannot be migrated.
     """
-    is_there = inspect(connection).has_table(schema_version.name)
-    if not is_there and make:
+    latest = 1 + len(MIGRATIONS)
+    found = _version(connection)
+    if make and (found is None or found < latest):
         if connection.dialect.name == "postgresql":
             connection.execute(text(f"SELECT pg_advisory_xact_lock({_MAKING})"))
             if schema is not None:
                 connection.execute(CreateSchema(schema, if_not_exists=True))
-        is_there = inspect(connection).has_table(schema_version.name)  # another may have been faster
-        if not is_there:
-            _make(connection)
+        found = _version(connection)  # another may have been faster
+        if found is None:
+            _make(connection, latest)
             return True
-    if is_there:
-        found = connection.execute(schema_version.select()).scalar_one()
-        if found > VERSION:
+        _migrate(connection, where, found)
+        found = max(found, latest)
+    if found is None:
+        return False
+    if found > latest:
+        raise ProviderError(
+            f"the tables in {where} have the schema version {found}, and this program knows {latest}: a "
+            "newer connector has made them; install that version here, or use another database"
+        )
+    if found < latest:
+        raise ProviderError(
+            f"the tables in {where} have the schema version {found}, and this program needs {latest}: end "
+            "all instances of the older version; run or send brings the tables to the new one"
+        )
+    return True
+
+
+def _version(connection: Connection) -> int | None:
+    """The schema version of the tables; None where there are none."""
+    if not inspect(connection).has_table(schema_version.name):
+        return None
+    return int(connection.execute(schema_version.select()).scalar_one())
+
+
+def _migrate(connection: Connection, where: str, found: int) -> None:
+    for number, statements in enumerate(MIGRATIONS[found - 1 :], found):
+        try:
+            for statement in statements[connection.dialect.name]:
+                connection.exec_driver_sql(statement)
+        except DBAPIError as error:
             raise ProviderError(
-                f"the tables in {where} have the schema version {found}, and this program knows {VERSION}: a "
-                "newer connector has made them; install that version here, or use another database"
-            )
-    return is_there
+                f"cannot bring the tables in {where} from schema version {number} to {number + 1}, nothing "
+                f"was changed: {error.orig}"
+            ) from error
+        connection.execute(schema_version.update(), {"version": number + 1})
 
 
-def _make(connection: Connection) -> None:
+def _make(connection: Connection, version: int) -> None:
     metadata.create_all(connection, checkfirst=False)
     if connection.dialect.name == "postgresql":
         state_schema.metadata.create_all(connection, checkfirst=False)
-    connection.execute(schema_version.insert(), {"version": VERSION})
+    connection.execute(schema_version.insert(), {"version": version})
     counters = [{"name": name, "value": 0} for name in ("transactions", "records")]
     connection.execute(counter.insert(), counters)
     for statement in _SQLITE if connection.dialect.name == "sqlite" else _POSTGRESQL:
