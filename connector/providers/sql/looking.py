@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import func, literal_column, select, update
+from sqlalchemy import func, literal_column, select, true, update
+from sqlalchemy.exc import OperationalError
 
 from connector.core.local.channel import Channel, Part
+from connector.errors import ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
 from connector.messaging.subscription import TopicSubscription
 from connector.providers.sql.database import DatabaseClient
-from connector.providers.sql.dialects import claim_columns
+from connector.providers.sql.dialects import IDLE_SECONDS, claim_columns
 from connector.providers.sql.liveness import Marks
 from connector.providers.sql.messages import SqlClaim, channel_name
 from connector.providers.sql.registry import subscription_key
@@ -20,6 +22,9 @@ from connector.providers.sql.schema import NOBODY, is_claimed, message, referenc
 from connector.providers.sql.schema import client as clients
 
 _JOINED = reference.join(message, message.c.id == reference.c.message)
+_PATIENCE: Final = 5.0
+"""Seconds for which an operator waits for a client in the middle of a claim."""
+_LOCK_NOT_AVAILABLE: Final = "55P03"
 _PARTS = {"EXPIRED": Part.EXPIRED, "RECOVER-ERROR": Part.ERROR, "REJECT-ERROR": Part.ERROR}
 
 
@@ -49,7 +54,17 @@ def declare_dead(db: DatabaseClient, marks: Marks, client_id: str) -> ClientStat
             return None
         state = _state_of(row, marks)
         if state is ClientState.ALIVE:
-            connection.execute(update(clients).where(which).values(declared_dead=True))
+            if connection.dialect.name == "postgresql":
+                connection.execute(select(func.set_config("lock_timeout", f"{_PATIENCE}s", true())))
+            try:
+                connection.execute(update(clients).where(which).values(declared_dead=True))
+            except OperationalError as error:
+                if getattr(error.orig, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
+                    raise
+                raise ProviderError(
+                    f"client {client_id} is in the middle of a claim: it claims now, or its process is "
+                    f"stopped. The server ends such a claim after {IDLE_SECONDS} s: try again then"
+                ) from error
         return state
 
 

@@ -12,8 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import create_engine, text
 
+from connector.errors import ProviderError
+from connector.messaging.notes import ClientState
 from connector.providers.sql.database import Database, Settings
 from connector.providers.sql.processes import StateSettings
+from connector.providers.sql.provider import SqlProvider
 from connector.providers.sql.state import PostgresState
 from connector.state.store import CycleJournal, JournalHandle, StateStore
 from connector.testing.state import RunningTask
@@ -285,3 +288,22 @@ def test_nobody_begins_where_the_server_stays_away(
     own_postgres.start()
     assert task.tell("begin 0") == "ok"
     assert journals.read()[1].begun == {0: 1}
+
+
+# -- operators -----------------------------------------------------------------------------------------
+
+
+def test_to_declare_a_client_dead_in_the_middle_of_a_claim_says_what_to_wait_for(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("connector.providers.sql.looking._PATIENCE", 0.05)
+    provider = SqlProvider(Settings(database))
+    frozen = provider.connect("suite", "one").client_id
+    engine = create_engine(database)
+    with engine.begin() as connection:
+        connection.execute(text("SELECT 1 FROM client FOR SHARE"))
+        with pytest.raises(ProviderError, match=f"{frozen} is in the middle of a claim.* 60 s.* try again"):
+            provider.declare_dead(frozen)
+    engine.dispose()
+    assert provider.declare_dead(frozen) is ClientState.ALIVE
+    assert provider.declare_dead(frozen) is ClientState.DECLARED_DEAD
