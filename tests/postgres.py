@@ -45,11 +45,12 @@ class PostgresServer:
 
     Args:
         directory: of its files. It must not exist, but whoever runs the server must be able to make it.
+        primary: that runs, and that this server is the standby of.
     """
 
     password: Final = secrets.token_hex(8)
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, primary: PostgresServer | None = None) -> None:
         self.directory = directory
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -57,7 +58,10 @@ class PostgresServer:
         self._files, self._log = directory / "files", directory / "log"
         if os.geteuid() == 0:  # the server refuses to run as root
             os.chown(directory, _NOBODY, _NOBODY)
-        self._run_initdb()
+        if primary is None:
+            self._run_initdb()
+        else:
+            self._copy(primary)
 
     def _run_initdb(self) -> None:
         password = self.directory / "password"
@@ -76,6 +80,21 @@ class PostgresServer:
             text=True,
         )
         assert done.returncode == 0, f"initdb in {self.directory} failed: {done.stderr}"
+
+    def _copy(self, primary: PostgresServer) -> None:
+        done = subprocess.run(
+            [
+                *_as_ordinary_user(),
+                *(_program("pg_basebackup"), "-D", self._files, "-U", _USER, "-h", "127.0.0.1"),
+                *("-p", str(primary.port), "--write-recovery-conf", "--checkpoint=fast", "--no-sync"),
+            ],
+            cwd=self.directory,
+            env={**os.environ, "PGPASSWORD": self.password},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, f"pg_basebackup of {primary.directory} failed: {done.stderr}"
 
     @property
     def pid(self) -> int:
@@ -196,13 +215,13 @@ def _free_port() -> int:
 
 
 @contextmanager
-def new_server() -> Iterator[PostgresServer]:
-    """A server that runs, and ends with its files."""
+def new_server(primary: PostgresServer | None = None) -> Iterator[PostgresServer]:
+    """A server that runs, and ends with its files. Of a primary it is the standby."""
     # pytest's own directory is closed to the ordinary user that root starts the server as
     parent = Path(tempfile.mkdtemp(prefix="connector-postgres-"))
     parent.chmod(0o755)
     try:
-        server = PostgresServer(parent / "server")
+        server = PostgresServer(parent / "server", primary)
         server.start()
         try:
             yield server

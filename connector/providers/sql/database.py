@@ -29,6 +29,8 @@ URL_EXPECTED: Final = (
     "sqlite:///./FILE, sqlite:////DIRECTORY/FILE or postgresql+psycopg://USER:PASSWORD@HOST:PORT/DATABASE"
 )
 _DRIVERS: Final = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
+_NETWORK_SECONDS: Final = 10.0
+"""After which the connection to a host that does not answer is lost."""
 
 
 class WrongUrl(ValueError):
@@ -130,7 +132,10 @@ class Database:
         self.title = settings.title
         self._is_prepared = False
         is_sqlite = settings.file is not None
-        options: dict[str, Any] = {"isolation_level": "READ COMMITTED"}  # whatever the server's default is
+        options: dict[str, Any] = {
+            "isolation_level": "READ COMMITTED",  # whatever the server's default is
+            "connect_args": network_options(settings.parsed, _NETWORK_SECONDS),
+        }
         if is_sqlite:
             options = {"connect_args": {"check_same_thread": False}}
         self.engine: Engine = create_engine(
@@ -220,6 +225,22 @@ class Database:
             _SHARED[key] = cls(settings)
         _SHARED[key].prepare(make=True)
         return _SHARED[key]
+
+
+def network_options(url: URL, seconds: float) -> dict[str, int]:
+    """How long a connection to PostgreSQL waits for a host that does not answer. The URL has precedence.
+
+    Args:
+        url: of the database.
+        seconds: after which such a connection is lost.
+    """
+    options = {
+        "connect_timeout": max(2, int(seconds)),
+        "keepalives_idle": max(1, int(seconds)),
+        "keepalives_interval": max(1, int(seconds * 0.3)),
+        "tcp_user_timeout": int(seconds * 1000),
+    }
+    return {name: value for name, value in options.items() if name not in url.query}
 
 
 def _dispose(engine: Engine, pid: int) -> None:

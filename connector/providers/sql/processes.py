@@ -36,10 +36,10 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 
 from connector.errors import ProviderError
-from connector.providers.sql.database import Settings
+from connector.providers.sql.database import Settings, network_options, reason_of
 from connector.providers.sql.dialects import dialect_of
 from connector.providers.sql.state_schema import NOW, process
 
@@ -109,12 +109,7 @@ class ProcessConnection:
             poolclass=NullPool,
             isolation_level="AUTOCOMMIT",
             hide_parameters=True,
-            connect_args={
-                "connect_timeout": max(2, int(settings.lease / 3)),
-                "keepalives_idle": max(1, int(settings.lease / 3)),
-                "keepalives_interval": max(1, int(settings.lease / 10)),
-                "tcp_user_timeout": int(settings.lease * 1000 / 3),
-            },
+            connect_args=network_options(settings.database.parsed, settings.lease / 3),
         )
         dialect_of("postgresql").configure(self._engine, schema=settings.database.schema, durable=False)
         self._lock = threading.RLock()
@@ -163,8 +158,7 @@ class ProcessConnection:
                     time.sleep(_RETRY)
 
     def _failed(self, error: SQLAlchemyError) -> OSError:
-        reason = str(error.orig if isinstance(error, DBAPIError) else error).strip()
-        return OSError(errno.EIO, reason, self.settings.database.title)
+        return OSError(errno.EIO, reason_of(error), self.settings.database.title)
 
     def _connected(self) -> Connection:
         if self._is_inherited:
