@@ -11,8 +11,9 @@ from connector.providers.sql.database import Settings
 from connector.providers.sql.provider import SqlProvider
 from tests.crash.conftest import Deploy
 from tests.crash.database import DatabaseQueues
-from tests.crash.harness import assert_settled_once, wait_for
+from tests.crash.harness import assert_settled_once
 from tests.postgres import PostgresServer, new_server
+from tests.waiting import wait_for
 
 JAVA = False
 
