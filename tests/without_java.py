@@ -6,6 +6,7 @@ For tests of what Spark has no part in. A start of Java costs more than all the 
 from __future__ import annotations
 
 import faulthandler
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -23,7 +24,18 @@ def _use_no_spark() -> None:
     Adapter._make_pipeline = make_pipeline  # type: ignore[method-assign]
 
 
+def _use_lease_and_machine() -> None:
+    """Lets an adapter on PostgreSQL be on another machine, and be taken for dead sooner."""
+    from connector.providers.sql import processes
+
+    if lease := os.environ.get("TEST_LEASE"):
+        processes.StateSettings.__init__.__defaults__ = (float(lease),)
+    if machine := os.environ.get("TEST_MACHINE"):
+        processes.this_machine = lambda: machine  # type: ignore[assignment]
+
+
 if __name__ == "__main__":
+    _use_lease_and_machine()
     if "run" in sys.argv[1:]:  # no other verb has a pipeline
         _use_no_spark()
         faulthandler.register(signal.SIGUSR2)  # where a run stands that does not end, and its runners
