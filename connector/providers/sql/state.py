@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import socket
@@ -10,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, delete, literal_column, select, update
+from sqlalchemy import ColumnElement, Connection, Row, delete, literal_column, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from connector.errors import ProviderError
@@ -22,11 +23,14 @@ from connector.providers.sql.processes import (
     StateSettings,
     durable,
     provider_error,
+    this_machine,
 )
 from connector.providers.sql.state_schema import NOW, instance, process
 from connector.providers.sql.window import SqlWindow
 from connector.state.store import InstanceNote
 
+_log: Final = logging.getLogger("connector.state")
+_RETRY: Final = 0.2
 _OLD: Final[ColumnElement[Any]] = literal_column("interval '1 day'")
 """After which nobody holds anything by the last beat of a process."""
 
@@ -103,14 +107,14 @@ class PostgresInstance:
         try:
             while True:
                 self.name = host if number == 1 else f"{host}-{number}"
-                if connection.call(self._take):
+                holder = connection.call(self._take)
+                if holder is None:
                     return
-                if wanted is not None:
-                    raise ProviderError(
-                        f"an instance {wanted!r} runs already; "
-                        "give this one another `instance`, or none at all"
-                    )
-                number += 1
+                if wanted is None:
+                    number += 1
+                else:
+                    self._wait_for_name(holder)
+                    return
         except OSError as error:
             connection.release(self)
             raise provider_error(error) from error
@@ -118,21 +122,47 @@ class PostgresInstance:
             connection.release(self)
             raise
 
-    def _take(self, connection: Connection) -> bool:
+    def _wait_for_name(self, holder: Row[Any]) -> None:
+        """Takes the name of a process that has died on another machine, when its lease has ended.
+
+        Raises:
+            ProviderError: the process lives, because it is of this machine or beats again.
+        """
+        if holder.machine != this_machine():
+            fields = {"instance": self.name, "host": holder.host, "pid": holder.pid}
+            _log.warning("waiting for the name of an instance", extra=fields)
+        found: Row[Any] | None = holder
+        while found is not None:
+            is_same = (found.process_id, found.beat) == (holder.process_id, holder.beat)
+            if not is_same or holder.machine == this_machine():
+                raise ProviderError(
+                    f"an instance {self.name!r} runs already: process {found.pid} on {found.host}; "
+                    "give this one another `instance`, or none at all"
+                )
+            time.sleep(_RETRY)
+            found = self._connection.call(self._take)
+
+    def _take(self, connection: Connection) -> Row[Any] | None:
+        """Takes the name. Returns the process that lives and has the name, or None."""
         key = {"application": self._application, "name": self.name}
         own = (instance.c.application == self._application) & (instance.c.name == self.name)
         joined = instance.outerjoin(process, process.c.id == instance.c.process)
-        held = select(instance.c.hold, *HOLDER).select_from(joined).where(own).with_for_update(of=instance)
+        held = (
+            select(instance.c.hold, process.c.beat, *HOLDER)
+            .select_from(joined)
+            .where(own)
+            .with_for_update(of=instance)
+        )
         with durable(connection):
             connection.execute(delete(process).where(process.c.beat < NOW - _OLD))
             self._connection.beat(connection)
             connection.execute(insert(instance).values(key).on_conflict_do_nothing())
             row = connection.execute(held).one()
             if row.hold != self._hold and self._connection.lives(row):
-                return False
+                return row
             values = {"process": self._connection.id, "hold": self._hold, "note": self._own}
             connection.execute(update(instance).where(own).values(values))
-        return True
+        return None
 
     def restore(self, connection: Connection) -> None:
         """See :class:`connector.providers.sql.processes.Hold`: the name was on the disk when it was taken."""

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 from sqlalchemy import create_engine, text
@@ -288,6 +289,60 @@ def test_nobody_begins_where_the_server_stays_away(
     own_postgres.start()
     assert task.tell("begin 0") == "ok"
     assert journals.read()[1].begun == {0: 1}
+
+
+# -- names of instances --------------------------------------------------------------------------------
+
+HOLDER = """
+import os, sys
+from connector.providers.sql.database import Database, Settings
+from connector.providers.sql.processes import StateSettings
+from connector.providers.sql.state import PostgresState
+settings = Settings(sys.argv[1])
+database = Database(settings)
+held = PostgresState(StateSettings(settings, float(sys.argv[2])), lambda: database, "crashes").instance("a")
+print("ready", flush=True)
+sys.stdin.read()
+os._exit(0)  # as one that is killed
+"""
+
+
+@contextmanager
+def holder_elsewhere(url: str, lease: float) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of another machine that has the name ``a``."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", HOLDER, url, str(lease)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as holder:
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == b"ready\n"
+            execute(url, f"UPDATE process SET machine = 'another', host = 'far' WHERE pid = {holder.pid}")
+            yield holder
+        finally:
+            holder.kill()
+
+
+def test_the_name_of_an_instance_that_has_died_on_another_machine_is_waited_for(
+    database: str, open_on: OpenStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = open_on(database)
+    with holder_elsewhere(database, LEASE) as holder:
+        holder.kill()
+        holder.wait()
+        with caplog.at_level("WARNING", "connector.state"):
+            assert store.instance("a").name == "a"
+    assert "waiting for the name of an instance" in caplog.text
+
+
+def test_the_name_of_an_instance_that_lives_on_another_machine_is_refused(
+    database: str, open_on: OpenStore
+) -> None:
+    store = open_on(database)
+    with (
+        holder_elsewhere(database, LEASE) as holder,
+        pytest.raises(ProviderError, match=f"'a' runs already: process {holder.pid} on far; give this one"),
+    ):
+        store.instance("a")
 
 
 # -- operators -----------------------------------------------------------------------------------------
