@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import signal
+from typing import Any
+
+import psycopg
 
 from tests.crash.conftest import Deploy
 from tests.crash.database import DatabaseQueues
@@ -83,3 +86,37 @@ def test_a_server_that_is_killed_at_every_step_loses_and_doubles_nothing(
 
 def _await_deliveries(deployment: Deployment, number: int) -> None:
     wait_for(lambda: sum(deployment.begun().values()) >= number, 120, f"{number} deliveries")
+
+
+def test_a_connection_that_is_lost_in_a_commit_costs_and_doubles_nothing(
+    own_postgres: PostgresServer, deploy: Deploy
+) -> None:
+    """The commit waits for a standby that is not there. It has happened all the same when it is ended."""
+    deployment = deploy(
+        database=own_postgres.url(),
+        connector={"PollQuantity": 5, "RestartRetryCount": 50, "RestartRetryInterval": 0.01},
+        subscriptions=[{"object": "Customer", "name": "copy", "destination": "queue://copies"}],
+    )
+    ids = deployment.send("in", ["sleep:0.05"] * 30)
+    run = deployment.start()
+    _await_deliveries(deployment, 5)
+    with own_postgres.connect() as operator:
+        _set_standby(operator, "nowhere")
+        waiting = "FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+        for _ in range(3):
+            wait_for(lambda: operator.execute(f"SELECT 1 {waiting}").fetchone(), 60, "a commit")
+            operator.execute(f"SELECT pg_terminate_backend(pid) {waiting}")
+        _set_standby(operator, "")
+    deployment.queues = DatabaseQueues(own_postgres.url())
+    wait_for(lambda: deployment.count("archive") == len(ids), 60, run.errors)
+    run.signal_driver(signal.SIGTERM)
+    assert run.wait() == 0, run.errors
+    assert "nobody knows whether that has happened" in run.errors
+    assert deployment.begun() == dict.fromkeys(ids, 1)
+    assert deployment.count("copies") == len(ids)
+    assert_settled_once(deployment, ids, kills=0)
+
+
+def _set_standby(operator: psycopg.Connection[Any], name: str) -> None:
+    operator.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{name}'")
+    operator.execute("SELECT pg_reload_conf()")
