@@ -24,18 +24,20 @@ def _use_no_spark() -> None:
     Adapter._make_pipeline = make_pipeline  # type: ignore[method-assign]
 
 
-def _use_lease_and_machine() -> None:
-    """Lets an adapter on PostgreSQL be on another machine, and be taken for dead sooner."""
-    from connector.providers.sql import processes
+def _use_test_settings() -> None:
+    """Lets an adapter with a database be on another machine, and wait for less long."""
+    from connector.providers.sql import dialects, processes
 
     if lease := os.environ.get("TEST_LEASE"):
         processes.StateSettings.__init__.__defaults__ = (float(lease),)
+    if busy := os.environ.get("TEST_BUSY"):
+        dialects.BUSY_SECONDS = float(busy)  # type: ignore[misc]
     if machine := os.environ.get("TEST_MACHINE"):
         processes.this_machine = lambda: machine  # type: ignore[assignment]
 
 
 if __name__ == "__main__":
-    _use_lease_and_machine()
+    _use_test_settings()
     if "run" in sys.argv[1:]:  # no other verb has a pipeline
         _use_no_spark()
         faulthandler.register(signal.SIGUSR2)  # where a run stands that does not end, and its runners

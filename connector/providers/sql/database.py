@@ -257,11 +257,12 @@ _SERVER: Final = "look whether the server runs and can be reached"
 _ADVICE: Final = (
     ("is locked", "another program holds the file: end that, or wait for it"),
     ("is full|no space|could not extend", "make room on the disk"),
-    ("readonly database", "give this user the right to write the file and its directory"),
+    ("readonly database|unable to open", "give this user the right to write the file and its directory"),
     ("read-only transaction|in recovery", "connect to the server that writes"),
     ("password|authentication|role .* does not exist", "correct the user and the password"),
     ("database .* does not exist", "correct the name of the database"),
     ("permission denied|must be owner", "give this user the rights on the tables"),
+    ("deadlock|could not serialize", "nothing was done, try again"),
     ("not a database|malformed", "restore the file from a backup, or use another"),
     ("too many|remaining connection slots|queuepool", "lower pool_size, or let the server take more"),
     ("refused|terminat|closed|lost|timeout|starting up|shutting down|translate|consuming", _SERVER),

@@ -82,6 +82,7 @@ class SqlRegistry:
                 connection.execute(insert(clients), values)
         except BaseException:
             marks.release(info.client_id)
+            marks.forget(info.client_id)
             raise
 
     # -- clients -----------------------------------------------------------------------------------

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from connector.providers.sql import database as database_module
 from connector.providers.sql.database import Settings
 from connector.providers.sql.provider import SqlProvider
 from tests.postgres import PostgresServer
+from tests.providers.conftest import Children
 
 ORDERS, ARCHIVE = parse_destination("orders"), parse_destination("archive")
 
@@ -207,3 +210,88 @@ def test_several_threads_of_one_provider_share_its_connections(database: str) ->
         thread.join()
     assert failures == []
     assert len(list(provider.connect().browse(ORDERS))) == 40
+
+
+# -- rights --------------------------------------------------------------------------------------------
+
+CONNECT = """
+from connector.providers.sql.database import Settings
+from connector.providers.sql.provider import SqlProvider
+SqlProvider(Settings(sys.argv[2])).connect().close()  # imports all that an ordinary user may not be able to
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+try:
+    connection = SqlProvider(Settings(sys.argv[1])).connect("suite", "child")
+    connection.send(parse_destination("orders"), [Message(b"1")])
+except ProviderError as error:
+    print(error)
+"""
+
+
+def test_a_sqlite_file_without_write_permission_is_an_error_that_says_so(
+    sqlite: SqlProvider, file: Path, children: Children, tmp_path: Path
+) -> None:
+    connection = sqlite.connect("suite", "one")
+    connection.send(ORDERS, [Message(b"kept")])
+    connection.close()
+    file.chmod(0o444)
+    Path(f"{file}.clients").chmod(0o777)
+    _, said, errors = children.run(CONNECT, f"sqlite:///{file}", f"sqlite:///{tmp_path}/other.db")
+    assert re.search(rf"{file}: .*: give this user the right to write the file and its directory\n", said), (
+        said + errors
+    )
+    file.chmod(0o644)
+    assert [message.body for message in sqlite.connect().browse(ORDERS)] == [b"kept"]
+
+
+@pytest.mark.parametrize("place", ["messages.db", "data/messages.db"])
+def test_a_directory_without_write_permission_is_an_error_that_says_so(
+    root: Path, children: Children, tmp_path: Path, place: str
+) -> None:
+    root.chmod(0o555)
+    _, said, errors = children.run(CONNECT, f"sqlite:///{root}/{place}", f"sqlite:///{tmp_path}/other.db")
+    root.chmod(0o755)
+    assert re.search(rf"{root}.*: .*[;:] give this user the right to write", said), said + errors
+    assert list(root.iterdir()) == []
+
+
+def test_a_user_without_rights_on_the_schema_is_told_so(database: str, postgres: PostgresServer) -> None:
+    url = database_module.parse_url(database)
+    with postgres.connect(str(url.database)) as owner:
+        owner.execute("DROP ROLE IF EXISTS guest")
+        owner.execute(f"CREATE ROLE guest LOGIN PASSWORD '{postgres.password}'")
+    guest = url.set(username="guest").render_as_string(hide_password=False)
+    for schema, said in ((None, "schema public"), ("events", "database")):
+        with pytest.raises(ProviderError, match=f"permission denied for {said}.*: give this user the rights"):
+            SqlProvider(Settings(guest, schema)).connect()
+
+
+def test_a_deadlock_is_an_error_that_says_so_and_the_next_call_succeeds(
+    database: str, postgres: PostgresServer
+) -> None:
+    connection = SqlProvider(Settings(database)).connect("suite", "one")
+    connection.send(ORDERS, [Message(b"1")])
+    connection.send(ARCHIVE, [Message(b"0")])
+    claim = connection.poller(ORDERS).take(1, 0)
+    assert claim is not None
+    name = str(database_module.parse_url(database).database)
+    with postgres.connect(name) as other, ThreadPoolExecutor() as threads:
+        other.execute("SET deadlock_timeout = '1h'")  # the server finds it for the one that waits last
+        other.execute("BEGIN")
+        other.execute("UPDATE channel SET name = name WHERE name = 'queue://archive'")
+        waits = []
+
+        def settle() -> None:
+            with connection._registry.lock():
+                locked = "UPDATE counter SET value = value WHERE name = 'records'"
+                waits.append(threads.submit(other.execute, locked))
+                connection.settle([Settlement(claim, copy_to=ARCHIVE)])
+
+        with pytest.raises(ProviderError, match=r"deadlock detected.*: nothing was done, try again"):
+            settle()
+        waits[0].result()
+        other.execute("COMMIT")
+    connection.settle([Settlement(claim, copy_to=ARCHIVE)])
+    assert sorted(message.body for message in connection.browse(ARCHIVE)) == [b"0", b"1"]
