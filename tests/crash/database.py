@@ -12,11 +12,11 @@ from sqlalchemy import NullPool, create_engine
 from connector.errors import UnknownDestination
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from connector.messaging.settlement import Settlement
 from connector.providers.sql.database import Settings
 from connector.providers.sql.messages import add_messages
 from connector.providers.sql.provider import SqlProvider
 from connector.providers.sql.schema import reference as references
+from tests.database_page import move
 
 _EMPTY: Final = (
     "message_reference WHERE state = 'NOT_COMMITTED'",
@@ -66,14 +66,12 @@ class DatabaseQueues:
         """How many messages wait in a queue."""
         return self.provider.waiting(parse_destination(queue)).number
 
-    def move_back(self, in_progress: str, message_id: str) -> None:
-        """Gives a message that nobody owns back to its input."""
+    def move_back(self, in_progress: str, queue: str, message_id: str) -> None:
+        """Moves a message that nobody owns back to its input."""
         with closing(self.provider.connect()) as connection:
             lying = connection.unowned(parse_destination(in_progress))
-            (found,) = (claim for claim in lying if claim.message_id == message_id)
-            claim = connection.adopt(found, 1, 0)
-            assert claim is not None
-            connection.settle([Settlement(claim, give_back=True, delivery_count=claim.delivery_count)])
+            (number,) = (claim.reference[0] for claim in lying if claim.message_id == message_id)
+        move(self.url, number, f"queue://{queue}")
 
     def has_client(self, pid: int) -> bool:
         """Whether a process is a client of the database."""

@@ -342,7 +342,7 @@ class Deployment:
     def move_back(self, in_progress: str, queue: str, identity: str) -> None:
         """Moves a message back to its input by hand, from an in-progress destination. Nobody owns it."""
         if self.queues is not None:
-            self.queues.move_back(in_progress, identity)
+            self.queues.move_back(in_progress, queue, identity)
             return
         (name,) = (name for name in self.names(in_progress) if message_id(name) == identity)
         self.folder(in_progress).joinpath(name).rename(self.folder(queue) / name)

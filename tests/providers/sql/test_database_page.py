@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import pytest
 from sqlalchemy import create_engine
 
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
+from connector.messaging.settlement import Settlement
 from connector.providers.sql import state_schema
 from connector.providers.sql.database import Settings
 from connector.providers.sql.provider import SqlProvider
 from connector.providers.sql.schema import metadata
+from tests.database_page import PAGE, STATEMENTS, move
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs/reference/database.md").read_text("utf-8")
-STATEMENTS = dict(re.findall(r"```sql name=(\S+)\n(.*?)```", PAGE, re.DOTALL))
-ORDERS = parse_destination("orders")
+ORDERS, ERROR = parse_destination("orders"), parse_destination("error")
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -58,6 +55,26 @@ def test_another_program_sends_and_reads(url: str) -> None:
     engine.dispose()
     assert [tuple(row)[1:] for row in rows] == [(9, "T", None, b"high"), (1, None, "US", b"low")]
     connection.abandon()
+
+
+@pytest.mark.parametrize("selector", ["", "region = 'EU'"])
+def test_an_operator_moves_a_message_back_and_no_message_that_is_claimed(url: str, selector: str) -> None:
+    connection = SqlProvider(Settings(url)).connect("suite", "one")
+    poller = connection.poller(ORDERS, selector=selector)
+    sent = Message(b"body")
+    sent.set_property("region", "EU")
+    connection.send(ORDERS, [sent])
+    claim = poller.take(1, 0)
+    assert claim is not None
+    connection.settle([Settlement(claim, copy_to=ERROR)])
+    number = claim.reference[0]
+    move(url, number, "queue://orders")
+    assert list(connection.browse(ERROR)) == []
+    again = poller.take(2, 0)
+    assert again is not None
+    move(url, number, "queue://error")
+    assert list(connection.browse(ERROR)) == []
+    connection.settle([Settlement(again)])
 
 
 def test_the_page_names_every_table_and_column() -> None:
