@@ -257,6 +257,7 @@ _SERVER: Final = "look whether the server runs and can be reached"
 _ADVICE: Final = (
     ("is locked", "another program holds the file: end that, or wait for it"),
     ("is full|no space|could not extend", "make room on the disk"),
+    ("disk i/o error", "make room on the disk, and look whether the disk works"),
     ("readonly database|unable to open", "give this user the right to write the file and its directory"),
     ("read-only transaction|in recovery", "connect to the server that writes"),
     ("password|authentication|role .* does not exist", "correct the user and the password"),

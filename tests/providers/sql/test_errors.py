@@ -295,3 +295,32 @@ def test_a_deadlock_is_an_error_that_says_so_and_the_next_call_succeeds(
         other.execute("COMMIT")
     connection.settle([Settlement(claim, copy_to=ARCHIVE)])
     assert sorted(message.body for message in connection.browse(ARCHIVE)) == [b"0", b"1"]
+
+
+def test_a_file_that_cannot_grow_is_an_error_that_says_so_and_costs_nothing(
+    sqlite: SqlProvider, children: Children, file: Path
+) -> None:
+    """The kernel refuses to let the file grow, as it does on a full disk."""
+    code = """
+import resource
+from connector.messaging.settlement import Settlement
+from connector.providers.sql.database import Settings
+from connector.providers.sql.provider import SqlProvider
+orders, archive = parse_destination("orders"), parse_destination("archive")
+connection = SqlProvider(Settings(sys.argv[1])).connect("suite", "child")
+connection.send(orders, [Message(b"1")])
+claim = connection.poller(orders).take(1, 0)
+unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(sys.argv[2] + "-wal"), unlimited[1]))
+try:
+    connection.settle([Settlement(claim, copy_to=archive)])
+except ProviderError as error:
+    print(error)
+resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+connection.settle([Settlement(claim, copy_to=archive)])
+connection.close()
+"""
+    status, said, errors = children.run(code, f"sqlite:///{file}", file)
+    assert (status, errors) == (0, "")
+    assert re.search(r"messages\.db: .*: make room on the disk", said), said
+    assert [message.body for message in sqlite.connect().browse(ARCHIVE)] == [b"1"]
