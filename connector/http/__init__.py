@@ -7,7 +7,7 @@ calls. The way of a call, file by file::
     framing        the beginning and the end of a call
     guard          checks the host and the origin of a call, and sets the headers of every answer
     tokens         checks the caller's token
-    patience       limits the time that a caller may ask to wait
+    timeout_limits limits the time that a caller may ask to wait
     calls          one request: the checks in the order of their status codes, and the answer
     idempotency    the same call twice has one effect
     answers        translates a RequestResult to HTTP

@@ -23,8 +23,8 @@ from connector.http.calls import Calls
 from connector.http.guard import Guard
 from connector.http.openapi import describe_requests
 from connector.http.pages import PAGES, Page
-from connector.http.patience import milliseconds
 from connector.http.problems import HttpProblem
+from connector.http.timeout_limits import milliseconds
 from connector.http.tokens import Tokens
 
 _LINGER_SECONDS: Final = 1.0

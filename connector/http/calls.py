@@ -20,10 +20,10 @@ from connector.config.http_model import Http
 from connector.errors import MalformedData
 from connector.http.answers import SECONDS_TO_RETRY, answer
 from connector.http.bodies import check_media_type, parse, read_body
-from connector.http.idempotency import Answers, key_of
-from connector.http.patience import asked_for, check_dynamic, milliseconds
+from connector.http.idempotency import KeptAnswers, key_of
 from connector.http.problems import HttpProblem
-from connector.http.tally import Tally
+from connector.http.throttled_log import ThrottledLog
+from connector.http.timeout_limits import asked_for, check_dynamic, milliseconds
 from connector.http.tokens import Tokens
 from connector.requests.result import RequestResult
 
@@ -48,8 +48,8 @@ class Calls:
         self._max_body = settings.max_body
         self._max_requests = settings.max_requests
         self._max_timeout = milliseconds(settings.max_timeout)
-        self._refused = Tally("calls are refused", {"max_requests": settings.max_requests})
-        self._answers = Answers(settings.idempotency_time, settings.idempotency_keys)
+        self._refused = ThrottledLog("calls are refused", {"max_requests": settings.max_requests})
+        self._answers = KeptAnswers(settings.idempotency_time, settings.idempotency_keys)
         self._threads = ThreadPoolExecutor(THREADS, "connector-http")
         self._under_way = 0
         self._stopping = False
@@ -125,7 +125,7 @@ class Calls:
             cut.cancel()
         try:
             if not done.done():
-                done.add_done_callback(_forget)
+                done.add_done_callback(_read_exception)
                 return _known(begun)
             return done.result()
         except MalformedData as error:
@@ -211,7 +211,7 @@ async def _completion(begun: Future[Future[RequestResult]]) -> RequestResult:
     return request.result()
 
 
-def _forget(done: asyncio.Future[RequestResult]) -> None:
+def _read_exception(done: asyncio.Future[RequestResult]) -> None:
     """Reads the exception of a result that is not needed, so that asyncio does not log the exception."""
     if not done.cancelled():
         done.exception()

@@ -14,7 +14,7 @@ from connector.http.answers import SECONDS_TO_RETRY
 from connector.http.framing import StrictConnection
 from connector.http.guard import HEADERS
 from connector.http.problems import HttpProblem
-from connector.http.tally import Tally
+from connector.http.throttled_log import ThrottledLog
 from connector.open_files import raise_open_files
 
 _log = logging.getLogger("connector.http")
@@ -51,18 +51,18 @@ def most_connections(max_requests: int) -> int:
     return wanted
 
 
-class Connection(H11Protocol):
+class LimitedConnection(H11Protocol):
     """A connection of a client, with limits that the base class does not have."""
 
     most: int = 0
     """The most connections at a time. Set by :func:`limited`."""
-    refused: Tally
+    refused: ThrottledLog
     """Counts the connections above the limit. Set by :func:`limited`."""
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
         self.conn: StrictConnection = StrictConnection(h11.SERVER, HEAD_BYTES)
-        self._patience: asyncio.TimerHandle | None = None
+        self._header_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -107,21 +107,21 @@ class Connection(H11Protocol):
         """Waits for the rest of a head, while no call is being answered."""
         if self.cycle is not None and not self.cycle.response_complete:
             self._stop_watching()
-        elif self._patience is None and self.timeout_keep_alive_task is None:
-            self._patience = self.loop.call_later(HEADER_SECONDS, self._give_up)
+        elif self._header_timer is None and self.timeout_keep_alive_task is None:
+            self._header_timer = self.loop.call_later(HEADER_SECONDS, self._give_up)
 
     def _stop_watching(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+        if self._header_timer is not None:
+            self._header_timer.cancel()
+            self._header_timer = None
 
     def _give_up(self) -> None:
-        self._patience = None
+        self._header_timer = None
         if not self.transport.is_closing() and (self.cycle is None or self.cycle.response_complete):
             self.transport.close()
 
 
-def limited(most: int) -> type[Connection]:
+def limited(most: int) -> type[LimitedConnection]:
     """Returns a class of connections with a limit of ``most`` open connections."""
-    refused = Tally("connections are refused", {"open": most})
-    return type("LimitedConnection", (Connection,), {"most": most, "refused": refused})
+    refused = ThrottledLog("connections are refused", {"open": most})
+    return type("LimitedConnection", (LimitedConnection,), {"most": most, "refused": refused})

@@ -59,7 +59,7 @@ class _Kept:
     body: bytes
 
 
-class Answers:
+class KeptAnswers:
     """The answers of the calls that had a key. For one thread, that of the server.
 
     Args:
@@ -86,7 +86,7 @@ class Answers:
         Raises:
             HttpProblem: 422, the key belongs to another call. 409, the first call is still in progress.
         """
-        self._forget_old()
+        self._remove_expired()
         kept = self._kept.get(call)
         known = kept.fingerprint if kept is not None else self._begun.get(call)
         if known is not None and known != fingerprint:
@@ -114,13 +114,13 @@ class Answers:
         )
         self._bytes += len(answer.body) + _OVERHEAD
         while len(self._kept) > self._most or self._bytes > MAX_BYTES:
-            self._drop_oldest()
+            self._remove_oldest()
 
-    def _forget_old(self) -> None:
+    def _remove_expired(self) -> None:
         now = self._clock()
         while self._kept and next(iter(self._kept.values())).until <= now:
-            self._drop_oldest()
+            self._remove_oldest()
 
-    def _drop_oldest(self) -> None:
+    def _remove_oldest(self) -> None:
         _, kept = self._kept.popitem(last=False)
         self._bytes -= len(kept.body) + _OVERHEAD

@@ -8,7 +8,7 @@ from typing import Any, Final
 from connector.businessobjects.definition import OBJECT_EVENT_ID, Attribute, Definition, Definitions, Field
 from connector.businessobjects.metadata import MAX_TIMEOUT
 from connector.businessobjects.types import SECRET, TEXTS
-from connector.http.patience import TIMEOUT
+from connector.http.timeout_limits import TIMEOUT
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT
 
 Schema = dict[str, Any]

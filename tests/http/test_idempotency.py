@@ -9,7 +9,7 @@ import pytest
 from starlette.responses import Response
 
 from connector.http import idempotency
-from connector.http.idempotency import Answers
+from connector.http.idempotency import KeptAnswers
 from connector.http.problems import HttpProblem
 from connector.requests.result import RequestResult
 from connector.status import ReturnCode
@@ -150,12 +150,12 @@ class Clock:
         return self.now
 
 
-def keep(answers: Answers, name: str, body: bytes = b"{}") -> None:
+def keep(answers: KeptAnswers, name: str, body: bytes = b"{}") -> None:
     assert answers.begin((0, name), b"f") is None
     answers.end((0, name), Response(body))
 
 
-def kept(answers: Answers, *names: str) -> list[str]:
+def kept(answers: KeptAnswers, *names: str) -> list[str]:
     """Which of the names have an answer."""
     found = []
     for name in names:
@@ -168,7 +168,7 @@ def kept(answers: Answers, *names: str) -> list[str]:
 
 def test_an_answer_is_kept_for_its_time() -> None:
     clock = Clock()
-    answers = Answers(60.0, 10, clock)
+    answers = KeptAnswers(60.0, 10, clock)
     keep(answers, "a")
     clock.now = 30.0
     keep(answers, "b")
@@ -179,7 +179,7 @@ def test_an_answer_is_kept_for_its_time() -> None:
 
 
 def test_the_oldest_answers_go_when_there_are_too_many() -> None:
-    answers = Answers(60.0, 3, Clock())
+    answers = KeptAnswers(60.0, 3, Clock())
     for name in "abcde":
         keep(answers, name)
     assert kept(answers, *"abcde") == ["c", "d", "e"]
@@ -187,14 +187,14 @@ def test_the_oldest_answers_go_when_there_are_too_many() -> None:
 
 def test_the_oldest_answers_go_when_they_are_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(idempotency, "MAX_BYTES", 10_000)
-    answers = Answers(60.0, 100, Clock())
+    answers = KeptAnswers(60.0, 100, Clock())
     for name in "abc":
         keep(answers, name, b"x" * 4000)
     assert kept(answers, *"abc") == ["b", "c"]
 
 
 def test_a_call_in_progress_is_never_forgotten() -> None:
-    answers = Answers(60.0, 1, Clock())
+    answers = KeptAnswers(60.0, 1, Clock())
     assert answers.begin((0, "slow"), b"f") is None
     for name in "abc":
         keep(answers, name)

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from connector.datahandlers.json_handler import MAX_DEPTH
-from connector.http import bodies, connections, idempotency, tally
+from connector.http import bodies, connections, idempotency, throttled_log
 from connector.http.answers import STATUS
 from connector.http.openapi import describe_requests
 from tests.http.world import DEFINITIONS
@@ -32,6 +32,6 @@ def test_the_limits_are_those_of_the_server() -> None:
     assert f"and {connections.HEADER_SECONDS:g} s |" in PAGE
     assert f"| idle connection | {connections.KEEP_ALIVE_SECONDS} s |" in PAGE
     assert f"| head | {connections.HEAD_BYTES >> 10} KiB, and" in PAGE
-    assert f"every {tally.SECONDS:g} s at most" in PAGE
+    assert f"every {throttled_log.SECONDS:g} s at most" in PAGE
     assert f"{idempotency.MAX_BYTES >> 20} MiB" in PAGE
     assert f"nesting beyond {MAX_DEPTH})" in PAGE

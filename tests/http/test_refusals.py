@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from connector.businessobjects.metadata import MAX_TIMEOUT
 from connector.datahandlers.json_handler import MAX_DEPTH
 from connector.http.bodies import parse
-from connector.http.patience import check_dynamic, milliseconds
 from connector.http.problems import HttpProblem
 from connector.http.server import Server
 from tests.http.world import DEFINITIONS, OTHER_TOKEN, TOKEN, Script, client, serving

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from connector.http.tally import SECONDS, Tally
+from connector.http.throttled_log import SECONDS, ThrottledLog
 from tests.http.world import Script, client, in_thread, serving
 from tests.waiting import wait_for
 
@@ -14,10 +14,10 @@ from tests.waiting import wait_for
 def test_the_first_is_said_at_once_and_the_others_together(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "connector.http")
     now = [0.0]
-    tally = Tally("refused", {"most": 7}, lambda: now[0])
+    log = ThrottledLog("refused", {"most": 7}, lambda: now[0])
     for moment in (0.0, 1.0, 2.0, SECONDS - 0.1, SECONDS, SECONDS + 1):
         now[0] = moment
-        tally.add()
+        log.add()
     said = [(one.getMessage(), vars(one)["number"], vars(one)["most"]) for one in caplog.records]
     assert said == [("refused", 1, 7), ("refused", 4, 7)]
 

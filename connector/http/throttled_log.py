@@ -10,10 +10,10 @@ from typing import Final
 _log = logging.getLogger("connector.http")
 
 SECONDS: Final = 10.0
-"""Seconds between two log lines of a tally, at least."""
+"""Seconds between two lines of a log, at least."""
 
 
-class Tally:
+class ThrottledLog:
     """Counts one kind of refusal. For one thread, that of the server.
 
     Args:
