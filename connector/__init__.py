@@ -29,12 +29,12 @@ __all__ = [
     "__version__",
 ]
 
-_LATER: Final = {"Adapter": "connector.adapter", "Reply": "connector.broker.replying"}
+_LAZY: Final = {"Adapter": "connector.adapter", "Reply": "connector.broker.replying"}
 """Modules of the names that are loaded on first use, so that a command without them starts faster."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(_LATER[name]), name)
+    value = globals()[name] = getattr(importlib.import_module(_LAZY[name]), name)
     return value

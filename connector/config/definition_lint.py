@@ -53,22 +53,22 @@ def _check_definition(
     definition: Definition, document: Document, collected: Collected, problems: Problems
 ) -> Definition:
     if definition.name in SIMPLE_TYPES:
-        mark, path = document.place("business_object")
-        problems.add(mark, path, f"{definition.name!r} is a simple type", "another name")
+        position, path = document.place("business_object")
+        problems.add(position, path, f"{definition.name!r} is a simple type", "another name")
     attributes: dict[str, Attribute] = {}
     for name, attribute in definition.attributes.items():
         attributes[name] = _check_attribute(attribute, document, collected, problems)
     for name in definition.metaobject_attributes:
-        mark, path = document.place("app_specific_info")
+        position, path = document.place("app_specific_info")
         held = definition.attributes.get(name)
         if held is None and document.has("attributes", name):
             continue  # the attribute has a mistake that is reported elsewhere
         if held is None:
             near = nearest(name, definition.attributes)
-            problems.add(mark, path, f"there is no attribute {name!r}", "cw_mo_<label>=<attribute>", near)
+            problems.add(position, path, f"there is no attribute {name!r}", "cw_mo_<label>=<attribute>", near)
         elif not held.is_child or held.is_many:
             problems.add(
-                mark, path, f"{name!r} is no single child", "an attribute that holds one business object"
+                position, path, f"{name!r} is no single child", "an attribute that holds one business object"
             )
     return replace(definition, attributes=attributes)
 
@@ -79,40 +79,40 @@ def _check_attribute(
     where = ("attributes", attribute.name)
     if attribute.is_child:
         if attribute.type not in collected.definitions:
-            mark, path = document.place(*where, "type")
+            position, path = document.place(*where, "type")
             other = collected.documents.get(attribute.type)
             if other is not None and other.kind != "business_object":
-                problems.add(mark, path, f"{attribute.type!r} is a {other.kind}", "a business object")
+                problems.add(position, path, f"{attribute.type!r} is a {other.kind}", "a business object")
             elif other is None and not collected.incomplete:
                 near = nearest(attribute.type, [*SIMPLE_TYPES, *collected.definitions])
                 problems.add(
-                    mark,
+                    position,
                     path,
                     f"there is no type {attribute.type!r}",
                     f"{', '.join(SIMPLE_TYPES)}, or a business object",
                     near,
                 )
     elif attribute.is_many:
-        mark, path = document.place(*where, "cardinality")
-        problems.add(mark, path, f"cardinality n of a {attribute.type}", "1; only a child can be n")
+        position, path = document.place(*where, "cardinality")
+        problems.add(position, path, f"cardinality n of a {attribute.type}", "1; only a child can be n")
         attribute = replace(attribute, cardinality="1")
     if attribute.max_length and attribute.type not in TEXTS:
-        mark, path = document.place(*where, "max_length")
+        position, path = document.place(*where, "max_length")
         expected = f"it left out; only a {', '.join(TEXTS[:-1])} or {TEXTS[-1]} has one"
-        problems.add(mark, path, f"max_length of {attribute.type} means nothing", expected, warning=True)
+        problems.add(position, path, f"max_length of {attribute.type} means nothing", expected, warning=True)
     text = collected.defaults.get((document.name, attribute.name))
     if text is None:
         return attribute
-    mark, path = document.place(*where, "default")
+    position, path = document.place(*where, "default")
     if attribute.is_child:
-        problems.add(mark, path, "a default of a child", "it left out; only simple types have one")
+        problems.add(position, path, "a default of a child", "it left out; only simple types have one")
         return attribute
     try:
         blank = "" if text == _BLANK else str(text)
         value = text_converter(attribute.type, attribute.max_length)(blank)
     except (ValueError, MalformedData) as error:
         found, _, expected = str(error).partition(", expected ")
-        problems.add(mark, path, found, expected or f"a {attribute.type}")
+        problems.add(position, path, found, expected or f"a {attribute.type}")
         return attribute
     return replace(attribute, default=value)
 
@@ -132,10 +132,10 @@ def _check_cycles(collected: Collected, problems: Problems) -> None:
                 continue
             if attribute.type in path:
                 holder = collected.documents[path[-1]]
-                mark, where = holder.key_place("attributes", attribute.name)
+                position, where = holder.key_place("attributes", attribute.name)
                 ring = [*path[path.index(attribute.type) :], attribute.type]
                 problems.add(
-                    mark,
+                    position,
                     where,
                     f"required children in a circle: {' > '.join(ring)}",
                     "one of them that is not required",
@@ -183,9 +183,9 @@ def _check_keys(
     # An entry counts as a key also if the value of `key` is a mistake.
     if is_metaobject or any(isinstance(entry, Table) and _names_key(entry) for entry in entries):
         return
-    mark, path = document.place("business_object")
+    position, path = document.place("business_object")
     problems.add(
-        mark,
+        position,
         path,
         f"{definition.name} has no key",
         f"key: true at the attributes that tell one {definition.name} from another",
@@ -205,12 +205,12 @@ def _check_defaults(
     for attribute in definition.attributes.values():
         if attribute.default is None or (attribute.is_required and not is_metaobject):
             continue
-        mark, path = collected.documents[definition.name].place("attributes", attribute.name, "default")
+        position, path = collected.documents[definition.name].place("attributes", attribute.name, "default")
         found = "a default of an attribute that is not required is never used"
         expected = "required: true too, or no default"
         if is_metaobject:
             found, expected = "a default in a meta-object is never used", "no default"
-        problems.add(mark, path, found, expected, warning=True)
+        problems.add(position, path, found, expected, warning=True)
 
 
 def _check_children(definition: Definition, collected: Collected, problems: Problems) -> None:
@@ -220,18 +220,18 @@ def _check_children(definition: Definition, collected: Collected, problems: Prob
         where = ("attributes", attribute.name)
         for key in ("contained_object_version", "relationship"):
             if not attribute.is_child and document.has(*where, key):
-                mark, path = document.place(*where, key)
+                position, path = document.place(*where, key)
                 expected = "it left out; only a child has one"
-                problems.add(mark, path, f"{key} of a {attribute.type}", expected, warning=True)
+                problems.add(position, path, f"{key} of a {attribute.type}", expected, warning=True)
         child = collected.documents.get(attribute.type)
         wanted = attribute.contained_object_version
         if not wanted or child is None or not child.has("version"):
             continue
         defined = collected.definitions.get(attribute.type)
         if defined is not None and defined.version != wanted:
-            mark, path = document.place(*where, "contained_object_version")
+            position, path = document.place(*where, "contained_object_version")
             found = f"version {wanted} of {attribute.type}, which is defined as version {defined.version}"
-            problems.add(mark, path, found, "the version of its definition", warning=True)
+            problems.add(position, path, found, "the version of its definition", warning=True)
 
 
 def _check_dynamic(known: Definitions, collected: Collected, problems: Problems) -> None:
@@ -239,9 +239,9 @@ def _check_dynamic(known: Definitions, collected: Collected, problems: Problems)
         held = definition.attributes.get(definition.dynamic_metaobject or "")
         if held is None or held.type not in known or held.is_many:
             continue
-        mark, path = collected.documents[name].key_place("attributes", held.name)
+        position, path = collected.documents[name].key_place("attributes", held.name)
         for text in dynamic_problems(definition, known):
-            problems.add(mark, path, text, "")
+            problems.add(position, path, text, "")
 
 
 def _check_metadata(known: Definitions, collected: Collected, problems: Problems) -> None:
@@ -255,8 +255,8 @@ def _check_metadata(known: Definitions, collected: Collected, problems: Problems
         problem for name in held if name in known for problem in metadata_problems(known[name], known)
     )
     for problem in found:
-        mark, path = collected.documents[problem.object].key_place("attributes", problem.attribute)
-        problems.add(mark, path, problem.found, problem.expected, warning=problem.warning)
+        position, path = collected.documents[problem.object].key_place("attributes", problem.attribute)
+        problems.add(position, path, problem.found, problem.expected, warning=problem.warning)
 
 
 def _check_response_selectors(
@@ -276,5 +276,5 @@ def _check_response_selectors(
             _, path = document.place(*location)
             for mistake in mistakes:
                 near = nearest(mistake.meant, mistake.among) if mistake.meant else None
-                mark = text.place(mistake.offset)
-                problems.add(mark, path, mistake.found, mistake.expected, near, warning=mistake.warning)
+                position = text.place(mistake.offset)
+                problems.add(position, path, mistake.found, mistake.expected, near, warning=mistake.warning)

@@ -8,8 +8,8 @@ from connector.businessobjects.metadata import read_timeout
 from connector.businessobjects.rules import StaticMetaObject
 from connector.config.metaobjects import Collected
 from connector.config.model import AdapterFile, InputEntry
-from connector.config.places import Places
-from connector.config.problems import Mark
+from connector.config.problem_reporter import ProblemReporter
+from connector.config.problems import Position
 from connector.config.reading import Location, Reading
 from connector.config.subscription_model import PreparedEntry, SinkEntry
 from connector.config.subscription_reading import ReadEntry
@@ -20,7 +20,7 @@ _INPUTS = ("connector", "InputDestination")
 _OF_TOPICS = ("subscription", "shared", "no_local")
 _REPLY_TO = "ReplyToDestination"
 
-Taken = dict[Destination, tuple[str, Mark]]
+Taken = dict[Destination, tuple[str, Position]]
 """The role of each destination, and the place that gives the destination this role."""
 
 
@@ -30,7 +30,7 @@ def check_destinations(
     entries: Sequence[ReadEntry],
     static: StaticMetaObject | None,
     collected: Collected,
-    places: Places,
+    reporter: ProblemReporter,
 ) -> None:
     """Reports mistakes in the inputs, and destinations that have two roles.
 
@@ -41,22 +41,24 @@ def check_destinations(
     """
     inputs = list(zip(reading.kept(*_INPUTS), file.connector.inputs, strict=False))
     if not file.connector.inputs:
-        _warn_of_none(places)
-    if places.leaf("connector", "InDoubtEvents") and not places.leaf("connector", "InProgressDestination"):
-        places.add(
+        _warn_of_none(reporter)
+    if reporter.leaf("connector", "InDoubtEvents") and not reporter.leaf(
+        "connector", "InProgressDestination"
+    ):
+        reporter.add(
             ("connector", "InDoubtEvents"),
             "InDoubtEvents without InProgressDestination",
             "an InProgressDestination, or no InDoubtEvents",
         )
     for index, entry in inputs:
-        _check_options(index, entry, places)
+        _check_options(index, entry, reporter)
     # A partial input may differ from another input in the part that was refused.
-    _check_twice([one for one in inputs if not _is_partial(reading, one[0])], places)
-    taken = _check_roles(file, inputs, entries, places)
+    _check_twice([one for one in inputs if not _is_partial(reading, one[0])], reporter)
+    taken = _check_roles(file, inputs, entries, reporter)
     if static is not None:
-        _check_replies(static, collected, taken, places)
-    _check_in_progress(file, inputs, places)
-    _check_managed(file, inputs, entries, places)
+        _check_replies(static, collected, taken, reporter)
+    _check_in_progress(file, inputs, reporter)
+    _check_managed(file, inputs, entries, reporter)
 
 
 def _is_partial(reading: Reading[AdapterFile], index: int) -> bool:
@@ -65,37 +67,39 @@ def _is_partial(reading: Reading[AdapterFile], index: int) -> bool:
     return any(left[: len(location)] == location for left in reading.left_out)
 
 
-def _warn_of_none(places: Places) -> None:
-    node = places.tree.entries.get("connector")
-    if not isinstance(node, Table) or not node.mark.line:
+def _warn_of_none(reporter: ProblemReporter) -> None:
+    node = reporter.tree.entries.get("connector")
+    if not isinstance(node, Table) or not node.position.line:
         return
     written = node.entries.get("InputDestination")
     if written is None or (isinstance(written, Leaf) and not written):
-        places.add(
+        reporter.add(
             _INPUTS,
             "no InputDestination: nothing is polled, this adapter is for requests only",
             "at least one destination",
-            mark=places.tree.keys["connector"].mark,
+            position=reporter.tree.keys["connector"].position,
             warning=True,
         )
 
 
-def _check_options(index: int, entry: InputEntry, places: Places) -> None:
+def _check_options(index: int, entry: InputEntry, reporter: ProblemReporter) -> None:
     """Checks the options of topics. A topic is polled through a subscription, a queue is not."""
     if entry.destination.is_queue:
         for key in _OF_TOPICS:
-            if places.leaf(*_INPUTS, index, key) is not None:
-                mark = places.key_mark(*_INPUTS, index, key)
-                places.add((*_INPUTS, index, key), f"{key} of a queue", "it with a topic only", mark=mark)
+            if reporter.leaf(*_INPUTS, index, key) is not None:
+                position = reporter.key_position(*_INPUTS, index, key)
+                reporter.add(
+                    (*_INPUTS, index, key), f"{key} of a queue", "it with a topic only", position=position
+                )
     elif entry.shared and entry.no_local:
-        places.add(
+        reporter.add(
             (*_INPUTS, index, "no_local"),
             "no_local of a shared subscription",
             "one of the two: a shared subscription has messages for many, so none of them are local",
-            mark=places.key_mark(*_INPUTS, index, "no_local"),
+            position=reporter.key_position(*_INPUTS, index, "no_local"),
         )
-    elif places.leaf(*_INPUTS, index, "subscription") is None:
-        places.add(
+    elif reporter.leaf(*_INPUTS, index, "subscription") is None:
+        reporter.add(
             (*_INPUTS, index),
             f"{entry.destination} without a subscription: what is sent while the adapter does not run would "
             "be lost",
@@ -103,21 +107,21 @@ def _check_options(index: int, entry: InputEntry, places: Places) -> None:
         )
 
 
-def _check_twice(inputs: list[tuple[int, InputEntry]], places: Places) -> None:
+def _check_twice(inputs: list[tuple[int, InputEntry]], reporter: ProblemReporter) -> None:
     """Reports equal inputs. Inputs of one queue need different selectors. A subscription is one input."""
-    seen: dict[tuple[Destination, str | None], Mark] = {}
-    names: dict[str, Mark] = {}
+    seen: dict[tuple[Destination, str | None], Position] = {}
+    names: dict[str, Position] = {}
     for index, entry in inputs:
         location = (*_INPUTS, index)
-        mark = places.mark(*location)
+        position = reporter.position(*location)
         if entry.subscription is None:
-            first = seen.setdefault((entry.destination, entry.selector), mark)
-            if first is not mark:
-                places.add(location, f"{entry} stands twice, first in line {first.line}", "it once")
+            first = seen.setdefault((entry.destination, entry.selector), position)
+            if first is not position:
+                reporter.add(location, f"{entry} stands twice, first in line {first.line}", "it once")
             continue
-        first = names.setdefault(entry.subscription, mark)
-        if first is not mark:
-            places.add(
+        first = names.setdefault(entry.subscription, position)
+        if first is not position:
+            reporter.add(
                 (*location, "subscription"),
                 f"a second input with the subscription {entry.subscription!r}, first in line {first.line}",
                 "a name of its own: an adapter has one subscription of a name",
@@ -128,14 +132,14 @@ def _check_roles(
     file: AdapterFile,
     inputs: list[tuple[int, InputEntry]],
     entries: Sequence[ReadEntry],
-    places: Places,
+    reporter: ProblemReporter,
 ) -> Taken:
     """Reports destinations with two roles. The adapter would read the messages that it has written."""
     taken: Taken = {}
     for index, entry in inputs:
         if entry.no_local:
             continue  # such an input leaves out the messages of this adapter
-        taken.setdefault(entry.destination, ("InputDestination", places.mark(*_INPUTS, index)))
+        taken.setdefault(entry.destination, ("InputDestination", reporter.position(*_INPUTS, index)))
     roles: list[tuple[str, Location, Destination | None]] = [
         (key, ("connector", key), destination) for key, destination in file.connector.own_destinations.items()
     ]
@@ -146,25 +150,29 @@ def _check_roles(
     )
     for role, location, destination in roles:
         if destination is not None:
-            _take(destination, role, location, taken, places)
+            _take(destination, role, location, taken, reporter)
     return taken
 
 
-def _take(destination: Destination, role: str, location: Location, taken: Taken, places: Places) -> None:
-    other, place = taken.setdefault(destination, (role, places.mark(*location)))
+def _take(
+    destination: Destination, role: str, location: Location, taken: Taken, reporter: ProblemReporter
+) -> None:
+    other, place = taken.setdefault(destination, (role, reporter.position(*location)))
     if other == role:
         return
     found = f"{destination} is the {other} too (line {place.line})"
     if {role, other} == {"ErrorDestination", "UnsubscribedDestination"}:
         found += ": only connector_outcome tells failed from unsubscribed"
-        places.add(location, found, "a destination of its own", warning=True)
+        reporter.add(location, found, "a destination of its own", warning=True)
         return
     if other == "InputDestination":
         found += ": what is sent there would be taken again, in an endless loop"
-    places.add(location, found, "a destination of its own")
+    reporter.add(location, found, "a destination of its own")
 
 
-def _check_replies(static: StaticMetaObject, collected: Collected, taken: Taken, places: Places) -> None:
+def _check_replies(
+    static: StaticMetaObject, collected: Collected, taken: Taken, reporter: ProblemReporter
+) -> None:
     """Reports reply destinations with another role. If requests do not wait, replies may be events."""
     document = collected.documents[static.name]
     defaults, entries = collected.rules[static.name]
@@ -176,25 +184,27 @@ def _check_replies(static: StaticMetaObject, collected: Collected, taken: Taken,
         if _REPLY_TO not in properties:
             continue
         destination = parse_destination(properties[_REPLY_TO])
-        role, mark = taken.get(destination, (_REPLY_TO, places.tree.mark))
+        role, position = taken.get(destination, (_REPLY_TO, reporter.tree.position))
         waits = read_timeout(properties.get("ResponseTimeout", "-1")) >= 0
         if role == _REPLY_TO or (role == "InputDestination" and not waits):
             continue
-        found = f"{destination} is the {role} too ({mark.file}:{mark.line})"
+        found = f"{destination} is the {role} too ({position.file}:{position.line})"
         if role == "InputDestination":
             found += ": replies would be polled as events, and not come to who awaits them"
         where, path = document.place(*(place if _REPLY_TO in own else ("Default",)), _REPLY_TO)
-        places.problems.add(where, path, found, "a queue of its own")
+        reporter.problems.add(where, path, found, "a queue of its own")
 
 
-def _check_in_progress(file: AdapterFile, inputs: list[tuple[int, InputEntry]], places: Places) -> None:
+def _check_in_progress(
+    file: AdapterFile, inputs: list[tuple[int, InputEntry]], reporter: ProblemReporter
+) -> None:
     """Checks that all inputs are queues. Only messages of queues move to an in-progress destination."""
     if file.connector.in_progress_destination is None:
         return
     for index, entry in inputs:
         if not entry.destination.is_queue or entry.destination.view:
             what = "a view of a queue" if entry.destination.is_queue else "a topic"
-            places.add(
+            reporter.add(
                 (*_INPUTS, index),
                 f"{entry.destination} is {what}, and there is an InProgressDestination",
                 "a queue, or no InProgressDestination: only messages of queues are moved there and back",
@@ -205,7 +215,7 @@ def _check_managed(
     file: AdapterFile,
     inputs: list[tuple[int, InputEntry]],
     entries: Sequence[ReadEntry],
-    places: Places,
+    reporter: ProblemReporter,
 ) -> None:
     """Reports settings that ContainerManagedEvents excludes."""
     connector = file.connector
@@ -213,19 +223,19 @@ def _check_managed(
         return
     managed = ("connector", "ContainerManagedEvents")
     if connector.duplicate_event_elimination:
-        places.add(managed, "ContainerManagedEvents with DuplicateEventElimination", "one of the two")
+        reporter.add(managed, "ContainerManagedEvents with DuplicateEventElimination", "one of the two")
     if connector.in_progress_destination is not None:
-        places.add(managed, "ContainerManagedEvents with InProgressDestination", "one of the two")
+        reporter.add(managed, "ContainerManagedEvents with InProgressDestination", "one of the two")
     for index, entry in inputs:
         if not entry.destination.is_queue:
-            places.add(
+            reporter.add(
                 (*_INPUTS, index),
                 f"{entry.destination}, a topic, under ContainerManagedEvents",
                 "a queue: for topics there is DuplicateEventElimination",
             )
     for one in entries:
         if isinstance(one.entry, SinkEntry) and not isinstance(one.entry, PreparedEntry):
-            places.add(
+            reporter.add(
                 ("subscriptions", one.index, one.key),
                 f"a {one.key} under ContainerManagedEvents",
                 "a destination: only what is sent by the settling commit itself is managed",

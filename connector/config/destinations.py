@@ -1,13 +1,13 @@
-"""The kinds of values that name destinations, by the use of the destination, and message selectors."""
+"""The types of values that name destinations, by the use of the destination, and message selectors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final
 
-from connector.config.kinds import Kind, as_found, leaf, refuse
 from connector.config.problems import nearest, shown
 from connector.config.tree import Leaf
+from connector.config.value_types import ValueType, as_found, leaf, refuse
 from connector.errors import DestinationError, SelectorError
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.selector import compile_selector
@@ -29,8 +29,8 @@ def _parse(written: Leaf) -> Destination:
         raise refuse(found, _A_DESTINATION, near) from None
 
 
-def destination_kind(check: Callable[[Destination, str], None]) -> Kind:
-    """Returns the kind for a queue or topic.
+def destination_type(check: Callable[[Destination, str], None]) -> ValueType:
+    """Returns the value type for a queue or topic.
 
     Args:
         check: gets the destination and its text for errors. Refuses destinations that are not allowed here.
@@ -42,7 +42,9 @@ def destination_kind(check: Callable[[Destination, str], None]) -> Kind:
         check(destination, as_found(written))
         return destination
 
-    return Kind(read, lambda value: None if value is None else str(value), {"type": "string"}, "destination")
+    return ValueType(
+        read, lambda value: None if value is None else str(value), {"type": "string"}, "destination"
+    )
 
 
 def _sent_to(destination: Destination, found: str) -> None:
@@ -79,15 +81,15 @@ def _taken_from(destination: Destination, found: str) -> None:
         raise refuse(f"{found} is no input: {reason}", "the queue itself, its ~EXPIRED or its ~REJECT-ERROR")
 
 
-SINK: Final = destination_kind(_sent_to)
+SINK: Final = destination_type(_sent_to)
 """A destination that messages are sent to: a queue or topic."""
-COPIES: Final = destination_kind(_copied_to)
+COPIES: Final = destination_type(_copied_to)
 """A destination for the adapter's copies: a queue."""
-REPLIES: Final = destination_kind(_replied_to)
+REPLIES: Final = destination_type(_replied_to)
 """A destination for replies: a queue."""
-IN_PROGRESS: Final = destination_kind(_worked_on_in)
+IN_PROGRESS: Final = destination_type(_worked_on_in)
 """A destination for messages in progress: a queue."""
-INPUT: Final = destination_kind(_taken_from)
+INPUT: Final = destination_type(_taken_from)
 """A destination that is polled: a queue, a topic, or a view of messages that a queue could not deliver."""
 
 
@@ -106,7 +108,7 @@ def _read_selector(value: object) -> str:
     return str(written)
 
 
-SELECTOR: Final = Kind(_read_selector, str, {"type": "string"}, "message selector")
+SELECTOR: Final = ValueType(_read_selector, str, {"type": "string"}, "message selector")
 """The text of a valid message selector."""
 
 
@@ -116,5 +118,5 @@ def _read_any_destination(value: object) -> str:
     return str(written)
 
 
-ANY_DESTINATION: Final = Kind(_read_any_destination, str, {"type": "string"}, "destination")
+ANY_DESTINATION: Final = ValueType(_read_any_destination, str, {"type": "string"}, "destination")
 """The text of a queue or topic."""

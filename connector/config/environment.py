@@ -28,10 +28,10 @@ def fill_in(node: Node, environment: Mapping[str, str], problems: Problems, path
         return _fill_leaf(node, environment, problems, path)
     if isinstance(node, Items):
         return Items(
-            node.mark,
+            node.position,
             [fill_in(item, environment, problems, f"{path}[{i}]") for i, item in enumerate(node.items)],
         )
-    table = Table(node.mark)
+    table = Table(node.position)
     for key, value in node.entries.items():
         table.put(node.keys[key], fill_in(value, environment, problems, f"{path}.{key}" if path else key))
     return table
@@ -50,18 +50,21 @@ def _fill_leaf(leaf: Leaf, environment: Mapping[str, str], problems: Problems, p
         if not match[2] or not _NAME.match(name):
             failed = True
             problems.add(
-                leaf.mark, path, f"{match[0]!r}", "${NAME} or ${NAME:default}; $${ stands for a literal ${"
+                leaf.position,
+                path,
+                f"{match[0]!r}",
+                "${NAME} or ${NAME:default}; $${ stands for a literal ${",
             )
             return ""
         value = environment.get(name)
         if value is not None:
-            problems.hide(leaf.mark, value, match[0], secret=is_secret(name) or is_secret(path))
+            problems.hide(leaf.position, value, match[0], secret=is_secret(name) or is_secret(path))
             return value
         if separator:
             return default
         failed = True
         problems.add(
-            leaf.mark,
+            leaf.position,
             path,
             f"the environment variable {name} is not set",
             f"{name} in the environment, or a default: ${{{name}:...}}",
@@ -71,4 +74,4 @@ def _fill_leaf(leaf: Leaf, environment: Mapping[str, str], problems: Problems, p
     text = _REFERENCE.sub(replace, leaf)
     if failed:
         text = ""
-    return Leaf.of(text, leaf.mark, plain=leaf.plain or not text, raw=str(leaf))
+    return Leaf.of(text, leaf.position, plain=leaf.plain or not text, raw=str(leaf))

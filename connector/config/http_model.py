@@ -9,8 +9,17 @@ from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field
 
-from connector.config.kinds import Kind, Size, as_found, duration, integer, leaf, one_or_list, refuse
 from connector.config.section import Section
+from connector.config.value_types import (
+    Size,
+    ValueType,
+    as_found,
+    duration,
+    integer,
+    leaf,
+    one_or_list,
+    refuse,
+)
 
 SHORT: Final = 16
 """A token with fewer characters can be guessed."""
@@ -92,14 +101,14 @@ def _read_host(value: object) -> str:
     return written.casefold()
 
 
-_Token = Annotated[str, Kind(_read_token, str, {"type": ["string", "number"]}, "token")]
-_HostName = Annotated[str, Kind(_read_host, str, {"type": "string"}, "name")]
+_Token = Annotated[str, ValueType(_read_token, str, {"type": ["string", "number"]}, "token")]
+_HostName = Annotated[str, ValueType(_read_host, str, {"type": "string"}, "name")]
 
 
 class Http(Section):
     """Requests over HTTP, while `connector run` serves. Left out: no server."""
 
-    listen: Annotated[Address, Kind(_read_address, str, {"type": "string"}, "host:port")] = Field(
+    listen: Annotated[Address, ValueType(_read_address, str, {"type": "string"}, "host:port")] = Field(
         default=Address("127.0.0.1", 8080),
         description="Address of the server. Port 0: any free port, see the log. An address that other "
         "machines can reach needs `tokens`.",

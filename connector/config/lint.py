@@ -15,7 +15,7 @@ from connector.config.http_lint import check_http
 from connector.config.metaobject_lint import check_config_mo, check_handler_class, check_mime_type
 from connector.config.metaobjects import Collected, MetaObjects
 from connector.config.model import AdapterFile, Connector
-from connector.config.places import Places
+from connector.config.problem_reporter import ProblemReporter
 from connector.config.problems import nearest, shown
 from connector.config.reading import Reading, find
 from connector.config.spark_lint import check_spark
@@ -28,13 +28,13 @@ class Lint:
     """A check of a whole configuration.
 
     Args:
-        places: the tree of ``adapter.yaml``, and the list that gets the mistakes.
+        reporter: the tree of ``adapter.yaml``, and the list that gets the mistakes.
         reading, file: the sections that could be read.
         entries: the subscriptions that could be read.
         directory: of ``adapter.yaml``.
     """
 
-    places: Places
+    reporter: ProblemReporter
     reading: Reading[AdapterFile]
     file: AdapterFile
     entries: Sequence[ReadEntry]
@@ -48,28 +48,30 @@ class Lint:
         self._window(connector)
         self._keeping(connector)
         static = self.metaobjects.static.get(connector.configuration_meta_object or "")
-        check_destinations(self.file, self.reading, self.entries, static, self.collected, self.places)
+        check_destinations(self.file, self.reading, self.entries, static, self.collected, self.reporter)
         self._meta_objects(connector)
         self._requests(connector)
         names: dict[str, int] = {}
         for one in self.entries:
             self._subscription(one, names)
         self._answered_twice()
-        check_spark(self.file.spark, self.directory, self.places)
-        check_http(self.file.http, self.places)
+        check_spark(self.file.spark, self.directory, self.reporter)
+        check_http(self.file.http, self.reporter)
         if self.file.datahandlers is not None and not self.file.datahandlers.exists():
-            self.places.add(("datahandlers",), f"there is no {self.file.datahandlers}", "a file or directory")
+            self.reporter.add(
+                ("datahandlers",), f"there is no {self.file.datahandlers}", "a file or directory"
+            )
 
     # --- polling -----------------------------------------------------------------------------
 
     def _window(self, connector: Connector) -> None:
         start, end = connector.poll_start_time, connector.poll_end_time
-        given = [key for key in ("PollStartTime", "PollEndTime") if self.places.leaf("connector", key)]
+        given = [key for key in ("PollStartTime", "PollEndTime") if self.reporter.leaf("connector", key)]
         if len(given) == 1:
             other = "PollEndTime" if given[0] == "PollStartTime" else "PollStartTime"
-            self.places.add(("connector", given[0]), f"{given[0]} without {other}", "both or none")
+            self.reporter.add(("connector", given[0]), f"{given[0]} without {other}", "both or none")
         elif start is not None and start == end:
-            self.places.add(
+            self.reporter.add(
                 ("connector", "PollEndTime"), "an empty window: it ends when it starts", "another time"
             )
 
@@ -79,13 +81,13 @@ class Lint:
             ("keep_error", "ErrorDestination", connector.error_destination),
             ("keep_unsubscribed", "UnsubscribedDestination", connector.unsubscribed_destination),
         ):
-            if not self.places.leaf("connector", key):
+            if not self.reporter.leaf("connector", key):
                 continue
             where = ("connector", key)
-            if not self.places.leaf("connector", role):
-                self.places.add(where, f"{key} without {role}", f"{role}, or no {key}")
+            if not self.reporter.leaf("connector", role):
+                self.reporter.add(where, f"{key} without {role}", f"{role}, or no {key}")
             elif destination is not None and not connector.inputs:
-                self.places.add(
+                self.reporter.add(
                     where,
                     f"{key} without InputDestination: who only makes requests removes nothing",
                     "an InputDestination",
@@ -103,26 +105,26 @@ class Lint:
             if document.kind == "static_metaobject"
         ]
         if name is not None and name not in known and not self.collected.incomplete:
-            self.places.add(
+            self.reporter.add(
                 ("connector", "ConfigurationMetaObject"),
                 f"there is no static meta-object {shown(name)}",
                 "the name of a static_metaobject",
                 nearest(name, known),
             )
-        if self.places.leaf("connector", "DataHandlerConfigMO"):
-            _, mark, path = find(self.places.tree, ("connector", "DataHandlerConfigMO"))
+        if self.reporter.leaf("connector", "DataHandlerConfigMO"):
+            _, position, path = find(self.reporter.tree, ("connector", "DataHandlerConfigMO"))
             check_config_mo(
-                connector.data_handler_config_mo, mark, path, self.collected, self.places.problems
+                connector.data_handler_config_mo, position, path, self.collected, self.reporter.problems
             )
         if connector.data_handler_class_name is not None:
-            _, mark, path = find(self.places.tree, ("connector", "DataHandlerClassName"))
+            _, position, path = find(self.reporter.tree, ("connector", "DataHandlerClassName"))
             check_handler_class(
-                connector.data_handler_class_name, mark, path, self.directory, self.places.problems
+                connector.data_handler_class_name, position, path, self.directory, self.reporter.problems
             )
-        if self.places.leaf("connector", "DataHandlerMimeType"):
-            _, mark, path = find(self.places.tree, ("connector", "DataHandlerMimeType"))
+        if self.reporter.leaf("connector", "DataHandlerMimeType"):
+            _, position, path = find(self.reporter.tree, ("connector", "DataHandlerMimeType"))
             check_mime_type(
-                connector.data_handler_mime_type, mark, path, self.catalogue, self.places.problems
+                connector.data_handler_mime_type, position, path, self.catalogue, self.reporter.problems
             )
         self._default_verb(connector)
         if static is not None:
@@ -132,9 +134,9 @@ class Lint:
             if rule.input_destination is not None and rule.input_destination not in polled:
                 document = self.collected.documents[name or ""]
                 location = ("rules", rule.name, "InputDestination")
-                mark, path = document.place(*location)
-                self.places.problems.add(
-                    mark,
+                position, path = document.place(*location)
+                self.reporter.problems.add(
+                    position,
                     path,
                     f"{rule.input_destination} is not polled: this rule never matches",
                     "one of InputDestination in adapter.yaml",
@@ -157,9 +159,9 @@ class Lint:
         for location, handler in unread:
             if ":" not in handler:
                 continue
-            mark, path = document.place(*location, OPTIONS_KEY)
-            self.places.problems.add(
-                mark,
+            position, path = document.place(*location, OPTIONS_KEY)
+            self.reporter.problems.add(
+                position,
                 path,
                 f"the data handler is named by its class, {handler}: these options are not read",
                 "a DataHandlerMimeType, or no options",
@@ -169,9 +171,9 @@ class Lint:
     def _default_verb(self, connector: Connector) -> None:
         verbs = {verb for definition in self.metaobjects.definitions.values() for verb in definition.verbs}
         verb = connector.default_verb
-        given = self.places.leaf("connector", "DefaultVerb")
+        given = self.reporter.leaf("connector", "DefaultVerb")
         if given and verbs and verb not in verbs and not self.collected.incomplete:
-            self.places.add(
+            self.reporter.add(
                 ("connector", "DefaultVerb"),
                 f"no business object has the verb {shown(verb)}",
                 "a verb of a business object",
@@ -182,13 +184,13 @@ class Lint:
 
     def _requests(self, connector: Connector) -> None:
         if connector.late_replies == "archive" and connector.archive_destination is None:
-            self.places.add(
+            self.reporter.add(
                 ("connector", "late_replies"),
                 "archive without ArchiveDestination",
                 "an ArchiveDestination, or error | discard",
             )
         if connector.response_selector_quoting == "raw":
-            self.places.add(
+            self.reporter.add(
                 ("connector", "response_selector_quoting"),
                 "raw: a value with a quote in it can make a request take the reply to another",
                 "quoted",
@@ -203,15 +205,15 @@ class Lint:
         if not isinstance(one.entry, SinkEntry):
             return
         one.entry.check(
-            EntryCheck(self.places, here, one.key, self.directory, self.catalogue, self._runs_here())
+            EntryCheck(self.reporter, here, one.key, self.directory, self.catalogue, self._runs_here())
         )
         first = names.setdefault(one.name, one.index)
         if first != one.index:
-            _, mark, _ = find(self.places.tree, ("subscriptions", first))
+            _, position, _ = find(self.reporter.tree, ("subscriptions", first))
             location = (*here, "name") if one.entry.name else here
-            self.places.add(
+            self.reporter.add(
                 location,
-                f"a second subscription named {one.name!r}, first in line {mark.line}",
+                f"a second subscription named {one.name!r}, first in line {position.line}",
                 "a name of its own: name: ...",
             )
 
@@ -233,8 +235,8 @@ class Lint:
                 for verb in definition.verbs if subscription.verbs is None else subscription.verbs:
                     other = first.setdefault((name, verb), index)
                     if other != index:
-                        line = self.places.mark("subscriptions", other).line
-                        self.places.add(
+                        line = self.reporter.position("subscriptions", other).line
+                        self.reporter.add(
                             ("subscriptions", index, "reply"),
                             f"{name}.{verb} is answered by the subscription in line {line} too: whoever asks "
                             "takes the first reply",
@@ -253,7 +255,7 @@ class Lint:
             expected = "a business object or a pattern that fits one"
             if not definitions:
                 expected = "business objects in metaobjects"
-            self.places.add(
+            self.reporter.add(
                 ("subscriptions", index, "object"),
                 f"no business object fits {shown(pattern)}",
                 expected,
@@ -261,13 +263,13 @@ class Lint:
             )
             return
         verbs = {verb for name in matching for verb in definitions[name].verbs}
-        node, _, _ = find(self.places.tree, ("subscriptions", index, "verbs"))
+        node, _, _ = find(self.reporter.tree, ("subscriptions", index, "verbs"))
         listed = getattr(node, "items", None)
         for verb in subscription.verbs or ():
             if verb in verbs:
                 continue
             position = (listed.index(verb),) if listed is not None and verb in listed else ()
-            self.places.add(
+            self.reporter.add(
                 ("subscriptions", index, "verbs", *position),
                 f"{pattern} has no verb {shown(verb)}",
                 f"one of {', '.join(sorted(verbs))}" if verbs else "verbs in its definition",

@@ -11,14 +11,12 @@ from typing import Final
 from connector.businessobjects.catalogue import Catalogue, discover
 from connector.config.environment import fill_in
 from connector.config.http_model import Http
-from connector.config.kinds import resolve
-from connector.config.later import LATER, REFUSED
 from connector.config.lint import Lint
 from connector.config.metaobject_lint import check_metaobjects
 from connector.config.metaobjects import MetaObjects, collect
 from connector.config.model import AdapterFile, Connector, Logging, Spark, State
-from connector.config.places import Places
-from connector.config.problems import Mark, Problems, nearest
+from connector.config.problem_reporter import ProblemReporter
+from connector.config.problems import Position, Problems, nearest
 from connector.config.provider_section import check_provider, read_provider
 from connector.config.reading import find, note_missing, read_section
 from connector.config.section import ProviderSection
@@ -27,6 +25,8 @@ from connector.config.spark_owned import owner_reason
 from connector.config.subscription_model import SinkEntry
 from connector.config.subscription_reading import SubscriptionReader
 from connector.config.tree import Items, Leaf, Table, kind_of, read_file
+from connector.config.unsupported_keys import REFUSED, UNSUPPORTED
+from connector.config.value_types import resolve
 from connector.errors import ConfigurationError, Problem
 from connector.messaging.provider_kind import DeploymentPaths
 
@@ -119,13 +119,13 @@ def _read(
     if documents is None:
         return None
     if not documents:
-        problems.add(Mark(display), "", "is empty", "the sections provider and connector")
+        problems.add(Position(display), "", "is empty", "the sections provider and connector")
         return None
     if len(documents) > 1:
-        problems.add(documents[1].mark, "", "a second document", "one document in this file")
+        problems.add(documents[1].position, "", "a second document", "one document in this file")
     root = documents[0]
     if not isinstance(root, Table):
-        problems.add(root.mark, "", kind_of(root), "a mapping with the sections provider and connector")
+        problems.add(root.position, "", kind_of(root), "a mapping with the sections provider and connector")
         return None
     filled = fill_in(root, os.environ if environment is None else environment, problems)
     assert isinstance(filled, Table)
@@ -139,7 +139,7 @@ def _read(
         complete,
         problems,
         directory=directory,
-        refused=LATER | REFUSED,
+        refused=UNSUPPORTED | REFUSED,
         instead={("connector", key): text for key, text in _NEEDED["connector"].items()},
         given={"provider": provider.section if provider is not None else None},
     )
@@ -155,12 +155,12 @@ def _read(
     metaobjects = check_metaobjects(collected, catalogue, directory, problems, quoting)
     reader = SubscriptionReader(Sinks(), problems, directory)
     entries = list(reader.read(complete.entries.get("subscriptions")))
-    places = Places(complete, problems)
-    Lint(places, reading, read, entries, metaobjects, collected, catalogue, directory).run()
+    reporter = ProblemReporter(complete, problems)
+    Lint(reporter, reading, read, entries, metaobjects, collected, catalogue, directory).run()
     if provider is None:
         return None
     master = read.spark.master or "local[*]"
-    check_provider(provider, _paths(directory, read.state), places, master=master, in_process=in_process)
+    check_provider(provider, _paths(directory, read.state), reporter, master=master, in_process=in_process)
     subscriptions = tuple(
         read_entry.entry.model_copy(update={"name": read_entry.name})
         for read_entry in entries
@@ -191,43 +191,46 @@ _NEEDED: Final[Mapping[str, Mapping[str, str]]] = {
 
 def _complete(root: Table, problems: Problems) -> Table:
     """Returns the tree with substitutes for missing parts, so that one run checks all other parts, too."""
-    complete = Table(root.mark, dict(root.entries), dict(root.keys))
+    complete = Table(root.position, dict(root.entries), dict(root.keys))
     for section, keys in _NEEDED.items():
         node = complete.entries.get(section)
         if isinstance(node, Table):
-            node = Table(node.mark, dict(node.entries), dict(node.keys))
-            missing = note_missing(section, node, keys, complete.keys[section].mark, problems)
+            node = Table(node.position, dict(node.entries), dict(node.keys))
+            missing = note_missing(section, node, keys, complete.keys[section].position, problems)
         elif node is None or (isinstance(node, Leaf) and node.is_absent):
             # A misspelt section is reported as an unknown key already.
             if not any(nearest(key, [section]) for key in complete.entries if key not in _SECTIONS):
-                mark = complete.keys[section].mark if section in complete.keys else root.mark
-                problems.add(mark, section, f"{section} is missing", f"the section {section}")
-            node, missing = Table(Mark(root.mark.file)), [*keys]  # no line, because the file does not have it
+                position = complete.keys[section].position if section in complete.keys else root.position
+                problems.add(position, section, f"{section} is missing", f"the section {section}")
+            node, missing = (
+                Table(Position(root.position.file)),
+                [*keys],
+            )  # no line, because the file does not have it
         else:
-            problems.add(node.mark, section, kind_of(node), "a mapping")
-            node, missing = Table(node.mark), [*keys]
+            problems.add(node.position, section, kind_of(node), "a mapping")
+            node, missing = Table(node.position), [*keys]
         for key in missing:
-            mark = node.mark if node.mark.line else root.mark
-            node.put(node.keys.get(key, Leaf.of(key, mark)), Leaf.of(keys[key], mark))
-        complete.put(complete.keys.get(section, Leaf.of(section, root.mark)), node)
+            position = node.position if node.position.line else root.position
+            node.put(node.keys.get(key, Leaf.of(key, position)), Leaf.of(keys[key], position))
+        complete.put(complete.keys.get(section, Leaf.of(section, root.position)), node)
     return complete
 
 
 _SECTIONS = tuple(AdapterFile.model_fields)
 
 
-def _metaobject_sources(tree: Table, directory: Path, display: str) -> list[tuple[Path, str, Mark, str]]:
+def _metaobject_sources(tree: Table, directory: Path, display: str) -> list[tuple[Path, str, Position, str]]:
     node = tree.entries.get("metaobjects")
     beside = os.path.dirname(display)
     sources = []
     items = node.items if isinstance(node, Items) else [node]
     for index, item in enumerate(items):
         if isinstance(item, Leaf) and item.strip():
-            _, mark, path = find(
+            _, position, path = find(
                 tree, ("metaobjects", index) if isinstance(node, Items) else ("metaobjects",)
             )
             shown_path = os.path.normpath(os.path.join(beside, os.path.expanduser(item)))
-            sources.append((resolve(item, directory), shown_path, mark, path))
+            sources.append((resolve(item, directory), shown_path, position, path))
     return sources
 
 
@@ -236,13 +239,13 @@ def _catalogue(tree: Table, read: AdapterFile, directory: Path, problems: Proble
     plugins = read.datahandlers
     if plugins is not None and not plugins.exists():
         return None  # reported by Lint
-    _, mark, path = find(tree, ("datahandlers",))
+    _, position, path = find(tree, ("datahandlers",))
     try:
         catalogue = discover(directory, plugins)
     except ConfigurationError as error:
         for problem in error.problems:
-            problems.add(mark, path, problem.found, problem.expected, problem.nearest)
+            problems.add(position, path, problem.found, problem.expected, problem.nearest)
         return None
     for text in catalogue.warnings:
-        problems.add(mark, path, text, "", warning=True)
+        problems.add(position, path, text, "", warning=True)
     return catalogue

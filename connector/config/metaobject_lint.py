@@ -11,7 +11,7 @@ from connector.businessobjects.handlers import HANDLER_CLASS, HANDLER_METHODS, n
 from connector.businessobjects.rules import Rule, StaticMetaObject, split_rule_name
 from connector.config.definition_lint import check_definitions
 from connector.config.metaobjects import Collected, Document, MetaObjects, make_rule
-from connector.config.problems import Mark, Problems, nearest, shown
+from connector.config.problems import Position, Problems, nearest, shown
 from connector.config.python_names import LookupProblem, check_class, missing_methods
 from connector.config.tree import Leaf
 from connector.requests.selector_values import Quoting
@@ -66,14 +66,14 @@ def _pair(
     pairs = split_rule_name(name, known)
     if len(pairs) == 1:
         return pairs[0]
-    mark, path = document.key_place("rules", name)
+    position, path = document.key_place("rules", name)
     if pairs:
         meant = " or ".join(f"{verb} of {of}" for of, verb in pairs)
-        problems.add(mark, path, f"{name!r} can mean {meant}", "the name of one business object and verb")
+        problems.add(position, path, f"{name!r} can mean {meant}", "the name of one business object and verb")
     elif not collected.incomplete:
         defined = [f"{of}_{verb}" for of, definition in known.items() for verb in definition.verbs]
         problems.add(
-            mark,
+            position,
             path,
             f"no business object and verb for {shown(name)}",
             "<business object>_<verb>, both defined",
@@ -89,9 +89,9 @@ def _check_ambiguity(rules: list[Rule], document: Document, problems: Problems) 
             continue
         other = first.setdefault((rule.input_format, rule.input_destination), rule)
         if other is not rule:
-            mark, path = document.key_place("rules", rule.name)
+            position, path = document.key_place("rules", rule.name)
             problems.add(
-                mark,
+                position,
                 path,
                 f"the same match keys as {other.name}: several matching rules count as none",
                 "match keys of its own",
@@ -109,27 +109,27 @@ def _check_handlers(
     problems: Problems,
 ) -> None:
     if (mime_type := texts.get("DataHandlerMimeType")) is not None:
-        mark, path = document.place(*location, "DataHandlerMimeType")
-        check_mime_type(mime_type, mark, path, catalogue, problems)
+        position, path = document.place(*location, "DataHandlerMimeType")
+        check_mime_type(mime_type, position, path, catalogue, problems)
     if (config := texts.get("DataHandlerConfigMO")) is not None:
-        mark, path = document.place(*location, "DataHandlerConfigMO")
-        check_config_mo(config, mark, path, collected, problems)
+        position, path = document.place(*location, "DataHandlerConfigMO")
+        check_config_mo(config, position, path, collected, problems)
     if (class_name := texts.get("DataHandlerClassName")) is not None:
-        mark, path = document.place(*location, "DataHandlerClassName")
-        check_handler_class(class_name, mark, path, directory, problems)
+        position, path = document.place(*location, "DataHandlerClassName")
+        check_handler_class(class_name, position, path, directory, problems)
 
 
 # --- data handlers ---------------------------------------------------------------------------
 
 
 def check_mime_type(
-    mime_type: str, mark: Mark, path: str, catalogue: Catalogue | None, problems: Problems
+    mime_type: str, position: Position, path: str, catalogue: Catalogue | None, problems: Problems
 ) -> None:
     """Reports a MIME type that no data handler serves."""
     if catalogue is None or catalogue.find(mime_type) is not None:
         return
     problems.add(
-        mark,
+        position,
         path,
         f"there is no data handler for {shown(mime_type)}",
         f"one of {', '.join(catalogue.mime_types)}",
@@ -137,26 +137,34 @@ def check_mime_type(
     )
 
 
-def check_config_mo(name: str, mark: Mark, path: str, collected: Collected, problems: Problems) -> None:
+def check_config_mo(
+    name: str, position: Position, path: str, collected: Collected, problems: Problems
+) -> None:
     """Reports a data-handler meta-object that is not defined."""
     if name in collected.handler_options or collected.incomplete:
         return
     near = nearest(name, collected.handler_options)
     problems.add(
-        mark, path, f"there is no data-handler meta-object {shown(name)}", "a datahandler_metaobject", near
+        position,
+        path,
+        f"there is no data-handler meta-object {shown(name)}",
+        "a datahandler_metaobject",
+        near,
     )
 
 
-def check_handler_class(reference: str, mark: Mark, path: str, directory: Path, problems: Problems) -> None:
+def check_handler_class(
+    reference: str, position: Position, path: str, directory: Path, problems: Problems
+) -> None:
     """Reports a class that does not exist or lacks a method of a data handler."""
     try:
         missing = missing_methods(check_class(reference, directory), HANDLER_METHODS)
     except LookupProblem as error:
-        problems.add(mark, path, error.found, error.expected, error.near)
+        problems.add(position, path, error.found, error.expected, error.near)
         return
     if missing:
         class_name = reference.partition(":")[2]
-        problems.add(mark, path, f"{class_name} has no method {missing[0]}", HANDLER_CLASS)
+        problems.add(position, path, f"{class_name} has no method {missing[0]}", HANDLER_CLASS)
 
 
 def _check_options(collected: Collected, catalogue: Catalogue | None, problems: Problems) -> None:
@@ -167,14 +175,14 @@ def _check_options(collected: Collected, catalogue: Catalogue | None, problems: 
         for mime_type, given in handlers.items():
             info = catalogue.find(mime_type)
             if info is None:
-                mark, path = document.key_place("handlers", mime_type)
-                check_mime_type(mime_type, mark, path, catalogue, problems)
+                position, path = document.key_place("handlers", mime_type)
+                check_mime_type(mime_type, position, path, catalogue, problems)
                 continue
             for problem in info.problems({key: str(text) for key, text in given.items()}):
                 found, expected, near = problem.found, problem.expected, None
                 if problem.name not in {option.name for option in info.options or ()}:
-                    mark, path = document.key_place("handlers", mime_type, problem.name)
+                    position, path = document.key_place("handlers", mime_type, problem.name)
                     near = nearest(problem.name, [option.name for option in info.options or ()])
                 else:
-                    mark, path = document.place("handlers", mime_type, problem.name)
-                problems.add(mark, path, found, expected, near)
+                    position, path = document.place("handlers", mime_type, problem.name)
+                problems.add(position, path, found, expected, near)

@@ -14,19 +14,19 @@ from pydantic import Field
 
 from connector.businessobjects.metadata import MAX_TIMEOUT, read_delivery_mode, read_timeout
 from connector.config.destinations import ANY_DESTINATION, REPLIES, SINK
-from connector.config.kinds import (
+from connector.config.section import Section
+from connector.config.value_types import (
     AS_WRITTEN,
     Boolean,
-    Kind,
     Text,
+    ValueType,
     as_found,
     choice,
     integer,
     leaf,
     refuse,
-    text_kind,
+    text_type,
 )
-from connector.config.section import Section
 from connector.messaging.destination import Destination
 
 ALIASES: Final = {
@@ -67,8 +67,8 @@ def _read_info(value: object) -> str:
     return str(leaf(value, "a text, usually name=value;name=value"))
 
 
-def _read_as(read: Callable[[str], int], expected: str, label: str, schema: dict[str, Any]) -> Kind:
-    """Returns a kind that checks with a reader of :mod:`connector.businessobjects.metadata`, like a run."""
+def _read_as(read: Callable[[str], int], expected: str, label: str, schema: dict[str, Any]) -> ValueType:
+    """Returns a value type that checks like a run, with a reader of the module ``metadata``."""
 
     def check(value: object) -> int:
         text = leaf(value, expected)
@@ -77,7 +77,7 @@ def _read_as(read: Callable[[str], int], expected: str, label: str, schema: dict
         except ValueError:
             raise refuse(as_found(text), expected) from None
 
-    return Kind(check, int, schema, label)
+    return ValueType(check, int, schema, label)
 
 
 DELIVERY_MODE: Final = _read_as(
@@ -94,15 +94,15 @@ RESPONSE_TIMEOUT: Final = _read_as(
 )
 
 
-Name = Annotated[str, Kind(_read_name, str, {"type": "string"}, "name")]
-Info = Annotated[str, Kind(_read_info, str, {"type": "string"}, "text")]
+Name = Annotated[str, ValueType(_read_name, str, {"type": "string"}, "name")]
+Info = Annotated[str, ValueType(_read_info, str, {"type": "string"}, "text")]
 AnyDestination = Annotated[str, ANY_DESTINATION]
 
 
 class AttributeEntry(Section):
     """One attribute. ``Name: String`` is short for ``Name: {type: String}``."""
 
-    type: Annotated[str, text_kind("type")] = Field(
+    type: Annotated[str, text_type("type")] = Field(
         description="`String`, `LongText`, `Ciphertext` (a text that no log and no error shows), `Boolean`, "
         "`Integer`, `Float`, `Double`, `Date`, or a business object."
     )

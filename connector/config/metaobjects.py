@@ -20,7 +20,7 @@ from connector.config.metaobject_model import (
     StaticDocument,
     is_name,
 )
-from connector.config.problems import Mark, Problems, nearest, shown
+from connector.config.problems import Position, Problems, nearest, shown
 from connector.config.reading import find, join, read_section
 from connector.config.tree import Items, Leaf, Node, Table, kind_of, read_file
 from connector.messaging.destination import parse_destination
@@ -55,23 +55,23 @@ class Document:
     name: str
     table: Table
 
-    def place(self, *location: int | str) -> tuple[Mark, str]:
+    def place(self, *location: int | str) -> tuple[Position, str]:
         """Returns the place of the value at ``location``, and the path for errors."""
-        _, mark, path = find(self.table, location)
-        return mark, join(self.name, path)
+        _, position, path = find(self.table, location)
+        return position, join(self.name, path)
 
     def has(self, *location: str) -> bool:
         """Tells whether the document has that key."""
         holder, _, _ = find(self.table, location[:-1])
         return isinstance(holder, Table) and location[-1] in holder.entries
 
-    def key_place(self, *location: str) -> tuple[Mark, str]:
+    def key_place(self, *location: str) -> tuple[Position, str]:
         """Works like :meth:`place`, for the key instead of the value."""
-        holder, mark, path = find(self.table, location[:-1])
+        holder, position, path = find(self.table, location[:-1])
         key = location[-1]
         if isinstance(holder, Table) and key in holder.keys:
-            mark, path = holder.keys[key].mark, join(path, key)
-        return mark, join(self.name, path)
+            position, path = holder.keys[key].position, join(path, key)
+        return position, join(self.name, path)
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ class Collected:
     incomplete: bool = False
 
 
-def collect(sources: Sequence[tuple[Path, str, Mark, str]], problems: Problems) -> Collected:
+def collect(sources: Sequence[tuple[Path, str, Position, str]], problems: Problems) -> Collected:
     """Reads the files and directories of ``metaobjects:``.
 
     Args:
@@ -101,8 +101,8 @@ def collect(sources: Sequence[tuple[Path, str, Mark, str]], problems: Problems) 
     """
     collected = Collected()
     seen: set[Path] = set()
-    for path, display, mark, where in sources:
-        for file, shown_file in _files(path, display, mark, where, problems, collected):
+    for path, display, position, where in sources:
+        for file, shown_file in _files(path, display, position, where, problems, collected):
             real = file.resolve()
             if real in seen:
                 continue
@@ -116,64 +116,66 @@ def collect(sources: Sequence[tuple[Path, str, Mark, str]], problems: Problems) 
 
 
 def _files(
-    path: Path, display: str, mark: Mark, where: str, problems: Problems, collected: Collected
+    path: Path, display: str, position: Position, where: str, problems: Problems, collected: Collected
 ) -> Iterator[tuple[Path, str]]:
     if not path.is_dir():
         if path.exists():
             yield path, display
             return
         collected.incomplete = True
-        problems.add(mark, where, f"there is no {display}", "a directory of *.yaml files, or a file")
+        problems.add(position, where, f"there is no {display}", "a directory of *.yaml files, or a file")
         return
     try:
         names = sorted(os.listdir(path))
     except OSError as error:
         collected.incomplete = True
-        problems.add(mark, where, f"{display} cannot be read: {error.strerror}", "a readable directory")
+        problems.add(position, where, f"{display} cannot be read: {error.strerror}", "a readable directory")
         return
     # *.test.yaml are test cases of data handlers.
     names = [n for n in names if n.endswith(".yaml") and not n.endswith(".test.yaml") and n[0] != "."]
     if not names:
-        problems.add(mark, where, f"there is no *.yaml in {display}", "definitions", warning=True)
+        problems.add(position, where, f"there is no *.yaml in {display}", "definitions", warning=True)
     for name in names:
         yield path / name, os.path.join(display, name)
 
 
 def _take(node: Node, collected: Collected, problems: Problems) -> None:
     if not isinstance(node, Table):
-        problems.add(node.mark, "", kind_of(node), f"a mapping with {_kinds()}")
+        problems.add(node.position, "", kind_of(node), f"a mapping with {_kinds()}")
         collected.incomplete = True
         return
     present = [kind for kind in KINDS if kind in node.entries]
     if len(present) != 1:
         collected.incomplete = True
         if present:
-            where = node.keys[present[1]].mark
+            where = node.keys[present[1]].position
             problems.add(
                 where, present[1], f"{' and '.join(present)} in one document", "--- between documents"
             )
             return
         first = next(iter(node.keys.values()), None)
         near = next((close for key in node.keys if (close := nearest(key, KINDS))), None)
-        problems.add(first.mark if first else node.mark, "", "a document of unknown kind", _kinds(), near)
+        problems.add(
+            first.position if first else node.position, "", "a document of unknown kind", _kinds(), near
+        )
         return
     kind = present[0]
     name_node = node.entries[kind]
     if not isinstance(name_node, Leaf) or not is_name(name_node):
         collected.incomplete = True
         found = shown(name_node) if isinstance(name_node, Leaf) else kind_of(name_node)
-        problems.add(name_node.mark, kind, found, f"a name: {NAME_RULE}")
+        problems.add(name_node.position, kind, found, f"a name: {NAME_RULE}")
         return
     name = str(name_node)
     table = _rename(node, problems, name)
     document = Document(kind, name, table)
     first_document = collected.documents.get(name)
     if first_document is not None:
-        first_mark, _ = first_document.key_place(first_document.kind)
+        first_position, _ = first_document.key_place(first_document.kind)
         problems.add(
-            name_node.mark,
+            name_node.position,
             kind,
-            f"{name!r} is defined twice, first in {first_mark.file}:{first_mark.line}",
+            f"{name!r} is defined twice, first in {first_position.file}:{first_position.line}",
             "one definition",
         )
         return
@@ -192,21 +194,21 @@ def _kinds() -> str:
 
 def _rename(table: Table, problems: Problems, path: str) -> Table:
     """Returns the table with the key names of WBI Adapter for JMS replaced by the short names."""
-    renamed = Table(table.mark)
+    renamed = Table(table.position)
     for key, value in table.entries.items():
         written = table.keys[key]
         short = ALIASES.get(key, key)
         if short in renamed.entries:
             first = renamed.keys[short]
             problems.add(
-                written.mark,
+                written.position,
                 join(path, key),
-                f"{first.raw!r} in line {first.mark.line} and {key!r} in line {written.mark.line} "
+                f"{first.raw!r} in line {first.position.line} and {key!r} in line {written.position.line} "
                 "are the same key",
                 "one of them",
             )
             continue
-        renamed.put(Leaf.of(short, written.mark, raw=key), value)
+        renamed.put(Leaf.of(short, written.position, raw=key), value)
     return renamed
 
 
@@ -227,7 +229,7 @@ def _check_names(document: Document, key: str, problems: Problems) -> None:
     if not isinstance(inner, Table):
         return
     for name in [name for name in inner.entries if not is_name(name)]:
-        problems.add(inner.keys[name].mark, join(document.name, f"{key}.{name}"), shown(name), NAME_RULE)
+        problems.add(inner.keys[name].position, join(document.name, f"{key}.{name}"), shown(name), NAME_RULE)
         del inner.entries[name], inner.keys[name]
 
 
@@ -237,16 +239,16 @@ def _read_business_object(document: Document, collected: Collected, problems: Pr
         _check_names(document, key, problems)
     for name, node in _each(table, "verbs"):
         if isinstance(node, Leaf) and node.is_absent:
-            _set(table, "verbs", name, Table(node.mark))
+            _set(table, "verbs", name, Table(node.position))
         elif isinstance(node, Table):
             _set(table, "verbs", name, _rename(node, problems, f"{document.name}.verbs.{name}"))
     for name, node in _each(table, "attributes"):
         if isinstance(node, Leaf) and not node.is_absent:
-            short = Table(node.mark)
-            short.put(Leaf.of("type", node.mark), node)
+            short = Table(node.position)
+            short.put(Leaf.of("type", node.position), node)
             _set(table, "attributes", name, short)
         elif isinstance(node, Leaf):
-            _set(table, "attributes", name, Table(node.mark))
+            _set(table, "attributes", name, Table(node.position))
         elif isinstance(node, Table):
             _set(table, "attributes", name, _rename(node, problems, f"{document.name}.attributes.{name}"))
     read = read_section(BusinessObjectDocument, table, problems, directory=Path(), path=document.name).section
@@ -292,7 +294,7 @@ def _read_static(document: Document, collected: Collected, problems: Problems) -
         # In WBI Adapter for JMS, Default is an attribute beside the rules.
         key, node = rules.keys.pop("Default"), rules.entries.pop("Default")
         if "Default" in table.entries:
-            problems.add(key.mark, f"{document.name}.rules.Default", "a second Default", "one")
+            problems.add(key.position, f"{document.name}.rules.Default", "a second Default", "one")
         else:
             table.put(key, node)
     default = table.entries.get("Default")
@@ -330,22 +332,22 @@ def _given(entry: object) -> set[str]:
 
 def _pairs(leaf: Leaf, path: str, problems: Problems) -> Table:
     """Returns ``name=value;name=value`` as a mapping."""
-    table = Table(leaf.mark)
+    table = Table(leaf.position)
     offset = 0
     for part in leaf.split(";"):
-        column = leaf.mark.column + offset + len(part) - len(part.lstrip()) + (not leaf.plain)
+        column = leaf.position.column + offset + len(part) - len(part.lstrip()) + (not leaf.plain)
         # The columns of the file match those of the text only in the first line.
-        mark = leaf.mark if "\n" in leaf else leaf.mark._replace(column=column)
+        position = leaf.position if "\n" in leaf else leaf.position._replace(column=column)
         offset += len(part) + 1
         if not part.strip():
             continue
         name, separator, value = part.strip().partition("=")
         if not separator or not name.strip():
-            problems.add(mark, path, shown(part.strip()), "name=value;name=value")
+            problems.add(position, path, shown(part.strip()), "name=value;name=value")
         elif name.strip() in table.entries:
-            problems.add(mark, path, f"{name.strip()!r} stands twice", "it once")
+            problems.add(position, path, f"{name.strip()!r} stands twice", "it once")
         else:
-            table.put(Leaf.of(name.strip(), mark), Leaf.of(value.strip(), mark))
+            table.put(Leaf.of(name.strip(), position), Leaf.of(value.strip(), position))
     return table
 
 
@@ -353,11 +355,11 @@ def _read_handlers(document: Document, collected: Collected, problems: Problems)
     table = document.table
     handlers = table.entries.get("handlers")
     if isinstance(handlers, Items):
-        problems.add(handlers.mark, f"{document.name}.handlers", "a list", "MIME type: options")
+        problems.add(handlers.position, f"{document.name}.handlers", "a list", "MIME type: options")
         table.entries.pop("handlers")
     for name, node in _each(table, "handlers"):
         if isinstance(node, Leaf) and node.is_absent:
-            _set(table, "handlers", name, Table(node.mark))
+            _set(table, "handlers", name, Table(node.position))
     read = read_section(HandlerDocument, table, problems, directory=Path(), path=document.name).section
     if read is None:
         collected.incomplete = True

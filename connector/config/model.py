@@ -14,7 +14,10 @@ from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from connector.config.destinations import COPIES, IN_PROGRESS, INPUT, REPLIES, SELECTOR
 from connector.config.http_model import Http
-from connector.config.kinds import (
+from connector.config.request_model import FORMAT, PROPERTY, ReplyMatching
+from connector.config.section import ProviderSection, Section
+from connector.config.tree import Leaf
+from connector.config.value_types import (
     CONTAINER_MANAGED,
     Boolean,
     DirectoryName,
@@ -29,9 +32,6 @@ from connector.config.kinds import (
     one_or_list,
     split_list,
 )
-from connector.config.request_model import FORMAT, PROPERTY, ReplyMatching
-from connector.config.section import ProviderSection, Section
-from connector.config.tree import Leaf
 from connector.messaging.destination import Destination
 
 Copies = Annotated[Destination, COPIES]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from connector.errors import Problem
 
 
-class Mark(NamedTuple):
+class Position(NamedTuple):
     """A place in a file. ``line`` and ``column`` count from 1. 0 = the file as a whole."""
 
     file: str
@@ -31,24 +31,24 @@ class Problems:
         self._collected: list[_Collected] = []
         self._files: dict[str, int] = {}
         self._seen: set[Problem] = set()
-        self._hidden: dict[Mark, list[tuple[str, str]]] = {}
+        self._hidden: dict[Position, list[tuple[str, str]]] = {}
         self._secret: list[tuple[str, str]] = []
 
-    def hide(self, mark: Mark, value: str, reference: str, *, secret: bool) -> None:
-        """Shows ``reference`` in place of ``value`` in the texts of problems at ``mark``.
+    def hide(self, position: Position, value: str, reference: str, *, secret: bool) -> None:
+        """Shows ``reference`` in place of ``value`` in the texts of problems at ``position``.
 
         Args:
             value: the value of a reference such as ``${NAME}``.
             secret: hide the value in the texts of all problems.
         """
         if value:
-            self._hidden.setdefault(mark, []).append((value, reference))
+            self._hidden.setdefault(position, []).append((value, reference))
             if secret:
                 self._secret.append((value, reference))
 
     def add(
         self,
-        mark: Mark,
+        position: Position,
         path: str,
         found: str,
         expected: str,
@@ -57,12 +57,12 @@ class Problems:
         warning: bool = False,
     ) -> None:
         """Reports a mistake. The arguments are those of :class:`connector.errors.Problem`."""
-        for value, reference in (*self._hidden.get(mark, ()), *self._secret):
+        for value, reference in (*self._hidden.get(position, ()), *self._secret):
             found, expected = found.replace(value, reference), expected.replace(value, reference)
         problem = Problem(
-            mark.file,
-            mark.line,
-            mark.column,
+            position.file,
+            position.line,
+            position.column,
             one_line(path),
             one_line(found),
             one_line(expected),
@@ -72,7 +72,7 @@ class Problems:
         if problem in self._seen:
             return
         self._seen.add(problem)
-        self._files.setdefault(mark.file, len(self._files))
+        self._files.setdefault(position.file, len(self._files))
         self._collected.append(_Collected(len(self._collected), problem))
 
     def sorted(self) -> list[Problem]:

@@ -6,13 +6,13 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
-from connector.config.kinds import as_found
-from connector.config.later import PROVIDERS, not_yet
-from connector.config.places import Places
+from connector.config.problem_reporter import ProblemReporter
 from connector.config.problems import Problems, nearest, shown
 from connector.config.reading import note_missing, read_section
 from connector.config.section import DEFAULT_PROVIDER, ProviderSection
 from connector.config.tree import Leaf, Table
+from connector.config.unsupported_keys import PROVIDERS, not_yet
+from connector.config.value_types import as_found
 from connector.errors import ConnectorError
 from connector.messaging.provider_kind import DeploymentPaths, InstalledProvider, installed_providers
 
@@ -46,11 +46,11 @@ def read_provider(root: Table, directory: Path, problems: Problems) -> ReadProvi
     try:
         model = _model(installed)
     except ConnectorError as error:
-        mark = node.entries["type"].mark if "type" in node.entries else node.mark
-        problems.add(mark, "provider.type", str(error), "")
+        position = node.entries["type"].position if "type" in node.entries else node.position
+        problems.add(position, "provider.type", str(error), "")
         return None
     needed = [info.alias or name for name, info in model.model_fields.items() if info.is_required()]
-    missing = note_missing("provider", node, needed, root.keys["provider"].mark, problems)
+    missing = note_missing("provider", node, needed, root.keys["provider"].position, problems)
     reading = read_section(
         model,
         node,
@@ -101,25 +101,30 @@ def _installed(node: Table, problems: Problems) -> InstalledProvider | None:
     name = DEFAULT_PROVIDER if given is None else str(given)
     if name in found:
         return found[name]
-    mark = node.mark if given is None else given.mark
+    position = node.position if given is None else given.position
     if name in PROVIDERS:
-        problems.add(mark, "provider.type", not_yet(f"the provider {name!r}"), DEFAULT_PROVIDER)
+        problems.add(position, "provider.type", not_yet(f"the provider {name!r}"), DEFAULT_PROVIDER)
     else:
         text = shown(name) if given is None else as_found(given)
         expected = " | ".join(found) or "an installed provider, and there is none: install the connector anew"
-        problems.add(mark, "provider.type", text, expected, nearest(name, found))
+        problems.add(position, "provider.type", text, expected, nearest(name, found))
     return None
 
 
 def check_provider(
-    provider: ReadProvider, paths: DeploymentPaths, places: Places, *, master: str, in_process: bool
+    provider: ReadProvider,
+    paths: DeploymentPaths,
+    reporter: ProblemReporter,
+    *,
+    master: str,
+    in_process: bool,
 ) -> None:
     """Reports the mistakes that the model of the section cannot see.
 
     Args:
         provider: the section as read.
         paths: of the deployment.
-        places: gets the mistakes.
+        reporter: gets the mistakes.
         master: of Spark.
         in_process: whether the deployment runs in one process, without Spark.
     """
@@ -128,32 +133,32 @@ def check_provider(
         kind = provider.installed.kind()
         found = provider.installed.check(provider.section, paths)
     except ConnectorError as error:
-        places.add(("provider", "type"), str(error), "")
+        reporter.add(("provider", "type"), str(error), "")
         return
     if kind.one_process and not in_process:
-        places.add(
+        reporter.add(
             ("provider", "type"),
             f"the messages of {name} are in one process, and the adapter, its workers and every command are "
             "several",
             f"{DEFAULT_PROVIDER}; {name} is for tests without Spark (connector.testing.deployment)",
         )
     if not in_process and kind.one_machine(provider.section) and not master.startswith("local"):
-        places.add(
+        reporter.add(
             ("provider", "type"),
             f"the messages of this {name} are on one machine, and spark.master is {shown(master)}",
             "spark.master local[*], or a provider that every machine reaches",
         )
     if paths.state is not None and kind.own_state:
-        places.add(
+        reporter.add(
             ("state",),
             f"a {name} keeps journals, duplicate window and locks {kind.own_state}",
             "it left out",
-            mark=places.key_mark("state"),
+            position=reporter.key_position("state"),
         )
     elif paths.state is not None and paths.state.exists() and not paths.state.is_dir():
-        places.add(("state", "directory"), f"{paths.state} is not a directory", "a directory")
+        reporter.add(("state", "directory"), f"{paths.state} is not a directory", "a directory")
     for problem in found:
-        places.add(
+        reporter.add(
             ("provider", *problem.location),
             problem.found,
             problem.expected,

@@ -19,7 +19,7 @@ from typing import Final
 from connector.config.problems import nearest
 
 _MAX_SOURCE: Final = 8 << 20
-_NAMES: Final[dict[tuple[Path, int, int], Names | str]] = {}
+_NAMES: Final[dict[tuple[Path, int, int], ModuleNames | str]] = {}
 
 
 class LookupProblem(Exception):
@@ -35,7 +35,7 @@ class LookupProblem(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class ModuleNames:
     """The names that a module defines at its top level.
 
     Attributes:
@@ -111,7 +111,7 @@ def missing_methods(definition: ast.ClassDef | None, methods: Iterable[str]) -> 
         return []
     if any(not (isinstance(base, ast.Name) and base.id == "object") for base in definition.bases):
         return []
-    names = Names()
+    names = ModuleNames()
     is_open = _collect(definition.body, names)
     return [] if is_open else [method for method in methods if method not in names]
 
@@ -172,7 +172,7 @@ def locate(module: str, directory: Path) -> Path | None:
     raise LookupProblem(f"there is no module {module!r}", f"a module of the package {parts[0]!r}")
 
 
-def read_names(path: Path) -> Names:
+def read_names(path: Path) -> ModuleNames:
     """Returns the names that the source file defines, by its syntax tree.
 
     Raises:
@@ -193,7 +193,7 @@ def read_names(path: Path) -> Names:
     return names
 
 
-def _parse(path: Path, size: int) -> Names | str:
+def _parse(path: Path, size: int) -> ModuleNames | str:
     if size > _MAX_SOURCE or not path.is_file():
         return f"{path.name} is no Python file"
     try:
@@ -204,7 +204,7 @@ def _parse(path: Path, size: int) -> Names | str:
         return f"{path.name} has an error in line {error.lineno or 0}: {error.msg}"
     except (ValueError, RecursionError, MemoryError) as error:
         return f"{path.name} is no Python: {error}"
-    names = Names()
+    names = ModuleNames()
     is_open = _collect(tree.body, names)
     for statement in tree.body:
         if isinstance(statement, ast.Import):
@@ -216,7 +216,7 @@ def _parse(path: Path, size: int) -> Names | str:
     return replace(names, is_open=is_open)
 
 
-def _collect(statements: Iterable[ast.stmt], names: Names) -> bool:
+def _collect(statements: Iterable[ast.stmt], names: ModuleNames) -> bool:
     is_open = False
     for statement in statements:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -254,12 +254,12 @@ def _split(reference: str, form: str) -> tuple[str, str]:
     return module, name
 
 
-def _names_of(module: str, directory: Path) -> Names:
+def _names_of(module: str, directory: Path) -> ModuleNames:
     path = locate(module, directory)
-    return Names(is_open=True) if path is None else read_names(path)
+    return ModuleNames(is_open=True) if path is None else read_names(path)
 
 
-def _expect(name: str, names: Names, module: str, fitting: list[str], what: str) -> None:
+def _expect(name: str, names: ModuleNames, module: str, fitting: list[str], what: str) -> None:
     if names.is_open or name in names.others:
         return
     if name in names:

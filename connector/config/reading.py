@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from connector.config.problems import Mark, Problems, nearest
+from connector.config.problems import Position, Problems, nearest
 from connector.config.tree import Items, Leaf, Node, Table, kind_of
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -89,7 +89,7 @@ def read_section(
 
 
 def note_missing(
-    section: str, node: Table, needed: Iterable[str], mark: Mark, problems: Problems
+    section: str, node: Table, needed: Iterable[str], position: Position, problems: Problems
 ) -> list[str]:
     """Reports the keys that a section lacks, and returns them.
 
@@ -97,7 +97,7 @@ def note_missing(
         section: the name of the section.
         node: the section.
         needed: the keys.
-        mark: the beginning of the section.
+        position: the beginning of the section.
         problems: gets the missing keys. An unset variable is reported already, and a misspelt key is reported
             as unknown.
     """
@@ -108,7 +108,7 @@ def note_missing(
             missing.append(key)
             failed = isinstance(given, Leaf) and given.from_environment
             if not failed and not any(nearest(other, [key]) for other in node.entries):
-                problems.add(mark, f"{section}.{key}", f"{key} is missing", f"{key}: ...")
+                problems.add(position, f"{section}.{key}", f"{key} is missing", f"{key}: ...")
     return missing
 
 
@@ -161,7 +161,7 @@ def _inside(annotation: Any) -> tuple[type[BaseModel] | None, Any]:
     return next((found for found in map(_inside, arguments) if found != (None, None)), (None, None))
 
 
-def find(node: Node, location: Sequence[int | str]) -> tuple[Node, Mark, str]:
+def find(node: Node, location: Sequence[int | str]) -> tuple[Node, Position, str]:
     """Returns the node at ``location`` or the deepest node on the way, with the place and the path.
 
     The place of a value in a mapping is the place of the value, not of the key.
@@ -177,7 +177,7 @@ def find(node: Node, location: Sequence[int | str]) -> tuple[Node, Mark, str]:
             path = f"{path}[{step}]"
         else:
             break
-    return node, node.mark, path
+    return node, node.position, path
 
 
 def join(first: str, second: str) -> str:
@@ -216,7 +216,7 @@ def _take_out(data: Any, location: Location, instead: str | None) -> None:
     if instead is None:
         del data[location[-1]]
     else:
-        data[location[-1]] = Leaf.of(instead, Mark(""))
+        data[location[-1]] = Leaf.of(instead, Position(""))
 
 
 def _report(
@@ -229,29 +229,29 @@ def _report(
 ) -> None:
     location, kind = detail["loc"], detail["type"]
     if kind == "missing":
-        _, mark, inner = find(node, location[:-1])
-        problems.add(mark, join(path, inner), f"{location[-1]} is missing", f"{location[-1]}: ...")
+        _, position, inner = find(node, location[:-1])
+        problems.add(position, join(path, inner), f"{location[-1]} is missing", f"{location[-1]}: ...")
         return
     if kind == "extra_forbidden":
         _report_unknown(location, node, path, problems, refused, model)
         return
-    _, mark, inner = find(node, location)
+    _, position, inner = find(node, location)
     given = detail["input"]
     if isinstance(given, Leaf):
-        mark = given.mark
+        position = given.position
         if given.is_absent and given.from_environment:
             return  # an unset variable, which is reported already, or an empty variable
     if kind == "refused":
         context = detail["ctx"]
         if isinstance(given, Leaf) and context["offset"]:
-            mark = given.place(context["offset"])
-        problems.add(mark, join(path, inner), context["found"], context["expected"], context["nearest"])
+            position = given.place(context["offset"])
+        problems.add(position, join(path, inner), context["found"], context["expected"], context["nearest"])
     elif kind in ("model_type", "dict_type", "mapping_type"):
-        problems.add(mark, join(path, inner), kind_of(given), "a mapping")
+        problems.add(position, join(path, inner), kind_of(given), "a mapping")
     elif kind in ("list_type", "tuple_type"):
-        problems.add(mark, join(path, inner), kind_of(given), "a list")
+        problems.add(position, join(path, inner), kind_of(given), "a list")
     else:
-        problems.add(mark, join(path, inner), detail["msg"], "")
+        problems.add(position, join(path, inner), detail["msg"], "")
 
 
 def _report_unknown(
@@ -262,21 +262,21 @@ def _report_unknown(
     refused: Mapping[str, tuple[str, str]],
     model: type[BaseModel],
 ) -> None:
-    holder, mark, inner = find(node, location[:-1])
+    holder, position, inner = find(node, location[:-1])
     key = str(location[-1])
     if isinstance(holder, Table) and key in holder.keys:
-        mark = holder.keys[key].mark
+        position = holder.keys[key].position
     where = join(join(path, inner), key)
     section = next((step for step in reversed(location[:-1]) if isinstance(step, str)), "")
     if (reason := refused.get(join(section, key))) is not None:
-        problems.add(mark, where, *reason)
+        problems.add(position, where, *reason)
         return
     known = field_names(model, location[:-1])
     near = nearest(key, known)
     expected = "a key of this section"
     if near is None:
         expected = f"one of {', '.join(known)}" if len(known) <= 12 else expected
-    problems.add(mark, where, "unknown key", expected, near)
+    problems.add(position, where, "unknown key", expected, near)
 
 
 def field_names(model: type[BaseModel], location: Location) -> list[str]:

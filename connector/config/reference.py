@@ -25,8 +25,6 @@ from connector.businessobjects.dynamic import (
 from connector.businessobjects.metadata import PROPERTY_FITTING, READERS
 from connector.businessobjects.types import SIMPLE_TYPES, TEXTS
 from connector.config.http_model import Http
-from connector.config.kinds import Kind
-from connector.config.later import LATER, PROVIDERS
 from connector.config.metaobject_model import (
     ALIASES,
     AttributeEntry,
@@ -51,6 +49,8 @@ from connector.config.section import DEFAULT_PROVIDER
 from connector.config.sinks import Sinks
 from connector.config.spark_owned import OWNED_SETTINGS
 from connector.config.subscription_model import CommonEntry, ExternalEntry, PreparedEntry
+from connector.config.unsupported_keys import PROVIDERS, UNSUPPORTED
+from connector.config.value_types import ValueType
 from connector.messaging.provider_kind import installed_providers
 
 _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
@@ -233,7 +233,7 @@ def _lines() -> Iterator[str]:
     yield ""
     absent = [name for name in PROVIDERS if name not in installed_providers()]
     yield "These are refused by name: the providers " + ", ".join(f"`{name}`" for name in absent) + ";"
-    yield ", ".join(f"`{key}`" for key in LATER) + "."
+    yield ", ".join(f"`{key}`" for key in UNSUPPORTED) + "."
 
 
 def _sinks() -> Iterator[str]:
@@ -276,23 +276,23 @@ def _table(model: type[BaseModel], skip: set[str] | None = None, provider: str =
 
 
 def _label(field: FieldInfo) -> str:
-    kind = _kind(field)
-    if kind is not None:
-        return kind.label
+    value_type = _value_type(field)
+    if value_type is not None:
+        return value_type.label
     text = str(field.annotation)
     if text.startswith("dict"):
         return "mapping"
     return "list" if "tuple" in text else "section"
 
 
-def _kind(field: FieldInfo) -> Kind | None:
+def _value_type(field: FieldInfo) -> ValueType | None:
     for entry in field.metadata:
-        if isinstance(entry, Kind):
+        if isinstance(entry, ValueType):
             return entry
-    # `X | None` keeps the kind with X. A kind inside a list or mapping is not the kind of the field.
+    # `X | None` keeps the type with X. A type inside a list or mapping is not the type of the field.
     for argument in get_args(field.annotation):
         for entry in getattr(argument, "__metadata__", ()):
-            if isinstance(entry, Kind) and type(None) in get_args(field.annotation):
+            if isinstance(entry, ValueType) and type(None) in get_args(field.annotation):
                 return entry
     return None
 
@@ -300,10 +300,10 @@ def _kind(field: FieldInfo) -> Kind | None:
 def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "needed"
-    kind, default = _kind(field), field.default
-    if kind is None or default == "" or (default is None and kind not in field.metadata):
+    value_type, default = _value_type(field), field.default
+    if value_type is None or default == "" or (default is None and value_type not in field.metadata):
         return ""
-    written: Any = kind.write(default)
+    written: Any = value_type.write(default)
     if isinstance(written, bool):
         written = str(written).lower()
     return f"`{written}`" if written != "" else ""

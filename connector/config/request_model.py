@@ -6,17 +6,17 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from connector.config.kinds import Kind, as_found, leaf, refuse
 from connector.config.problems import nearest
 from connector.config.section import Section
+from connector.config.value_types import ValueType, as_found, leaf, refuse
 from connector.messaging.selectors.identifiers import check_property_name
 
 _MESSAGE_ID: Final = "JMSMessageID"
 _CORRELATION_ID: Final = "JMSCorrelationID"
 
 
-def _property_or(*headers: str) -> Kind:
-    """Returns the kind for one of some headers, or for a property that a program may set."""
+def _property_or(*headers: str) -> ValueType:
+    """Returns the value type for one of some headers, or for a property that a program may set."""
     expected = ", ".join([*headers, "or the name of a property" if headers else "the name of a property"])
 
     def read(value: object) -> str:
@@ -40,7 +40,7 @@ def _property_or(*headers: str) -> Kind:
         return str(name)
 
     label = " | ".join([*headers, "property"])
-    return Kind(read, str, {"type": "string"}, label)
+    return ValueType(read, str, {"type": "string"}, label)
 
 
 PROPERTY: Final = _property_or()

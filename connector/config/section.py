@@ -6,7 +6,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from connector.config.kinds import Text
+from connector.config.value_types import Text
 
 DEFAULT_PROVIDER: Final = "dropbox"
 """The provider of a section without ``type``, because it needs no server."""
@@ -21,8 +21,8 @@ class Section(BaseModel):
 class ProviderSection(Section):
     """Base of the sections ``provider``. A provider adds its own keys (see ``ProviderKind.section``).
 
-    A field is annotated with a kind of :mod:`connector.config.kinds`, and has a description. The docstring
-    of a section is its introduction in the reference page.
+    A field is annotated with a type of :mod:`connector.config.value_types`, and has a description. The
+    docstring of a section is its introduction in the reference page.
     """
 
     type: Text = Field(default=DEFAULT_PROVIDER, description="Name of an installed provider.")

@@ -3,8 +3,8 @@
 Each sink brings a class of entries. An entry point of the group ``connector.sinks`` names this class, which
 inherits from :class:`ExternalEntry` or :class:`PreparedEntry`. The name of the entry point is the key of the
 sink, and a required field of the class. The fields are the keys of an entry with this sink, with the
-descriptions in the reference. The kinds of the fields come from :mod:`connector.config.kinds`, or a field is
-a nested :class:`~connector.config.section.Section`.
+descriptions in the reference. The types of the fields come from :mod:`connector.config.value_types`, or a
+field is a nested :class:`~connector.config.section.Section`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,15 @@ from pydantic import BeforeValidator, Field
 from connector.broker.sinks import SinkSpec
 from connector.broker.subscriptions import Subscription
 from connector.businessobjects.catalogue import Catalogue
-from connector.config.kinds import (
+from connector.config.metaobject_lint import check_mime_type
+from connector.config.problem_reporter import ProblemReporter
+from connector.config.reading import Location, find
+from connector.config.section import Section
+from connector.config.tree import Leaf, Table
+from connector.config.value_types import (
     Boolean,
-    Kind,
     Text,
+    ValueType,
     as_found,
     duration,
     integer,
@@ -31,11 +36,6 @@ from connector.config.kinds import (
     one_or_list,
     refuse,
 )
-from connector.config.metaobject_lint import check_mime_type
-from connector.config.places import Places
-from connector.config.reading import Location, find
-from connector.config.section import Section
-from connector.config.tree import Leaf, Table
 from connector.messaging.destination import Destination
 
 _AN_OBJECT = re.compile(r"[A-Za-z0-9_*?]+\Z")
@@ -49,7 +49,7 @@ def _read_object(value: object) -> str:
     return str(name)
 
 
-ObjectPattern = Annotated[str, Kind(_read_object, str, {"type": "string"}, "name or pattern")]
+ObjectPattern = Annotated[str, ValueType(_read_object, str, {"type": "string"}, "name or pattern")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class EntryCheck:
     """The context for the check of an entry, and the list that gets the mistakes.
 
     Args:
-        places: the tree of ``adapter.yaml``, and the list of mistakes.
+        reporter: the tree of ``adapter.yaml``, and the list of mistakes.
         location: of the entry.
         key: the key of the sink.
         directory: of ``adapter.yaml``.
@@ -65,7 +65,7 @@ class EntryCheck:
         runs_here: whether the workers have the Python and the packages of this process.
     """
 
-    places: Places
+    reporter: ProblemReporter
     location: Location
     key: str
     directory: Path
@@ -84,19 +84,19 @@ class EntryCheck:
             nearest: the right name that is closest to a misspelt name, if any.
             warning: whether the configuration works all the same.
         """
-        self.places.add((*self.location, *key.split(".")), found, expected, nearest, warning=warning)
+        self.reporter.add((*self.location, *key.split(".")), found, expected, nearest, warning=warning)
 
     def is_written(self, key: str) -> bool:
         """Tells whether the entry has a value for a key. A default does not count."""
-        entry, _, _ = find(self.places.tree, self.location)
+        entry, _, _ = find(self.reporter.tree, self.location)
         value = entry.entries.get(key) if isinstance(entry, Table) else None
         return value is not None and not (isinstance(value, Leaf) and value.is_absent)
 
     def check_mime_type(self, key: str, mime_type: str | None) -> None:
         """Reports a MIME type under ``key`` that no data handler serves. None is valid."""
         if mime_type is not None:
-            _, mark, path = find(self.places.tree, (*self.location, key))
-            check_mime_type(mime_type, mark, path, self.catalogue, self.places.problems)
+            _, position, path = find(self.reporter.tree, (*self.location, key))
+            check_mime_type(mime_type, position, path, self.catalogue, self.reporter.problems)
 
 
 class CommonEntry(Section):

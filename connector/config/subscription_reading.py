@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from connector.config.kinds import words
-from connector.config.later import LATER
-from connector.config.problems import Mark, Problems, nearest
+from connector.config.problems import Position, Problems, nearest
 from connector.config.reading import field_names, join, read_section
 from connector.config.sinks import SinkProblem, Sinks
 from connector.config.subscription_model import CommonEntry, SinkEntry
 from connector.config.tree import Items, Leaf, Node, Table
+from connector.config.unsupported_keys import UNSUPPORTED
+from connector.config.value_types import words
 
-_LATER: Final = {
+_UNSUPPORTED: Final = {
     key.removeprefix("subscriptions."): reason
-    for key, reason in LATER.items()
+    for key, reason in UNSUPPORTED.items()
     if key.startswith("subscriptions.")
 }
 
@@ -76,7 +76,7 @@ class SubscriptionReader:
         key, *others = named
         if others:
             self.problems.add(
-                node.entries[named[-1]].mark,
+                node.entries[named[-1]].position,
                 join(path, named[-1]),
                 words([f"a {one}" for one in named]).replace(" or ", " and "),
                 "a subscription for each",
@@ -84,16 +84,18 @@ class SubscriptionReader:
         try:
             model = self.sinks.entry(key)
         except SinkProblem as problem:
-            self.problems.add(node.keys[key].mark, join(path, key), problem.found, problem.expected)
+            self.problems.add(node.keys[key].position, join(path, key), problem.found, problem.expected)
             return "", None
         node = self._without_foreign(node, path, key, named)
-        read = read_section(model, node, self.problems, directory=self.directory, path=path, refused=_LATER)
+        read = read_section(
+            model, node, self.problems, directory=self.directory, path=path, refused=_UNSUPPORTED
+        )
         return key, read.section or self._common(node, path, Problems())
 
     def _without_foreign(self, node: Table, path: str, key: str, named: list[str]) -> Table:
         """Returns the entry without the keys of other sinks, which are reported."""
         own = field_names(self.sinks.entry(key), ())
-        kept = Table(node.mark)
+        kept = Table(node.position)
         for other, value in node.entries.items():
             if other not in own:
                 if other in named:
@@ -102,7 +104,7 @@ class SubscriptionReader:
                     if len(named) == 1 and not _is_absent(value):
                         text = f"{other} of a {key}"
                         self.problems.add(
-                            value.mark, join(path, other), text, f"it with {words(having)} only"
+                            value.position, join(path, other), text, f"it with {words(having)} only"
                         )
                     continue
             kept.put(node.keys[other], value)
@@ -118,21 +120,21 @@ class SubscriptionReader:
         is_explained = False
         misspelt: dict[str, str] = {}
         for key, value in node.entries.items():
-            mark = node.keys[key].mark
+            position = node.keys[key].position
             if key in self.sinks.keys:  # a variable without a value, reported already if it is not set
-                is_explained |= self._is_noted(value.mark)
-            elif key in _LATER:
-                self.problems.add(mark, join(path, key), *_LATER[key])
+                is_explained |= self._is_noted(value.position)
+            elif key in _UNSUPPORTED:
+                self.problems.add(position, join(path, key), *_UNSUPPORTED[key])
                 is_explained = True
             elif key not in known:
                 near = nearest(key, known)
-                self.problems.add(mark, join(path, key), "unknown key", "a key of this section", near)
+                self.problems.add(position, join(path, key), "unknown key", "a key of this section", near)
                 if near is not None and near in self.sinks.keys:
                     misspelt[near] = key
         if len(misspelt) == 1:
             return self._misspelt(node, path, *misspelt.popitem())
         if not (is_explained or misspelt):
-            self.problems.add(node.mark, path, *self._no_sink())
+            self.problems.add(node.position, path, *self._no_sink())
         return self._common(node, path, self.problems)
 
     def _misspelt(self, node: Table, path: str, key: str, written: str) -> CommonEntry | None:
@@ -141,10 +143,10 @@ class SubscriptionReader:
             model = self.sinks.entry(key)
         except SinkProblem:
             return self._common(node, path, self.problems)
-        meant = Table(node.mark)
+        meant = Table(node.position)
         for name, value in node.entries.items():
             if name == written:
-                meant.put(Leaf.of(key, node.keys[name].mark, raw=node.keys[name].raw), value)
+                meant.put(Leaf.of(key, node.keys[name].position, raw=node.keys[name].raw), value)
             elif name in field_names(model, ()):
                 meant.put(node.keys[name], value)
         read_section(model, meant, self.problems, directory=self.directory, path=path)
@@ -152,7 +154,7 @@ class SubscriptionReader:
 
     def _common(self, node: Table, path: str, problems: Problems) -> CommonEntry | None:
         """Returns the keys that all entries have in common, so that they are checked in spite of mistakes."""
-        kept = Table(node.mark)
+        kept = Table(node.position)
         for key in field_names(CommonEntry, ()):
             if key in node.entries:
                 kept.put(node.keys[key], node.entries[key])
@@ -167,8 +169,8 @@ class SubscriptionReader:
             )
         return f"neither {' nor '.join(keys)}", "one of them: who gets the business object"
 
-    def _is_noted(self, mark: Mark) -> bool:
-        return any((one.file, one.line) == (mark.file, mark.line) for one in self.problems.sorted())
+    def _is_noted(self, position: Position) -> bool:
+        return any((one.file, one.line) == (position.file, position.line) for one in self.problems.sorted())
 
 
 def _is_absent(value: Node) -> bool:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import yaml
 
-from connector.config.problems import Mark, Problems
+from connector.config.problems import Position, Problems
 
 MAX_BYTES: Final = 4 << 20
 """The largest configuration file that is read, in bytes."""
@@ -33,37 +33,43 @@ class Leaf(str):
     """The text of a single value.
 
     Attributes:
-        mark: the beginning of the value.
+        position: the beginning of the value.
         plain: whether the value is written without quotes and not as a block.
         raw: as written. Differs from the text after the environment was filled in.
         quote: the quote around the value, empty if plain. None = a block, several lines or escapes. Then the
             positions of the characters are not known.
     """
 
-    __slots__ = ("mark", "plain", "quote", "raw")
+    __slots__ = ("plain", "position", "quote", "raw")
 
-    mark: Mark
+    position: Position
     plain: bool
     raw: str
     quote: str | None
 
     @classmethod
     def of(
-        cls, text: str, mark: Mark, *, plain: bool = True, raw: str | None = None, quote: str | None = ""
+        cls,
+        text: str,
+        position: Position,
+        *,
+        plain: bool = True,
+        raw: str | None = None,
+        quote: str | None = "",
     ) -> Leaf:
         leaf = cls(text)
-        leaf.mark = mark
+        leaf.position = position
         leaf.plain = plain
         leaf.raw = text if raw is None else raw
         leaf.quote = quote
         return leaf
 
-    def place(self, offset: int) -> Mark:
+    def place(self, offset: int) -> Position:
         """Returns the place of the character at ``offset``. If that is not known, returns the beginning."""
         if self.quote is None or self.from_environment:
-            return self.mark
+            return self.position
         doubled = self.count("'", 0, offset) if self.quote == "'" else 0
-        return self.mark._replace(column=self.mark.column + len(self.quote) + offset + doubled)
+        return self.position._replace(column=self.position.column + len(self.quote) + offset + doubled)
 
     @property
     def from_environment(self) -> bool:
@@ -79,7 +85,7 @@ class Leaf(str):
 class Table:
     """A mapping. ``keys`` holds the keys as written, with their places."""
 
-    mark: Mark
+    position: Position
     entries: dict[str, Node] = field(default_factory=dict)
     keys: dict[str, Leaf] = field(default_factory=dict)
 
@@ -92,7 +98,7 @@ class Table:
 class Items:
     """A list."""
 
-    mark: Mark
+    position: Position
     items: list[Node] = field(default_factory=list)
 
 
@@ -132,7 +138,7 @@ def parse(text: str, display: str, problems: Problems) -> list[Node] | None:
         line = text.count("\n", 0, bad.start()) + 1
         column = bad.start() - text.rfind("\n", 0, bad.start())
         problems.add(
-            Mark(display, line, column), "", f"a control character (U+{ord(bad.group()):04X})", "text"
+            Position(display, line, column), "", f"a control character (U+{ord(bad.group()):04X})", "text"
         )
         return None
     builder = _Builder(display, problems)
@@ -140,14 +146,14 @@ def parse(text: str, display: str, problems: Problems) -> list[Node] | None:
         documents = builder.build(yaml.parse(text, Loader=_LOADER))
     except yaml.MarkedYAMLError as error:
         place = error.problem_mark or error.context_mark
-        mark = Mark(display, place.line + 1, place.column + 1) if place else Mark(display)
-        problems.add(mark, "", f"no YAML: {_words(error)}", "YAML; look at this line and the one before")
+        position = Position(display, place.line + 1, place.column + 1) if place else Position(display)
+        problems.add(position, "", f"no YAML: {_words(error)}", "YAML; look at this line and the one before")
         return None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        problems.add(Mark(display), "", f"no YAML: {str(error).splitlines()[0]}", "YAML")
+        problems.add(Position(display), "", f"no YAML: {str(error).splitlines()[0]}", "YAML")
         return None
     except _TooMuch as error:
-        problems.add(error.mark, "", error.found, error.expected)
+        problems.add(error.position, "", error.found, error.expected)
         return None
     return documents
 
@@ -158,7 +164,7 @@ def _words(error: yaml.MarkedYAMLError) -> str:
 
 
 def _read_text(path: Path, display: str, problems: Problems) -> str | None:
-    here = Mark(display)
+    here = Position(display)
     try:
         # Non-blocking, because a FIFO without a writer must not delay the answer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -192,15 +198,18 @@ def _read_text(path: Path, display: str, problems: Problems) -> str | None:
         line = before.count(b"\n") + 1
         column = len(before[before.rfind(b"\n") + 1 :].decode("utf-8-sig", "replace")) + 1
         problems.add(
-            Mark(display, line, column), "", f"is not UTF-8 (byte 0x{content[error.start]:02X})", "UTF-8 text"
+            Position(display, line, column),
+            "",
+            f"is not UTF-8 (byte 0x{content[error.start]:02X})",
+            "UTF-8 text",
         )
         return None
 
 
 class _TooMuch(Exception):
-    def __init__(self, mark: Mark, found: str, expected: str) -> None:
+    def __init__(self, position: Position, found: str, expected: str) -> None:
         super().__init__(found)
-        self.mark, self.found, self.expected = mark, found, expected
+        self.position, self.found, self.expected = position, found, expected
 
 
 @dataclass(slots=True)
@@ -239,7 +248,7 @@ class _Builder:
                 if isinstance(opened, _Frame):
                     if len(frames) >= MAX_DEPTH:
                         raise _TooMuch(
-                            opened.node.mark, f"nested deeper than {MAX_DEPTH} levels", "fewer levels"
+                            opened.node.position, f"nested deeper than {MAX_DEPTH} levels", "fewer levels"
                         )
                     frames.append(opened)
                     continue
@@ -253,38 +262,41 @@ class _Builder:
         return documents
 
     def _open(self, event: Any) -> Node | _Frame:
-        mark = Mark(self._file, event.start_mark.line + 1, event.start_mark.column + 1)
+        position = Position(self._file, event.start_mark.line + 1, event.start_mark.column + 1)
         self._nodes += 1
         if self._nodes > MAX_NODES:
-            raise _TooMuch(mark, f"more than {MAX_NODES} values", "a smaller file")
+            raise _TooMuch(position, f"more than {MAX_NODES} values", "a smaller file")
         if isinstance(event, yaml.AliasEvent):
-            return self._alias(event.anchor or "", mark)
+            return self._alias(event.anchor or "", position)
         if event.tag is not None and event.tag != "!":
             self._problems.add(
-                mark, "", f"the tag {event.tag!r}", "no tag: the key decides the type of a value"
+                position, "", f"the tag {event.tag!r}", "no tag: the key decides the type of a value"
             )
         if isinstance(event, yaml.ScalarEvent):
-            leaf = Leaf.of(event.value, mark, plain=not event.style, quote=_quote(event))
+            leaf = Leaf.of(event.value, position, plain=not event.style, quote=_quote(event))
             if event.anchor:
                 self._anchors[event.anchor] = leaf
             return leaf
-        node = Table(mark) if isinstance(event, yaml.MappingStartEvent) else Items(mark)
+        node = Table(position) if isinstance(event, yaml.MappingStartEvent) else Items(position)
         return _Frame(node, event.anchor)
 
-    def _alias(self, anchor: str, mark: Mark) -> Node:
+    def _alias(self, anchor: str, position: Position) -> Node:
         self._aliases += 1
         if self._aliases > MAX_ALIASES:
-            raise _TooMuch(mark, f"more than {MAX_ALIASES} aliases", "the values themselves")
+            raise _TooMuch(position, f"more than {MAX_ALIASES} aliases", "the values themselves")
         node = self._anchors.get(anchor)
         if node is None:
             self._problems.add(
-                mark, "", f"the alias *{anchor} before the end of its anchor", "an anchor that stands above"
+                position,
+                "",
+                f"the alias *{anchor} before the end of its anchor",
+                "an anchor that stands above",
             )
-            return Leaf.of("", mark)
+            return Leaf.of("", position)
         # An alias of a collection with aliases multiplies, so the values behind the alias count too.
         self._nodes += _count(node)
         if self._nodes > MAX_NODES:
-            raise _TooMuch(mark, f"aliases that stand for more than {MAX_NODES} values", "a smaller file")
+            raise _TooMuch(position, f"aliases that stand for more than {MAX_NODES} values", "a smaller file")
         return node
 
     def _put(self, frame: _Frame, node: Node) -> None:
@@ -300,20 +312,21 @@ class _Builder:
 
     def _take_key(self, frame: _Frame, target: Table, node: Node) -> None:
         if not isinstance(node, Leaf):
-            self._problems.add(node.mark, "", f"{kind_of(node)} as a key", "a single value as the key")
+            self._problems.add(node.position, "", f"{kind_of(node)} as a key", "a single value as the key")
             frame.skip = True
             return
         first = target.keys.get(node)
         if first is not None:
             self._problems.add(
-                node.mark,
+                node.position,
                 "",
-                f"the key {str(node)!r} stands twice, in lines {first.mark.line} and {node.mark.line}",
+                f"the key {str(node)!r} stands twice, "
+                f"in lines {first.position.line} and {node.position.line}",
                 "it once",
             )
             frame.skip = True
         elif node == "<<" and node.plain:
-            self._problems.add(node.mark, "", "the merge key '<<'", "the keys themselves")
+            self._problems.add(node.position, "", "the merge key '<<'", "the keys themselves")
             frame.skip = True
         frame.key = node
 

@@ -23,7 +23,7 @@ FLOORS = {
         "connector.messaging",
         "connector.businessobjects",
         "connector.state.store",
-        "connector.config.kinds",
+        "connector.config.value_types",
         "connector.config.problems",
         "connector.config.section",
         "connector.config.tree",

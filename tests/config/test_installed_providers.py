@@ -28,7 +28,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from connector.config.kinds import Boolean, PathName, Text
+from connector.config.value_types import Boolean, PathName, Text
 from connector.config.section import ProviderSection, Section
 from connector.messaging.provider_kind import ProviderKind, SectionProblem
 from connector.providers.dropbox.provider import DropboxProvider

@@ -27,7 +27,7 @@ MODULE = '''
 from dataclasses import dataclass
 from pydantic import Field
 from connector.broker.sinks import ExternalSink
-from connector.config.kinds import Text
+from connector.config.value_types import Text
 from connector.config.section import Section
 from connector.config.subscription_model import ExternalEntry
 

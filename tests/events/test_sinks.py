@@ -26,7 +26,7 @@ import json, os
 from dataclasses import dataclass
 import connector
 from connector.broker.sinks import ExternalSink, PreparedSink, write_body
-from connector.config.kinds import Text
+from connector.config.value_types import Text
 from connector.config.subscription_model import ExternalEntry, PreparedEntry
 from connector.errors import ConnectorError
 from connector.messaging.destination import parse_destination
@@ -225,11 +225,11 @@ def test_a_worker_without_the_package_of_a_sink_says_what_to_install(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, site: Path
 ) -> None:
     (entry,) = bench.deploy(subscriptions=[KEEP]).configuration.subscriptions
-    plan = pickle.dumps(entry.sink())
+    task_settings = pickle.dumps(entry.sink())
     monkeypatch.delitem(sys.modules, "their_keep")
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(site)])
     with pytest.raises(PipelineError, match="No module named 'their_keep'; install the package of each sink"):
-        check_worker(plan, str(bench.directory), b"")
+        check_worker(task_settings, str(bench.directory), b"")
 
 
 def test_a_sink_that_cannot_be_closed_is_logged_and_the_others_are_closed(

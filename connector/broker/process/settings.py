@@ -5,9 +5,9 @@ from __future__ import annotations
 from pydantic import Field
 
 from connector.broker.process.sink import ProcessSpec
-from connector.config.kinds import Text
 from connector.config.python_names import LookupProblem, check_process, missing_imports
 from connector.config.subscription_model import EntryCheck, ExternalEntry
+from connector.config.value_types import Text
 
 
 class ProcessEntry(ExternalEntry):

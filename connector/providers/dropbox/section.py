@@ -6,10 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from connector.config.kinds import (
+from connector.config.section import ProviderSection
+from connector.config.value_types import (
     Boolean,
-    Kind,
     PathName,
+    ValueType,
     as_found,
     choice,
     duration,
@@ -17,7 +18,6 @@ from connector.config.kinds import (
     leaf,
     refuse,
 )
-from connector.config.section import ProviderSection
 
 
 def _read_level(value: object) -> str:
@@ -29,7 +29,7 @@ def _read_level(value: object) -> str:
     return str(name)
 
 
-_Level = Annotated[str, Kind(_read_level, str, {"type": ["string", "number", "boolean"]}, "name | ''")]
+_Level = Annotated[str, ValueType(_read_level, str, {"type": ["string", "number", "boolean"]}, "name | ''")]
 
 
 class DropboxSection(ProviderSection):

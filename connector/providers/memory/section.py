@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from connector.config.kinds import Boolean, Size, duration, integer
 from connector.config.section import ProviderSection
+from connector.config.value_types import Boolean, Size, duration, integer
 
 
 class MemorySection(ProviderSection):

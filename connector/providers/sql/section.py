@@ -6,8 +6,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from connector.config.kinds import Kind, Text, choice, duration, integer, leaf, refuse
 from connector.config.section import ProviderSection
+from connector.config.value_types import Text, ValueType, choice, duration, integer, leaf, refuse
 from connector.providers.sql.database import URL_EXPECTED, WrongUrl, parse_url
 
 
@@ -19,7 +19,7 @@ def _read_url(value: object) -> str:
 
 
 _SCHEMA: Final[dict[str, Any]] = {"type": "string", "pattern": r"^sqlite:///|^postgresql(\+psycopg)?://|\$\{"}
-_Url = Annotated[str, Kind(_read_url, str, _SCHEMA, "URL")]
+_Url = Annotated[str, ValueType(_read_url, str, _SCHEMA, "URL")]
 
 
 class SqlSection(ProviderSection):

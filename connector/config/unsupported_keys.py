@@ -20,7 +20,7 @@ REFUSED: Final = {
 }
 """Keys that users may expect but that will never exist, with the found and the expected text."""
 
-LATER: Final = {key: (not_yet(what), "it left out") for key, what in _KEYS.items()}
+UNSUPPORTED: Final = {key: (not_yet(what), "it left out") for key, what in _KEYS.items()}
 """Keys of later versions, named with their section, with the found and the expected text of the problem."""
 
 PROVIDERS: Final = ("amqp", "jms")

@@ -1,6 +1,6 @@
-"""The kinds of single values: how each is read, checked, written and described.
+"""The types of single values: how each is read, checked, written and described.
 
-Every kind is an ``Annotated`` type for the fields of :mod:`connector.config.model`. A reader gets the text as
+Every value type annotates fields of :mod:`connector.config.model`. A reader gets the text as
 written in the file, so the result does not depend on the types of YAML.
 """
 
@@ -24,8 +24,8 @@ _REFERENCE: Final[dict[str, Any]] = {"type": "string", "pattern": r"\$\{"}
 
 
 @dataclass(frozen=True, eq=False)
-class Kind:
-    """A kind of single value: the metadata of an ``Annotated`` field.
+class ValueType:
+    """A type of single value: the metadata of an ``Annotated`` field.
 
     Args:
         read: returns the value of a :class:`Leaf`. Raises an error of :func:`refuse`.
@@ -88,12 +88,12 @@ def _read_text(value: object) -> str:
     return str(text)
 
 
-def text_kind(label: str = "text") -> Kind:
-    """Returns the kind for an unchanged text that is not empty."""
-    return Kind(_read_text, str, {"type": ["string", "number", "boolean"]}, label)
+def text_type(label: str = "text") -> ValueType:
+    """Returns the value type for an unchanged text that is not empty."""
+    return ValueType(_read_text, str, {"type": ["string", "number", "boolean"]}, label)
 
 
-Text = Annotated[str, text_kind()]
+Text = Annotated[str, text_type()]
 
 _NAME: Final = re.compile(r"[^\W][\w.@+-]*(?: [\w.@+-]+)*\Z")
 
@@ -106,11 +106,11 @@ def _read_directory_name(value: object) -> str:
     return str(name)
 
 
-DirectoryName = Annotated[str, Kind(_read_directory_name, str, {"type": ["string", "number"]}, "name")]
+DirectoryName = Annotated[str, ValueType(_read_directory_name, str, {"type": ["string", "number"]}, "name")]
 
 
-def choice(*values: str) -> Kind:
-    """Returns the kind for a choice of words. Upper and lower case count."""
+def choice(*values: str) -> ValueType:
+    """Returns the value type for a choice of words. Upper and lower case count."""
     words = " | ".join(values)
 
     def read(value: object) -> str:
@@ -119,7 +119,7 @@ def choice(*values: str) -> Kind:
             return str(word)
         raise refuse(as_found(word), words, nearest(word, values))
 
-    return Kind(read, str, {"anyOf": [{"enum": [*values]}, _REFERENCE]}, words)
+    return ValueType(read, str, {"anyOf": [{"enum": [*values]}, _REFERENCE]}, words)
 
 
 def _read_boolean(value: object) -> bool:
@@ -131,7 +131,7 @@ def _read_boolean(value: object) -> bool:
 
 Boolean = Annotated[
     bool,
-    Kind(_read_boolean, bool, {"anyOf": [{"type": "boolean"}, _REFERENCE]}, "true | false"),
+    ValueType(_read_boolean, bool, {"anyOf": [{"type": "boolean"}, _REFERENCE]}, "true | false"),
 ]
 
 
@@ -140,7 +140,7 @@ def _read_managed(value: object) -> bool:
 
 
 _JMS_OR_NONE: Final = choice("none", "JMS")
-CONTAINER_MANAGED: Final = Kind(
+CONTAINER_MANAGED: Final = ValueType(
     _read_managed, lambda value: "JMS" if value else "none", _JMS_OR_NONE.schema, _JMS_OR_NONE.label
 )
 """``JMS`` or ``none``, a switch of WBI Adapter for JMS."""
@@ -151,8 +151,10 @@ CONTAINER_MANAGED: Final = Kind(
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}\Z")
 
 
-def integer(minimum: int, unit: str = "", *, none: str | None = None, maximum: int | None = None) -> Kind:
-    """Returns the kind for a whole number. ``none`` is the word for None."""
+def integer(
+    minimum: int, unit: str = "", *, none: str | None = None, maximum: int | None = None
+) -> ValueType:
+    """Returns the value type for a whole number. ``none`` is the word for None."""
     limits = f"from {minimum} up" if maximum is None else f"from {minimum} to {maximum}"
     expected = f"a whole number {limits}" + (f" ({unit})" if unit else "") + (f", or {none}" if none else "")
 
@@ -174,7 +176,7 @@ def integer(minimum: int, unit: str = "", *, none: str | None = None, maximum: i
     if none is not None:
         any_of.append({"enum": [none, False] if none == "no" else [none]})
     label = (unit or "whole number") + (f" | {none}" if none else "")
-    return Kind(read, lambda value: none if value is None else value, {"anyOf": any_of}, label)
+    return ValueType(read, lambda value: none if value is None else value, {"anyOf": any_of}, label)
 
 
 def _read_minutes(value: object) -> float:
@@ -187,7 +189,7 @@ def _read_minutes(value: object) -> float:
 
 Minutes = Annotated[
     float,
-    Kind(
+    ValueType(
         _read_minutes,
         lambda value: int(value) if value == int(value) else value,
         {"anyOf": [{"type": "number", "minimum": 0}, _REFERENCE]},
@@ -208,8 +210,8 @@ def write_duration(seconds: float) -> str:
     return f"{milliseconds:g}ms" if milliseconds else "0s"
 
 
-def duration(*, none: str | None = None, zero: bool = False) -> Kind:
-    """Returns the kind for seconds, written ``500ms 30s 5m 2h 7d``.
+def duration(*, none: str | None = None, zero: bool = False) -> ValueType:
+    """Returns the value type for seconds, written ``500ms 30s 5m 2h 7d``.
 
     Args:
         none: the word for None.
@@ -240,7 +242,7 @@ def duration(*, none: str | None = None, zero: bool = False) -> Kind:
     schema: dict[str, Any] = {"type": "string", "pattern": pattern}
     if zero:
         schema = {"anyOf": [schema, {"const": 0}]}
-    return Kind(read, write, schema, "duration" + "".join(f" | {word}" for word in words))
+    return ValueType(read, write, schema, "duration" + "".join(f" | {word}" for word in words))
 
 
 _BYTES: Final = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
@@ -265,7 +267,7 @@ def _write_size(size: int) -> Any:
 
 Size = Annotated[
     int,
-    Kind(
+    ValueType(
         _read_size,
         _write_size,
         {"anyOf": [{"type": "string", "pattern": r"^[0-9]+(B|KiB|MiB|GiB)?$|\$\{"}, {"type": "integer"}]},
@@ -288,7 +290,7 @@ def _read_time(value: object) -> datetime.time:
 
 TimeOfDay = Annotated[
     datetime.time,
-    Kind(
+    ValueType(
         _read_time,
         lambda value: value.isoformat("auto" if value.second else "minutes"),
         # Readers of YAML 1.1 make a number of an unquoted 22:00.
@@ -303,7 +305,7 @@ TimeOfDay = Annotated[
 ]
 
 
-# --- places ----------------------------------------------------------------------------------
+# --- paths -----------------------------------------------------------------------------------
 
 
 def resolve(text: str, directory: Path) -> Path:
@@ -312,7 +314,7 @@ def resolve(text: str, directory: Path) -> Path:
 
 
 @dataclass(frozen=True, eq=False)
-class PathKind(Kind):
+class PathType(ValueType):
     """A path that counts from the directory of the file."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -323,10 +325,10 @@ class PathKind(Kind):
         return core_schema.with_info_plain_validator_function(read, serialization=self._serialization())
 
 
-PathName = Annotated[Path, PathKind(_read_text, str, {"type": "string"}, "path")]
+PathName = Annotated[Path, PathType(_read_text, str, {"type": "string"}, "path")]
 
 
-AS_WRITTEN: Final = Kind(
+AS_WRITTEN: Final = ValueType(
     lambda value: leaf(value, "a single value"),
     lambda value: "" if value is None else str(value),
     {"type": ["string", "number", "boolean", "null"]},
@@ -343,9 +345,9 @@ def split_list(value: object) -> Any:
     for piece in value.split(";"):
         text = piece.strip()
         if text:
-            mark = value.place(offset + len(piece) - len(piece.lstrip()))
+            position = value.place(offset + len(piece) - len(piece.lstrip()))
             raw = value.raw if value.from_environment else None
-            pieces.append(Leaf.of(text, mark, raw=raw, quote=None))
+            pieces.append(Leaf.of(text, position, raw=raw, quote=None))
         offset += len(piece) + 1
     return pieces
 
