@@ -33,7 +33,7 @@ from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.providers.dropbox.provider import DropboxProvider
 from connector.requests.client import RequestClient
-from connector.requests.plan import RequestPlan
+from connector.requests.settings import RequestSettings
 
 REQUESTS = "queue://requests"
 NOTES = "n" * 900
@@ -92,7 +92,7 @@ def request_client(root: Path, pool: int, reply_to: str | None = None) -> Reques
     customer = Definition(
         "Customer", attributes={part.name: part for part in attributes}, verbs={"Retrieve": Verb("Retrieve")}
     )
-    plan = RequestPlan(
+    settings = RequestSettings(
         definitions=Definitions({"Customer": customer}),
         rules=StaticMetaObject("MO_Config", (), {"OutputDestination": REQUESTS, "ResponseTimeout": "30000"}),
         handlers=(HandlerSpec("application/json", "JsonHandler", "connector.datahandlers.json_handler"),),
@@ -102,7 +102,7 @@ def request_client(root: Path, pool: int, reply_to: str | None = None) -> Reques
         pool_timeout=PATIENCE,
     )
     provider = DropboxProvider(root, create=True)
-    return RequestClient(plan, provider.connect, provider.capabilities, ".")
+    return RequestClient(settings, provider.connect, provider.capabilities, ".")
 
 
 def ours(client: RequestClient) -> Exchange:

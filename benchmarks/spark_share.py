@@ -14,8 +14,8 @@ from pathlib import Path
 from benchmarks.common import deployment, fill, json_body, machine, scratch, spread
 from connector.adapter import Adapter
 from connector.events.job import FUNCTION
-from connector.events.lanes import work_items
-from connector.events.plan import Assignment
+from connector.events.order_groups import work_items
+from connector.events.task_settings import Assignment
 from connector.events.worker import run_assignment, stop_runners
 from connector.messaging.destination import parse_destination
 
@@ -26,25 +26,25 @@ def measure(adapter: Adapter, root: Path, size: int, runs: int) -> tuple[list[fl
     assert inbound is not None
     assert state is not None
     pipeline = adapter._connection.pipeline
-    plan = inbound.jobs.plan_bytes
+    task_settings = inbound.jobs.plan_bytes
     journals = state.journals(inbound.connection.client_id, "benchmark")
     journals.make()
     deployment_directory = str(adapter.configuration.directory)
     poller = inbound.connection.poller(parse_destination("in"))
     fill(root, "in", size, json_body)
     claims = poller.claim(1, range(size))
-    lanes = [work_items(claims, {})]
+    order_groups = [work_items(claims, {})]
     plain: list[float] = []
     spark: list[float] = []
     for number in range(runs + 5):
         for what in ("plain", "spark"):
             batch = 2 * number + (what == "spark")
-            payload = pickle.dumps(Assignment(journals.file(batch, 0, size), lanes))
+            payload = pickle.dumps(Assignment(journals.file(batch, 0, size), order_groups))
             started = time.perf_counter()
             if what == "plain":
-                run_assignment(plan, deployment_directory, payload)
+                run_assignment(task_settings, deployment_directory, payload)
             else:
-                pipeline.run(FUNCTION, plan, [payload], "benchmark")
+                pipeline.run(FUNCTION, task_settings, [payload], "benchmark")
             milliseconds = (time.perf_counter() - started) * 1000
             journals.forget(batch)
             if number >= 5:  # the first ones warm up

@@ -22,7 +22,7 @@ from connector.broker.process.loading import load_process
 from connector.config.loading import load
 from connector.events.task import Task
 from connector.messaging.destination import parse_destination
-from connector.parts import make_plan, make_provider
+from connector.parts import make_provider, make_task_settings
 from connector.state.journal import JournalFile
 
 EVENTS = 1000
@@ -58,7 +58,7 @@ def measure(directory: Path, runs: int) -> tuple[float, float]:
     assert len(claims) == EVENTS, len(claims)
     items = [(claim.sequence, str(claim.destination), claim.reference, 0) for claim in claims]
     paths = [str(directory / "data" / claim.reference) for claim in claims]
-    task = Task(make_plan(configuration, provider, connection.access()), str(directory), Unwatched())
+    task = Task(make_task_settings(configuration, provider, connection.access()), str(directory), Unwatched())
     process = load_process("processes:take", str(directory))
     ours, theirs = [], []
     for run in range(runs):

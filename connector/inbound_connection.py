@@ -16,7 +16,7 @@ from connector.events.probe import lacks
 from connector.events.report import CycleReport
 from connector.events.summary import Summary
 from connector.messaging.provider_kind import AdapterProvider
-from connector.parts import make_plan, make_settings
+from connector.parts import make_event_settings, make_task_settings
 from connector.state.store import HeldInstance, StateStore
 from connector.status import VERSION
 from connector.stopping import StopRequest
@@ -75,7 +75,7 @@ class InboundConnection:
         self._stop = stop
         self._debug = debug
         self._instance: HeldInstance | None = None
-        self._settings = make_settings(configuration, "")
+        self._settings = make_event_settings(configuration, "")
         self._polls = itertools.count(1)
 
     def start(self) -> None:
@@ -93,7 +93,7 @@ class InboundConnection:
             self.state = self._provider.state(settings.application_name)
             self._instance = self.state.instance(settings.instance)
             self._log_start(self._instance.name)
-            self._settings = make_settings(self._configuration, self._instance.name)
+            self._settings = make_event_settings(self._configuration, self._instance.name)
             self.pipeline.start()
             self._connect()
             self._check_workers()
@@ -180,7 +180,7 @@ class InboundConnection:
             settings.application, settings.instance, client_id=settings.client_id
         )
         try:
-            plan = make_plan(
+            task_settings = make_task_settings(
                 self._configuration,
                 self._provider,
                 connection.access(),
@@ -188,7 +188,13 @@ class InboundConnection:
                 debug=self._debug,
             )
             self.inbound = Inbound(
-                connection, self.state, plan, self.pipeline, self._settings, self._summary, self._polls
+                connection,
+                self.state,
+                task_settings,
+                self.pipeline,
+                self._settings,
+                self._summary,
+                self._polls,
             )
         except BaseException:
             connection.close()

@@ -1,4 +1,4 @@
-"""Turns a configuration into the parts of an adapter: provider, plan, settings."""
+"""Turns a configuration into the parts of an adapter: provider, settings of tasks, requests and events."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from connector.businessobjects.handlers import HandlerSpec, normal_mime_type
 from connector.businessobjects.rules import StaticMetaObject
 from connector.config.loading import Configuration
 from connector.config.model import Connector, InputEntry
-from connector.events.plan import EventPlan
 from connector.events.recovery import InDoubtPolicy
 from connector.events.settings import EventSettings, Input
 from connector.events.settling import CopyDestinations
+from connector.events.task_settings import TaskSettings
 from connector.log import LogSettings
 from connector.messaging.access import AccessSpec
 from connector.messaging.destination import Destination
@@ -48,15 +48,15 @@ def accept_root(configuration: Configuration) -> AcceptedRoot | None:
     return installed_providers()[section.type].kind().accept_root(section, configuration.paths)
 
 
-def make_plan(
+def make_task_settings(
     configuration: Configuration,
     provider: Provider,
     access: AccessSpec,
     requests: RequestClientSpec | None = None,
     *,
     debug: bool = False,
-) -> EventPlan:
-    """Returns the plan for the tasks of a deployment.
+) -> TaskSettings:
+    """Returns the settings of the tasks of a deployment.
 
     Args:
         requests: lets business processes make requests. None = they cannot.
@@ -67,12 +67,12 @@ def make_plan(
     """
     settings = configuration.connector
     in_progress = settings.in_progress_destination
-    return EventPlan(
+    return TaskSettings(
         application=settings.application_name,
         definitions=configuration.metaobjects.definitions,
         rules=_rules(configuration),
-        # the same objects as in the requests, so that the plan, which travels with every job, has them once
-        handlers=requests.plan.handlers if requests is not None else _handler_specs(configuration),
+        # the same objects as in the requests: the settings travel with every job, and have them once
+        handlers=requests.settings.handlers if requests is not None else _handler_specs(configuration),
         default_handler=_default_handler(settings),
         subscriptions=tuple(entry.subscription() for entry in configuration.subscriptions),
         default_verb=settings.default_verb or None,
@@ -104,7 +104,7 @@ def make_requests(configuration: Configuration, provider: Provider | None = None
         ConfigurationError: a data handler is missing or its options are wrong.
     """
     # imported here, because most commands make no requests
-    from connector.requests.plan import Matching, RequestPlan
+    from connector.requests.settings import Matching, RequestSettings
     from connector.requests.spec import RequestClientSpec
 
     settings = configuration.connector
@@ -115,7 +115,7 @@ def make_requests(configuration: Configuration, provider: Provider | None = None
     }
     if provider is None:
         provider = make_provider(configuration)
-    plan = RequestPlan(
+    request_settings = RequestSettings(
         definitions=configuration.metaobjects.definitions,
         rules=_rules(configuration),
         handlers=_handler_specs(configuration),
@@ -134,8 +134,10 @@ def make_requests(configuration: Configuration, provider: Provider | None = None
         trace=Trace(settings.agent_trace_level),
     )
     # requests are local to the adapter, for inputs with no_local
-    origin = make_settings(configuration, "").client_id
-    return RequestClientSpec(plan, functools.partial(provider.connect, origin=origin), provider.capabilities)
+    origin = make_event_settings(configuration, "").client_id
+    return RequestClientSpec(
+        request_settings, functools.partial(provider.connect, origin=origin), provider.capabilities
+    )
 
 
 def _rules(configuration: Configuration) -> StaticMetaObject | None:
@@ -172,7 +174,7 @@ def _handler_specs(configuration: Configuration) -> tuple[HandlerSpec, ...]:
     return tuple(found.values())
 
 
-def make_settings(configuration: Configuration, instance: str) -> EventSettings:
+def make_event_settings(configuration: Configuration, instance: str) -> EventSettings:
     """Returns the settings of the inbound side."""
     settings = configuration.connector
     return EventSettings(

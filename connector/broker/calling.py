@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from connector.broker.sinks import Event, Watch
+from connector.broker.sinks import CallTimer, Event
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import TemporaryFailure
 
@@ -13,7 +13,7 @@ Deliver = Callable[[BusinessObject, Event], object]
 
 
 def guarded(
-    deliver: Deliver, subscription: str, *, retries: int = 0, timeout: float | None = None, watch: Watch
+    deliver: Deliver, subscription: str, *, retries: int = 0, timeout: float | None = None, timer: CallTimer
 ) -> Deliver:
     """Returns ``deliver`` with the retries and the time limit of a subscription.
 
@@ -23,20 +23,20 @@ def guarded(
         retries: calls after the first call, for TemporaryFailure only. The wait between two calls doubles
             from 0.1 s to 10 s at most.
         timeout: seconds that one call may take. None = no limit.
-        watch: ends this worker when a call takes longer.
+        timer: ends this worker when a call takes longer.
     """
     if timeout is not None:
-        deliver = _timed(deliver, subscription, timeout, watch)
+        deliver = _timed(deliver, subscription, timeout, timer)
     return _retried(deliver, retries) if retries else deliver
 
 
-def _timed(deliver: Deliver, subscription: str, timeout: float, watch: Watch) -> Deliver:
+def _timed(deliver: Deliver, subscription: str, timeout: float, timer: CallTimer) -> Deliver:
     def timed(bo: BusinessObject, event: Event) -> object:
-        watch.arm(timeout, subscription)
+        timer.arm(timeout, subscription)
         try:
             return deliver(bo, event)
         finally:
-            watch.disarm()
+            timer.disarm()
 
     return timed
 

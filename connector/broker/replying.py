@@ -80,7 +80,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Envelope:
+class ReplyHeaders:
     """The part of a reply that the request decides.
 
     Args:
@@ -121,7 +121,7 @@ class Replies:
         self._format_property = format_property
         self._use_defaults = use_defaults
 
-    def envelope(self, request: Message) -> Envelope | None:
+    def reply_headers(self, request: Message) -> ReplyHeaders | None:
         """Returns the beginning of a reply to a message. None when the message has no usable JMSReplyTo.
 
         A JMSReplyTo that is not a destination is logged. The message is processed as an event all the same.
@@ -142,7 +142,7 @@ class Replies:
             expiration=request.expiration + LATE if request.expiration else 0,
         )
         self._identify(request, message)
-        return Envelope(destination, message)
+        return ReplyHeaders(destination, message)
 
     def _identify(self, request: Message, reply: Message) -> None:
         """Copies the request's identifier into the reply. JMSMessageID replaces a missing identifier."""
@@ -162,7 +162,7 @@ class Replies:
 
     def answer(
         self,
-        envelope: Envelope,
+        reply_headers: ReplyHeaders,
         bo: BusinessObject,
         answered: object,
         to_body: Callable[[BusinessObject], bytes | str],
@@ -198,16 +198,16 @@ class Replies:
         else:
             message_class, body = "T", (value or "").encode("utf-8", "backslashreplace")
             about = bo
-        message = self._filled(envelope, answered.status, message_class, body)
+        message = self._filled(reply_headers, answered.status, message_class, body)
         self._set_format(message, format_of(about.type, about.verb or ""))
         return message
 
-    def failure(self, envelope: Envelope, text: str, message_format: str | None = None) -> Message:
+    def failure(self, reply_headers: ReplyHeaders, text: str, message_format: str | None = None) -> Message:
         """Returns the reply to a request that has failed. ``text`` is the reason."""
         body = text.encode("utf-8", "backslashreplace")
         if len(body) > MAX_TEXT:
             body = body[: MAX_TEXT - 3].decode("utf-8", "ignore").encode() + b"..."
-        message = self._filled(envelope, FAIL, "T", body)
+        message = self._filled(reply_headers, FAIL, "T", body)
         self._set_format(message, message_format)
         return message
 
@@ -216,8 +216,8 @@ class Replies:
         if message_format is not None and not is_taken:
             set_format(message, message_format, self._format_property)
 
-    def _filled(self, envelope: Envelope, status: str, message_class: str, body: bytes) -> Message:
-        begun = envelope.message
+    def _filled(self, reply_headers: ReplyHeaders, status: str, message_class: str, body: bytes) -> Message:
+        begun = reply_headers.message
         message = replace(
             begun,
             body=body,

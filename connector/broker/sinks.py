@@ -226,7 +226,7 @@ class SinkSpec(Protocol):
         """
 
 
-class Watch(Protocol):
+class CallTimer(Protocol):
     """Ends the worker when a call takes too long."""
 
     def arm(self, seconds: float, what: str) -> None: ...

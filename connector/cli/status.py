@@ -12,7 +12,7 @@ from connector.cli.tables import ago, span, table
 from connector.config.loading import Configuration, load
 from connector.messaging.notes import BatchNote, ClientNote, ClientState
 from connector.messaging.provider_kind import AdapterProvider
-from connector.parts import make_provider, make_settings
+from connector.parts import make_event_settings, make_provider
 from connector.state.store import InstanceNote, StateStore
 
 Row = dict[str, Any]
@@ -129,7 +129,7 @@ def _workers(clients: Sequence[ClientNote], batches: Sequence[BatchNote], state:
 
 def _inputs(configuration: Configuration, provider: AdapterProvider | None = None) -> list[Row]:
     rows = []
-    for entry in make_settings(configuration, "").inputs:
+    for entry in make_event_settings(configuration, "").inputs:
         waiting = provider.waiting(entry.source) if provider is not None else None
         oldest = waiting.oldest if waiting is not None else None
         rows.append(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from connector.cli.common import BadArgument, answer, answer_bytes, answer_json, printable
-from connector.events.summary import Counts, Summary
+from connector.events.summary import EventCounts, Summary
 from connector.log import is_json
 from connector.status import OutcomeKind, timestamp
 
@@ -90,7 +90,7 @@ def _table(summary: Summary) -> list[str]:
     rows = list(summary.destinations.items())
     width = max(len(name) for name in ("destination", *(name for name, _ in rows)))
 
-    def row(name: str, counts: Counts) -> str:
+    def row(name: str, counts: EventCounts) -> str:
         return name.ljust(width) + "".join(
             f"  {getattr(counts, key):>{len(title)},}" for key, title in columns
         )

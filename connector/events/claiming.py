@@ -23,7 +23,7 @@ from connector.messaging.provider import Connection, Poller
 
 
 @dataclass(slots=True)
-class Taken:
+class PollClaims:
     """The claims of one poll.
 
     Args:
@@ -93,7 +93,7 @@ def claim_round_robin(
     cycle: int,
     first: int = 0,
     waiting: WaitingMessages | None = None,
-) -> Taken:
+) -> PollClaims:
     """Claims the waiting messages, then at most ``quantity`` messages of each poller.
 
     After a provider error the result contains the earlier claims and the error.
@@ -105,7 +105,7 @@ def claim_round_robin(
         first: the lowest number of a claim.
         waiting: messages whose process was not active. None without InProgressDestination.
     """
-    taken = Taken()
+    taken = PollClaims()
     claims = taken.claims
     count = len(pollers)
     try:

@@ -15,7 +15,7 @@ from connector.businessobjects.handlers import Handlers, choose_handler
 from connector.businessobjects.instance import BusinessObject, finish
 from connector.businessobjects.rules import Rule, message_format
 from connector.errors import ConfigurationError, MalformedData
-from connector.events.plan import EventPlan
+from connector.events.task_settings import TaskSettings
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.trace import CONVERSION
@@ -28,17 +28,17 @@ class Converter:
     """Makes business objects from messages.
 
     Args:
-        plan: rules, handlers, definitions.
+        task_settings: rules, handlers, definitions.
         deployment: directory that plug-in paths are relative to.
 
     Raises:
         ConfigurationError: a data handler cannot be made.
     """
 
-    def __init__(self, plan: EventPlan, deployment: str) -> None:
-        self._plan = plan
-        self.trace = plan.trace
-        self._handlers = Handlers(plan.handlers, plan.definitions, Path(deployment))
+    def __init__(self, task_settings: TaskSettings, deployment: str) -> None:
+        self._task_settings = task_settings
+        self.trace = task_settings.trace
+        self._handlers = Handlers(task_settings.handlers, task_settings.definitions, Path(deployment))
         self._handlers.load_all()
         self._destinations: dict[str, Destination] = {}
         self._chosen: dict[tuple[str | None, str], tuple[DataHandler, Hint | None]] = {}
@@ -52,8 +52,8 @@ class Converter:
         """
         if message.message_class == _UNREADABLE:
             raise MalformedData("an object message is never deserialised; send text or bytes")
-        plan = self._plan
-        found_format = message_format(message, plan.format_property)
+        task_settings = self._task_settings
+        found_format = message_format(message, task_settings.format_property)
         try:
             handler, hint = self._chosen_for(found_format, input_destination)
         except ConfigurationError as error:  # fails this event only, because other events have other handlers
@@ -63,7 +63,7 @@ class Converter:
             bo = handler.to_business_object(body, hint)
             if not isinstance(bo, BusinessObject):
                 raise MalformedData(f"{_name(handler)} returned {type(bo).__name__}, no BusinessObject")
-            finish(bo, default_verb=plan.default_verb, use_defaults=plan.use_defaults)
+            finish(bo, default_verb=task_settings.default_verb, use_defaults=task_settings.use_defaults)
             fill_dynamic(bo, message, message_format=found_format, input_destination=input_destination)
             bo.object_event_id = message.message_id
         except MalformedData:
@@ -86,7 +86,7 @@ class Converter:
 
     def reader(self, message: Message, input_destination: str) -> DataHandler:
         """Returns the handler that reads a message."""
-        found_format = message_format(message, self._plan.format_property)
+        found_format = message_format(message, self._task_settings.format_property)
         return self._chosen_for(found_format, input_destination)[0]
 
     def _chosen_for(
@@ -104,16 +104,16 @@ class Converter:
         """Returns the handler for messages of a format and destination, and the object and verb of a rule."""
         rule = self._rule(found_format, input_destination)
         if rule is None:
-            return self._handlers.get(self._plan.default_handler), None
-        named = choose_handler((rule.properties,), self._plan.default_handler)
+            return self._handlers.get(self._task_settings.default_handler), None
+        named = choose_handler((rule.properties,), self._task_settings.default_handler)
         return self._handlers.get(*named), Hint(rule.object, rule.verb)
 
     def handler(self, mime_type: str | None) -> DataHandler:
         """Returns the handler for a MIME type. None = the default handler."""
-        return self._handlers.get(mime_type or self._plan.default_handler)
+        return self._handlers.get(mime_type or self._task_settings.default_handler)
 
     def _rule(self, found_format: str | None, input_destination: str) -> Rule | None:
-        rules = self._plan.rules
+        rules = self._task_settings.rules
         if rules is None:
             return None
         destination = self._destinations.get(input_destination)

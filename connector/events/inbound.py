@@ -17,17 +17,17 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from connector.errors import PipelineError, ProviderError
-from connector.events.answering import Refusals
 from connector.events.claiming import WaitingMessages, claim_round_robin
 from connector.events.job import EventJobs, Pipeline, Result
 from connector.events.outcome import Outcome
-from connector.events.plan import EventPlan
+from connector.events.prepared_replies import RefusalReplies
 from connector.events.recovery import Recovered, Recovery
 from connector.events.report import CycleReport
-from connector.events.schedule import DUPLICATE, Batch, Closing, Paces, Schedule
+from connector.events.schedule import DUPLICATE, Batch, EndedClaims, EventDurations, Schedule
 from connector.events.settings import EventSettings
 from connector.events.settling import SettlementRules, Settler
 from connector.events.summary import Summary
+from connector.events.task_settings import TaskSettings
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Connection, Poller, Waiter
@@ -53,7 +53,7 @@ class Inbound:
     Args:
         connection: of the provider. This object closes the connection.
         state: of the application.
-        plan: with the access of that connection.
+        task_settings: with the access of that connection.
         pipeline: runs the tasks.
         settings: of the adapter.
         summary: counts, over all connections.
@@ -69,7 +69,7 @@ class Inbound:
         self,
         connection: Connection,
         state: StateStore,
-        plan: EventPlan,
+        task_settings: TaskSettings,
         pipeline: Pipeline,
         settings: EventSettings,
         summary: Summary,
@@ -86,9 +86,9 @@ class Inbound:
         self._journals.make()
         size = settings.duplicate_window
         self._window = state.window(connection.client_id, size) if size else None
-        refusals = Refusals(plan, connection.access().open()) if plan.serves else None
+        refusals = RefusalReplies(task_settings, connection.access().open()) if task_settings.serves else None
         rules = SettlementRules(settings.copies, remember=self._window is not None, refusals=refusals)
-        self.jobs = EventJobs(pipeline, plan, self._journals, settings.stop_timeout + 5.0)
+        self.jobs = EventJobs(pipeline, task_settings, self._journals, settings.stop_timeout + 5.0)
         waiting = None
         if settings.in_progress is not None:
             inputs = [one.destination for one in settings.inputs]
@@ -111,8 +111,8 @@ class Inbound:
             settings.trace,
             waiting,
         )
-        self._paces = Paces()
-        self._schedule = Schedule(settings.order, settings.quantity, self._paces)
+        self._durations = EventDurations()
+        self._schedule = Schedule(settings.order, settings.quantity, self._durations)
         self._threads = ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="batch")
         self._ended: queue.SimpleQueue[tuple[Batch, Result | BaseException]] = queue.SimpleQueue()
         self._signal = threading.Event()
@@ -204,7 +204,7 @@ class Inbound:
         """
         if not claims:
             return CycleReport()
-        closing = Closing()
+        ended_claims = EndedClaims()
         ids: dict[int, str] = {}
         busy: set[str] = set()
         if self._window is not None:
@@ -216,18 +216,18 @@ class Inbound:
             key = ids.get(claim.sequence)
             count = claim.delivery_count
             if key is not None and self._window is not None and key in self._window:
-                closing.decided.append((claim, DUPLICATE))
+                ended_claims.decided.append((claim, DUPLICATE))
             elif key is not None and key in busy:
-                closing.returned.append((claim, 0))
+                ended_claims.returned.append((claim, 0))
             elif count >= self._settings.max_attempts:
                 reason = f"its delivery was begun {count} times and never came to an end (max_attempts)"
                 outcome = Outcome(_FAILED, None, None, reason, count, unread=True)
-                closing.decided.append((claim, outcome))
+                ended_claims.decided.append((claim, outcome))
             else:
                 wanted.append(claim)
         self._schedule.add(claims, ids, wanted)
-        report = self._close(closing)
-        report.busy = len(closing.returned)
+        report = self._close(ended_claims)
+        report.busy = len(ended_claims.returned)
         return report
 
     # -- batches -----------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ class Inbound:
             ProviderError: an event cannot be settled. Recovery tries again.
         """
         total = CycleReport()
-        closings: list[tuple[Closing, Result]] = []
+        closings: list[tuple[EndedClaims, Result]] = []
         with contextlib.suppress(queue.Empty):
             while self._schedule.running:
                 batch, result = self._ended.get(timeout=0.0 if closings else timeout)
@@ -271,8 +271,8 @@ class Inbound:
                     raise result
                 closings.append((self._end(batch, result), result))
         self._start()  # before the commits, which take a while
-        for closing, result in closings:
-            report = self._close(closing, result.error)
+        for ended_claims, result in closings:
+            report = self._close(ended_claims, result.error)
             total.add(report)
             if after_batch is not None:
                 after_batch(report)
@@ -282,7 +282,7 @@ class Inbound:
         total.more = self._has_more()
         return total
 
-    def _end(self, batch: Batch, result: Result) -> Closing:
+    def _end(self, batch: Batch, result: Result) -> EndedClaims:
         """Returns the claims that leave the schedule because a job has ended.
 
         Raises:
@@ -290,8 +290,8 @@ class Inbound:
         """
         if result.running:
             raise ProviderError(f"{result.error}; a task has not ended, its events are settled when it has")
-        for items, seconds in result.paces:
-            self._paces.note(items, seconds)
+        for items, seconds in result.durations:
+            self._durations.note(items, seconds)
         if self._window is not None:
             published = [number for number, one in result.outcomes.items() if one.kind == _PUBLISHED]
             ids = self._schedule.ids_of(batch.cycle)
@@ -302,15 +302,15 @@ class Inbound:
             result.outcomes,
             result.attempts,
             result.again,
-            is_barren=result.is_barren,
+            is_untouched=result.is_untouched,
             ends_poll=result.error is not None or gave_back or self.stopping,
         )
 
     @step("settle")
-    def _settle(self, closing: Closing) -> CycleReport:
-        return self._settler.settle(closing.decided, closing.returned, self._schedule.id_of)
+    def _settle(self, ended_claims: EndedClaims) -> CycleReport:
+        return self._settler.settle(ended_claims.decided, ended_claims.returned, self._schedule.id_of)
 
-    def _close(self, closing: Closing, error: PipelineError | None = None) -> CycleReport:
+    def _close(self, ended_claims: EndedClaims, error: PipelineError | None = None) -> CycleReport:
         """Settles the claims that leave the schedule.
 
         Raises:
@@ -318,9 +318,9 @@ class Inbound:
                 them.
         """
         report = CycleReport()
-        if closing.decided or closing.returned:
-            report = self._settle(closing)
-        for cycle in self._schedule.closed(closing):
+        if ended_claims.decided or ended_claims.returned:
+            report = self._settle(ended_claims)
+        for cycle in self._schedule.closed(ended_claims):
             self._journals.forget(cycle)
         if self._has_reserved and self._window is not None and not self._schedule.unsettled:
             self._window.release()  # another instance may publish other copies
@@ -419,9 +419,9 @@ class Inbound:
             InDoubtAtStartup: InDoubtEvents is FailOnStartup and a message is in doubt.
             ProviderError: an event cannot be settled now.
         """
-        patience = self._settings.stop_timeout + 5.0
+        timeout = self._settings.stop_timeout + 5.0
         try:
-            recovered: Recovered = self._recovery.run(at_start=at_start, patience=patience)
+            recovered: Recovered = self._recovery.run(at_start=at_start, timeout=timeout)
         except OSError as error:
             raise ProviderError(f"recovery failed: {error.strerror}: {error.filename!r}") from error
         report = CycleReport(claimed=recovered.settled, settled=recovered.settled)

@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from connector.errors import PipelineError
-from connector.events.answer import Answer, unpack_answer
-from connector.events.lanes import spread, work_items
+from connector.events.order_groups import spread, work_items
 from connector.events.outcome import Outcome
-from connector.events.plan import Assignment, EventPlan, WorkItem
 from connector.events.schedule import Batch
+from connector.events.task_answer import TaskAnswer, unpack_answer
+from connector.events.task_settings import Assignment, TaskSettings, WorkItem
 from connector.messaging.claim import Claim
 from connector.state.store import ClientJournals, CycleJournal, JournalHandle
 from connector.status import OutcomeKind
@@ -44,7 +44,9 @@ class Pipeline(Protocol):
     def alive(self) -> bool:
         """False if no job can run any more."""
 
-    def run(self, function: str, plan: bytes, payloads: Sequence[bytes], description: str) -> list[bytes]:
+    def run(
+        self, function: str, task_settings: bytes, payloads: Sequence[bytes], description: str
+    ) -> list[bytes]:
         """Runs a job with one task for each payload. Several threads may run jobs at the same time.
 
         Raises:
@@ -79,7 +81,7 @@ class Workers(Pipeline, Protocol):
             PipelineError: the pipeline cannot start.
         """
 
-    def probe(self, function: str, plan: bytes) -> Sequence[ProbeAnswer]:
+    def probe(self, function: str, task_settings: bytes) -> Sequence[ProbeAnswer]:
         """Runs ``function`` with an empty payload once on every executor."""
 
     def stop(self) -> None:
@@ -96,8 +98,8 @@ class Result:
             outcome.
         again: sequences that run again in another job. Events in ``attempts`` run alone. All other events
             without an outcome go back untouched.
-        paces: for each task that has finished, its claims and their duration in seconds.
-        is_barren: whether no event was touched because workers had ended before.
+        durations: for each task that has finished, its claims and their duration in seconds.
+        is_untouched: whether no event was touched because workers had ended before.
         error: why no event can go on. None if events can go on.
         running: a task has not ended, so that the outcomes are not yet known.
     """
@@ -105,8 +107,8 @@ class Result:
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     attempts: dict[int, int] = field(default_factory=dict)
     again: set[int] = field(default_factory=set)
-    paces: list[tuple[Sequence[WorkItem], float]] = field(default_factory=list)
-    is_barren: bool = False
+    durations: list[tuple[Sequence[WorkItem], float]] = field(default_factory=list)
+    is_untouched: bool = False
     error: PipelineError | None = None
     running: bool = False
 
@@ -116,19 +118,19 @@ class EventJobs:
 
     Args:
         pipeline: runs the tasks.
-        plan: of the adapter.
+        task_settings: of the adapter.
         journals: of this client.
-        patience: seconds to wait for a task that still writes its journal after its job has failed.
+        timeout: seconds to wait for a task that still writes its journal after its job has failed.
     """
 
     def __init__(
-        self, pipeline: Pipeline, plan: EventPlan, journals: ClientJournals, patience: float
+        self, pipeline: Pipeline, task_settings: TaskSettings, journals: ClientJournals, timeout: float
     ) -> None:
         self._pipeline = pipeline
-        self._plan = plan
-        self.plan_bytes: Final = pickle.dumps(plan, protocol=5)
+        self._task_settings = task_settings
+        self.plan_bytes: Final = pickle.dumps(task_settings, protocol=5)
         self._journals = journals
-        self._patience = patience
+        self._journal_timeout = timeout
         self._cancelled = False
         self._numbers = itertools.count()
         self._running: dict[int, list[JournalHandle]] = {}
@@ -150,7 +152,7 @@ class EventJobs:
     def run(self, batch: Batch) -> Result:
         """Runs the events of a batch and waits for their outcomes. Never raises."""
         number = next(self._numbers)
-        parts = spread([work_items(lane, batch.attempts) for lane in batch.lanes], batch.tasks)
+        parts = spread([work_items(group, batch.attempts) for group in batch.order_groups], batch.tasks)
         handles = [self._journals.file(batch.cycle, task, number) for task in range(len(parts))]
         self._running[number] = handles
         try:
@@ -161,7 +163,7 @@ class EventJobs:
 
     def _answers(
         self, batch: Batch, parts: list[list[list[WorkItem]]], handles: list[JournalHandle]
-    ) -> tuple[PipelineError | None, list[Answer]]:
+    ) -> tuple[PipelineError | None, list[TaskAnswer]]:
         error: PipelineError | None = None
         payloads = [
             pickle.dumps(Assignment(handle, part), protocol=5)
@@ -175,14 +177,14 @@ class EventJobs:
                 error = failed
         if self._cancelled:
             error = PipelineError("it was not done within stop_timeout")
-        return error, [Answer({}, 0.0, f"ended: {error}")] * len(parts)
+        return error, [TaskAnswer({}, 0.0, f"ended: {error}")] * len(parts)
 
     def _result(
         self,
         batch: Batch,
         parts: list[list[list[WorkItem]]],
         handles: list[JournalHandle],
-        answers: list[Answer],
+        answers: list[TaskAnswer],
         error: PipelineError | None,
     ) -> Result:
         result = Result()
@@ -192,24 +194,24 @@ class EventJobs:
             if answer.ended is not None:
                 unknown.append(handle)
                 continue
-            result.paces.append(([item for lane in part for item in lane], answer.seconds))
+            result.durations.append(([item for group in part for item in group], answer.seconds))
             result.outcomes.update(answer.outcomes)
         if not unknown:
             return result
         try:
             if not self._have_ended(unknown):
-                raise TimeoutError(f"no end within {self._patience:.0f} s")
+                raise TimeoutError(f"no end within {self._journal_timeout:.0f} s")
             for part, handle, answer in zip(parts, handles, answers, strict=True):
                 if answer.ended is not None:
-                    taken = [claims[item[0]] for lane in part for item in lane]
+                    taken = [claims[item[0]] for group in part for item in group]
                     self._blame(batch, taken, handle, answer.ended, result)
         except OSError as failed:
             result.error = error or PipelineError(f"the journal of a worker cannot be read: {failed}")
             result.running = True
             return result
         if not (result.outcomes or result.attempts):
-            if error is None and not batch.is_barren:
-                result.is_barren = True  # the workers may have ended by chance while idle
+            if error is None and not batch.is_untouched:
+                result.is_untouched = True  # the workers may have ended by chance while idle
             else:
                 result.error = error or PipelineError(f"the worker {answers[0].ended} before its first event")
         elif self._cancelled or (error is not None and not self._pipeline.alive):
@@ -223,7 +225,7 @@ class EventJobs:
             OSError: the journals cannot be sealed.
         """
         self._journals.seal(handles)
-        return self._journals.wait(self._patience, handles)
+        return self._journals.wait(self._journal_timeout, handles)
 
     def _blame(
         self, batch: Batch, claims: list[Claim], handle: JournalHandle, ended: str, result: Result
@@ -244,9 +246,9 @@ class EventJobs:
                 continue
             attempts = batch.attempts.get(number, 0) + 1
             total = claim.delivery_count + attempts
-            if begun and not self._plan.rerun:
+            if begun and not self._task_settings.rerun:
                 kind, reason = OutcomeKind.IN_DOUBT.value, f"its worker {ended}"
-            elif total >= self._plan.max_attempts:
+            elif total >= self._task_settings.max_attempts:
                 times = "once" if total == 1 else f"{total} times"
                 kind = OutcomeKind.FAILED.value
                 reason = f"its worker {ended}; it was tried {times} (max_attempts)"
@@ -259,7 +261,7 @@ class EventJobs:
 
 def _description(batch: Batch) -> str:
     """Returns the text for Spark's UI: ``poll 17, 240 events of queue://orders, queue://notes``."""
-    names = list(dict.fromkeys(str(lane[0].destination) for lane in batch.lanes))
+    names = list(dict.fromkeys(str(group[0].destination) for group in batch.order_groups))
     if len(names) > _NAMES_SHOWN:
         names[_NAMES_SHOWN:] = [f"{len(names) - _NAMES_SHOWN} more"]
     count = len(batch.claims)

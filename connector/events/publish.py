@@ -11,14 +11,14 @@ from typing import Final, NamedTuple
 
 from connector import faults
 from connector.broker.calling import Deliver, guarded
-from connector.broker.sinks import Event, ExternalSink, PreparedSink, SinkContext, Watch
+from connector.broker.sinks import CallTimer, Event, ExternalSink, PreparedSink, SinkContext
 from connector.broker.subscriptions import Broker, Subscription
 from connector.businessobjects.datahandler import HandlerFailed
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import MalformedData, NotActive, ProviderError, TemporaryFailure, Unsubscribed
-from connector.events.answering import Answering
 from connector.events.convert import Converter
-from connector.events.plan import EventPlan
+from connector.events.prepared_replies import ProcessReplies
+from connector.events.task_settings import TaskSettings
 from connector.messaging.access import MessageAccess
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
@@ -71,54 +71,63 @@ class Publisher:
     """Delivers objects to subscribers.
 
     Args:
-        plan: with the subscriptions.
+        task_settings: with the subscriptions.
         deployment: the directory of the deployment on this machine.
         converter: for the formats of messages and replies.
         access: prepares messages.
-        watch: ends this worker when an external sink takes too long.
+        timer: ends this worker when an external sink takes too long.
 
     Raises:
         ConnectorError: a sink cannot be opened.
     """
 
     def __init__(
-        self, plan: EventPlan, deployment: str, converter: Converter, access: MessageAccess, watch: Watch
+        self,
+        task_settings: TaskSettings,
+        deployment: str,
+        converter: Converter,
+        access: MessageAccess,
+        timer: CallTimer,
     ) -> None:
-        self._plan = plan
+        self._task_settings = task_settings
         self._deployment = deployment
-        self.trace = plan.trace
+        self.trace = task_settings.trace
         self._access = access
-        self._answering = Answering(plan, converter, access)
+        self._answering = ProcessReplies(task_settings, converter, access)
         self._pid = os.getpid()
         self._external: dict[str, _External] = {}
         self._prepared: dict[str, PreparedSink] = {}
         try:
-            for subscription in plan.subscriptions:
-                self._open(subscription, converter, watch)
+            for subscription in task_settings.subscriptions:
+                self._open(subscription, converter, timer)
             # Prepared sinks come first: if the provider refuses their message, no external sink was called in
             # vain.
-            self._broker = Broker(sorted(plan.subscriptions, key=lambda one: one.name in self._external))
+            self._broker = Broker(
+                sorted(task_settings.subscriptions, key=lambda one: one.name in self._external)
+            )
         except BaseException:
             self.close()
             raise
 
-    def _open(self, subscription: Subscription, converter: Converter, watch: Watch) -> None:
-        plan, name = self._plan, subscription.name
+    def _open(self, subscription: Subscription, converter: Converter, timer: CallTimer) -> None:
+        task_settings, name = self._task_settings, subscription.name
         sink = subscription.sink.open(
             SinkContext(
                 name,
                 self._deployment,
                 writer=lambda mime_type: converter.handler(mime_type).to_body,
-                properties=lambda *of: {} if plan.rules is None else plan.rules.properties(*of),
-                format_property=plan.format_property,
-                persistent=plan.persistent,
+                properties=lambda *of: (
+                    {} if task_settings.rules is None else task_settings.rules.properties(*of)
+                ),
+                format_property=task_settings.format_property,
+                persistent=task_settings.persistent,
             )
         )
         if sink.kind == "prepared":
             self._prepared[name] = sink
         else:
             deliver = guarded(
-                sink.deliver, name, retries=subscription.retries, timeout=subscription.timeout, watch=watch
+                sink.deliver, name, retries=subscription.retries, timeout=subscription.timeout, timer=timer
             )
             self._external[name] = _External(sink, deliver)
 
@@ -203,14 +212,14 @@ class Publisher:
         If somebody awaits an answer, prepares the reply before the sink counts as confirmed.
         """
         name = subscription.name
-        asked = None
+        context = None
         if subscription.reply:
-            asked = self._answering.asked(subscription, event, f"{reference}|{name}")
+            context = self._answering.context(subscription, event, f"{reference}|{name}")
         returned, raised = self._call(external.deliver, bo, _event_for(name, event))
         failure = raised
-        if asked is not None and not isinstance(failure, Unsubscribed | NotActive):
+        if context is not None and not isinstance(failure, Unsubscribed | NotActive):
             try:
-                answer = self._answering.answer(asked, bo, returned, failure)
+                answer = self._answering.answer(context, bo, returned, failure)
             except ProviderError as error:
                 result.inactive, result.provider_failed = f"{name}: its reply: {error}", True
                 result.in_vain = True
@@ -299,7 +308,7 @@ class Publisher:
                 os._exit(0)  # a fork that the sink forgot to end: only its parent goes on
 
     def refuse(self, request: Message, reason: str, reference: object) -> Prepared | None:
-        """See :meth:`connector.events.answering.Answering.refuse`."""
+        """See :meth:`connector.events.prepared_replies.ProcessReplies.refuse`."""
         return self._answering.refuse(request, reason, str(reference))
 
     def _prepare(self, bo: BusinessObject, event: Event, key: str, name: str, result: Publication) -> None:

@@ -111,12 +111,12 @@ class Recovery:
         self._waiting = waiting
         self._waits: dict[str, float] = {}
 
-    def run(self, *, at_start: bool, patience: float) -> Recovered:
+    def run(self, *, at_start: bool, timeout: float) -> Recovered:
         """Settles or gives back the claims of dead clients.
 
         Args:
             at_start: also looks at messages that no client owns, and applies FailOnStartup.
-            patience: seconds to wait at start for a running task of a dead client. A client that was declared
+            timeout: seconds to wait at start for a running task of a dead client. A client that was declared
                 dead is taken over after that time at the latest.
 
         Raises:
@@ -128,7 +128,7 @@ class Recovery:
             self._waiting.look()
         for leftover in self._connection.leftovers(self._in_progress, at_start=at_start):
             try:
-                self._take_over(leftover, result, patience, at_start=at_start)
+                self._take_over(leftover, result, timeout, at_start=at_start)
             finally:
                 leftover.release()
         if at_start and self._in_progress is not None:
@@ -139,24 +139,24 @@ class Recovery:
         self._speak_up(result, at_start)
         return result
 
-    def _wait(self, journals: ClientJournals, leftover: Leftover, patience: float, *, at_start: bool) -> bool:
+    def _wait(self, journals: ClientJournals, leftover: Leftover, timeout: float, *, at_start: bool) -> bool:
         """Whether the journals can be read: their tasks have ended, or the wait was long enough.
 
         The wait for tasks of a client that was declared dead is bounded. These tasks begin no more
         deliveries, and their begun events are in doubt.
         """
-        if journals.wait(patience if at_start else 0.0):
+        if journals.wait(timeout if at_start else 0.0):
             self._waits.pop(leftover.client_id, None)
             return True
         if not leftover.declared_dead:
             return False
         since = self._waits.setdefault(leftover.client_id, time.monotonic())
-        return at_start or time.monotonic() - since >= patience
+        return at_start or time.monotonic() - since >= timeout
 
-    def _take_over(self, leftover: Leftover, result: Recovered, patience: float, *, at_start: bool) -> None:
+    def _take_over(self, leftover: Leftover, result: Recovered, timeout: float, *, at_start: bool) -> None:
         journals = self._state.journals(leftover.client_id, leftover.instance)
         journals.seal()  # tasks that have not begun never will
-        if not self._wait(journals, leftover, patience, at_start=at_start):
+        if not self._wait(journals, leftover, timeout, at_start=at_start):
             _log.warning(
                 "a task of a dead client still runs, and is looked at again",
                 extra={"client": leftover.client_id},

@@ -20,9 +20,9 @@ import traceback
 from typing import Final
 
 from connector.errors import ConnectorError
-from connector.events.answer import pack_answer
-from connector.events.plan import Assignment, EventPlan
 from connector.events.task import Task
+from connector.events.task_answer import pack_answer
+from connector.events.task_settings import Assignment, TaskSettings
 from connector.log import set_up_logging
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -32,7 +32,7 @@ _TWICE: Final = "was given the task twice; the first run counts"
 _MAX_NAME: Final = 200
 
 
-class RunnerProgress:
+class RunnerControl:
     """The deadline of a runner's current call, in memory that the runner shares with its watcher.
 
     Layout: the deadline in monotonic seconds, 0 for none, and the name of the subscription that is being
@@ -59,23 +59,28 @@ class RunnerProgress:
 
 
 def follow_commands(
-    plan: EventPlan, deployment: str, progress: RunnerProgress, commands: int, answers: int, parent: int
+    task_settings: TaskSettings,
+    deployment: str,
+    control: RunnerControl,
+    commands: int,
+    answers: int,
+    parent: int,
 ) -> None:
     """Runs assignments until the pipe of commands is closed.
 
     Args:
-        plan: of the adapter.
+        task_settings: of the adapter.
         deployment: directory of processes and plug-ins.
-        progress: shared with the parent.
+        control: shared with the parent.
         commands: pipe with pickled assignments.
         answers: pipe for the answers.
         parent: the watching process. The runner ends soon after this process.
     """
 
     def finish_and_stop(signum: int, frame: object) -> None:
-        progress.stopping = True
+        control.stopping = True
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_REAL, max(0.01, plan.stop_timeout))
+        signal.setitimer(signal.ITIMER_REAL, max(0.01, task_settings.stop_timeout))
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, finish_and_stop)
@@ -89,10 +94,10 @@ def follow_commands(
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != parent:
         return
-    set_up_logging(plan.logging)
-    worker = _Work(plan, deployment, progress)
+    set_up_logging(task_settings.logging)
+    worker = _RunnerTask(task_settings, deployment, control)
     try:
-        while (data := receive(commands)) is not None and not progress.stopping:
+        while (data := receive(commands)) is not None and not control.stopping:
             answer = worker.run(data)
             sys.stdout.flush()
             sys.stderr.flush()
@@ -104,13 +109,13 @@ def follow_commands(
         worker.close()
 
 
-class _Work:
+class _RunnerTask:
     """The task of a runner, made for the first assignment."""
 
-    def __init__(self, plan: EventPlan, deployment: str, progress: RunnerProgress) -> None:
-        self._plan = plan
+    def __init__(self, task_settings: TaskSettings, deployment: str, control: RunnerControl) -> None:
+        self._task_settings = task_settings
         self._deployment = deployment
-        self._progress = progress
+        self._control = control
         self._task: Task | None = None
 
     def run(self, data: bytes) -> bytes:
@@ -118,13 +123,13 @@ class _Work:
         assignment: Assignment = pickle.loads(data)  # from our own parent
         try:
             if self._task is None:
-                self._task = Task(self._plan, self._deployment, self._progress)
+                self._task = Task(self._task_settings, self._deployment, self._control)
                 gc.collect()
                 gc.freeze()
             if assignment.journal is None:
                 return b"O\n" + pack_answer({})
             began = time.monotonic()
-            outcomes = self._task.run(assignment.journal, assignment.lanes)
+            outcomes = self._task.run(assignment.journal, assignment.order_groups)
             return b"O\n" + pack_answer(outcomes, time.monotonic() - began)
         except FileExistsError:
             return b"O\n" + pack_answer({}, ended=_TWICE)

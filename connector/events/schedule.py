@@ -1,6 +1,6 @@
 """The schedule: decides which claims run now and which wait.
 
-A claim waits in the lane of an ``order`` key while a batch with this key runs. A second copy of an id waits
+A claim waits in the group of an ``order`` key while a batch with this key runs. A second copy of an id waits
 until the first copy has its outcome. All other claims are collected into the next batch. A destination with
 slow events gets batches of its own, so that it delays no other destination.
 """
@@ -13,9 +13,9 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from connector.events.lanes import NONE, lane_key
+from connector.events.order_groups import NONE, order_group_key
 from connector.events.outcome import Outcome
-from connector.events.plan import WorkItem
+from connector.events.task_settings import WorkItem
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.status import OutcomeKind
@@ -30,7 +30,7 @@ A destination that needs more is slow.
 _SLICE_SECONDS: Final = 1.0
 """Seconds of work of a task in a batch of a slow destination."""
 _FIRST_EVENTS: Final = 20
-"""Events of a destination in a batch while their pace is not known."""
+"""Events of a destination in a batch while their duration is not known."""
 _TASK_SECONDS: Final = 0.008
 """Cost of one more task of a job in seconds. Shorter events run in the task of other events."""
 _UNKNOWN_SECONDS: Final = 1.0
@@ -50,30 +50,30 @@ class Batch:
 
     Args:
         cycle: the cycle of all claims.
-        lanes: claims that are published one after the other.
-        tasks: most tasks that the lanes are spread over.
+        order_groups: claims that are published one after the other.
+        tasks: most tasks that the order groups are spread over.
         keys: of ``order``, which no other running batch may have.
         attempts: by sequence, deliveries that ended a worker, which the claims do not count.
-        is_barren: whether the batch ran before, and touched nothing because its workers had ended.
+        is_untouched: whether the batch ran before, and touched nothing because its workers had ended.
         began: start of the batch in monotonic seconds.
-        claims: of all lanes.
+        claims: of all order groups.
     """
 
     cycle: int
-    lanes: list[list[Claim]]
+    order_groups: list[list[Claim]]
     tasks: int
     keys: set[Hashable]
     attempts: Mapping[int, int]
-    is_barren: bool = False
+    is_untouched: bool = False
     began: float = field(default_factory=time.monotonic)
     claims: list[Claim] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.claims = [claim for lane in self.lanes for claim in lane]
+        self.claims = [claim for order_group in self.order_groups for claim in order_group]
 
 
 @dataclass(slots=True)
-class Closing:
+class EndedClaims:
     """Claims that leave the schedule once they are settled.
 
     Args:
@@ -102,7 +102,7 @@ class _Cycle:
     has_begun: bool = False
 
 
-class Paces:
+class EventDurations:
     """Durations of events by destination, learned from earlier events."""
 
     def __init__(self) -> None:
@@ -134,18 +134,18 @@ class Schedule:
     Args:
         order: ``destination``, ``group`` or ``none``.
         quantity: PollQuantity.
-        paces: of the destinations.
+        durations: of the destinations.
     """
 
-    def __init__(self, order: str, quantity: int, paces: Paces) -> None:
+    def __init__(self, order: str, quantity: int, durations: EventDurations) -> None:
         self._order = order
         self._quantity = quantity
-        self._paces = paces
-        self._lanes: dict[Hashable, deque[Claim]] = {}
+        self._durations = durations
+        self._order_groups: dict[Hashable, deque[Claim]] = {}
         self._busy: set[Hashable] = set()
         self._copies: dict[str, list[Claim]] = {}  # by id: the claim that runs first, then the waiting copies
         self._cycles: dict[int, _Cycle] = {}
-        self._barren: set[tuple[int, int]] = set()
+        self._untouched: set[tuple[int, int]] = set()
         self._unsettled: Counter[Destination] = Counter()
         self._waiting: Counter[Destination] = Counter()
         self.running: list[Batch] = []
@@ -181,9 +181,9 @@ class Schedule:
             has_more: whether its last poll took as many messages as a poll may take.
         """
         unsettled = self._unsettled[destination]
-        if not unsettled or self._waiting[destination] < self._paces.collected(destination):
+        if not unsettled or self._waiting[destination] < self._durations.collected(destination):
             return True
-        is_worth_it = self._order == NONE or (has_more and self._paces.is_known(destination))
+        is_worth_it = self._order == NONE or (has_more and self._durations.is_known(destination))
         return unsettled <= self._quantity and is_worth_it
 
     def is_settled(self, destination: Destination) -> bool:
@@ -233,24 +233,24 @@ class Schedule:
         found: list[Hashable] = []
         cycle, work, events, slow = 0, 0.0, 0, None
         in_order = in_all = MOST_EVENTS
-        for key, lane in self._lanes.items():
+        for key, order_group in self._order_groups.items():
             if key in self._busy:
                 continue
-            first = lane[0]
+            first = order_group[0]
             if not found:
                 cycle = first.cycle
                 if first.sequence in self._cycles[cycle].attempts:
-                    return self._begin(cycle, [(key, [lane.popleft()])], 1)
+                    return self._begin(cycle, [(key, [order_group.popleft()])], 1)
             elif first.cycle != cycle or first.sequence in self._cycles[cycle].attempts:
                 continue
-            seconds = self._paces.seconds(first.destination)
+            seconds = self._durations.seconds(first.destination)
             is_slow = self._waiting[first.destination] * seconds > MOST_SECONDS
             if not found and is_slow:
                 slow, in_order = first.destination, self._slice(first.destination)
                 in_all = min(MOST_EVENTS, in_order * free)
             elif found and first.destination != slow and (is_slow or slow is not None):
                 continue  # a slow destination shares its batch with no other destination
-            number = min(len(lane), in_order if _is_ordered(key) else in_all)
+            number = min(len(order_group), in_order if _is_ordered(key) else in_all)
             if found and (events + number > in_all or (slow is None and work > MOST_SECONDS * cores)):
                 break
             found.append(key)
@@ -258,8 +258,10 @@ class Schedule:
             events += number
         if not found:
             return None
-        lanes = [(key, self._take(key, cycle, in_order if _is_ordered(key) else in_all)) for key in found]
-        return self._begin(cycle, lanes, max(1, min(free, int(work / _TASK_SECONDS))))
+        order_groups = [
+            (key, self._take(key, cycle, in_order if _is_ordered(key) else in_all)) for key in found
+        ]
+        return self._begin(cycle, order_groups, max(1, min(free, int(work / _TASK_SECONDS))))
 
     def _slice(self, destination: Destination) -> int:
         """Returns the number of events of a slow destination for one task of a batch.
@@ -267,34 +269,34 @@ class Schedule:
         Such a batch ends within about a second, so that newer events get their turn. An unknown destination
         is tried with a few events.
         """
-        if not self._paces.is_known(destination):
+        if not self._durations.is_known(destination):
             return _FIRST_EVENTS
-        return min(MOST_EVENTS, max(1, int(_SLICE_SECONDS / self._paces.seconds(destination))))
+        return min(MOST_EVENTS, max(1, int(_SLICE_SECONDS / self._durations.seconds(destination))))
 
     def _take(self, key: Hashable, cycle: int, limit: int) -> list[Claim]:
-        """Removes and returns the claims of a lane and cycle, up to the next claim that runs alone."""
-        lane, attempts = self._lanes[key], self._cycles[cycle].attempts
-        if len(lane) <= limit and lane[-1].cycle == cycle and not attempts:
-            claims = list(lane)
-            lane.clear()
+        """Removes and returns the claims of an order group and cycle, up to one that runs alone."""
+        order_group, attempts = self._order_groups[key], self._cycles[cycle].attempts
+        if len(order_group) <= limit and order_group[-1].cycle == cycle and not attempts:
+            claims = list(order_group)
+            order_group.clear()
             return claims
         claims = []
-        while lane and len(claims) < limit and lane[0].cycle == cycle:
-            if lane[0].sequence in attempts:
+        while order_group and len(claims) < limit and order_group[0].cycle == cycle:
+            if order_group[0].sequence in attempts:
                 break
-            claims.append(lane.popleft())
+            claims.append(order_group.popleft())
         return claims
 
-    def _begin(self, cycle: int, lanes: list[tuple[Hashable, list[Claim]]], tasks: int) -> Batch:
+    def _begin(self, cycle: int, order_groups: list[tuple[Hashable, list[Claim]]], tasks: int) -> Batch:
         known = self._cycles[cycle]
         known.has_begun = True
         ordered: list[list[Claim]] = []
         keys: set[Hashable] = set()
-        barren = False
-        for key, claims in lanes:
-            rest = self._lanes.pop(key)
+        untouched = False
+        for key, claims in order_groups:
+            rest = self._order_groups.pop(key)
             if rest:
-                self._lanes[key] = rest  # behind the others
+                self._order_groups[key] = rest  # behind the others
             for destination, number in Counter(claim.destination for claim in claims).items():
                 self._waiting[destination] -= number
             if _is_ordered(key):
@@ -302,13 +304,13 @@ class Schedule:
                 keys.add(key)
             else:
                 ordered.extend([claim] for claim in claims)
-            if self._barren:
-                barren = barren or any((cycle, claim.sequence) in self._barren for claim in claims)
+            if self._untouched:
+                untouched = untouched or any((cycle, claim.sequence) in self._untouched for claim in claims)
         attempts = {}
         if known.attempts:
-            numbers = [claim.sequence for _, claims in lanes for claim in claims]
+            numbers = [claim.sequence for _, claims in order_groups for claim in claims]
             attempts = {number: known.attempts[number] for number in numbers if number in known.attempts}
-        batch = Batch(cycle, ordered, tasks, keys, attempts, barren)
+        batch = Batch(cycle, ordered, tasks, keys, attempts, untouched)
         self._busy |= keys
         self.running.append(batch)
         return batch
@@ -320,9 +322,9 @@ class Schedule:
         attempts: Mapping[int, int],
         again: Iterable[int],
         *,
-        is_barren: bool = False,
+        is_untouched: bool = False,
         ends_poll: bool = False,
-    ) -> Closing:
+    ) -> EndedClaims:
         """Removes a batch whose job has ended, and returns the claims to settle.
 
         Args:
@@ -331,51 +333,51 @@ class Schedule:
             attempts: number of deliveries or conversions that ended a worker, by sequence, for events without
                 an outcome.
             again: sequences that run again.
-            is_barren: no event was touched.
+            is_untouched: no event was touched.
             ends_poll: nothing runs again, and all waiting claims go back.
         """
         self.running.remove(batch)
         self._busy -= batch.keys
         known = self._cycles[batch.cycle]
         known.attempts.update(attempts)
-        closing = Closing()
+        ended_claims = EndedClaims()
         repeated: list[Claim] = []
         stopped: set[Hashable] = set()
         wanted = set() if ends_poll else set(again)
         for claim in batch.claims:
             outcome = outcomes.get(claim.sequence)
             if outcome is not None:
-                closing.decided.append((claim, outcome))
+                ended_claims.decided.append((claim, outcome))
                 if outcome.kind == _ROLLED_BACK:
                     stopped.add(self._key(claim))
             elif claim.sequence in wanted:
                 repeated.append(claim)
             else:
                 stopped.add(self._key(claim))
-                self._return(claim, closing)
-        self._repeat(repeated, stopped, closing, is_barren=is_barren)
+                self._return(claim, ended_claims)
+        self._repeat(repeated, stopped, ended_claims, is_untouched=is_untouched)
         if ends_poll:
-            self._call_off(closing)
+            self._call_off(ended_claims)
         for key in [key for key in stopped if _is_ordered(key)]:
-            self._call_off_lane(key, closing)
-        self._release_copies(closing, stopped)
-        return closing
+            self._call_off_group(key, ended_claims)
+        self._release_copies(ended_claims, stopped)
+        return ended_claims
 
-    def call_off(self) -> Closing:
+    def call_off(self) -> EndedClaims:
         """Returns all waiting claims for going back, because nothing more may begin."""
-        closing = Closing()
-        self._call_off(closing)
-        self._release_copies(closing, set())
-        return closing
+        ended_claims = EndedClaims()
+        self._call_off(ended_claims)
+        self._release_copies(ended_claims, set())
+        return ended_claims
 
-    def closed(self, closing: Closing) -> list[int]:
+    def closed(self, ended_claims: EndedClaims) -> list[int]:
         """Removes settled claims, and returns the cycles that have no more claims."""
         ended: list[int] = []
-        claims = closing.claims
+        claims = ended_claims.claims
         for destination, number in Counter([claim.destination for claim in claims]).items():
             self._unsettled[destination] -= number
-        if self._barren:
-            self._barren.difference_update([(claim.cycle, claim.sequence) for claim in claims])
+        if self._untouched:
+            self._untouched.difference_update([(claim.cycle, claim.sequence) for claim in claims])
         for cycle, number in Counter([claim.cycle for claim in claims]).items():
             known = self._cycles[cycle]
             known.unsettled -= number
@@ -391,70 +393,70 @@ class Schedule:
     # -- inside ------------------------------------------------------------------------------------
 
     def _key(self, claim: Claim) -> Hashable:
-        """Returns the lane of a claim. The key of a lane without order begins with None."""
-        key = lane_key(self._order, claim)
+        """Returns the order group of a claim. The key of a group without order begins with None."""
+        key = order_group_key(self._order, claim)
         return (None, claim.destination) if key is None else key
 
     def _wait(self, claim: Claim) -> None:
         key = self._key(claim)
-        lane = self._lanes.get(key)
-        if lane is None:
-            lane = self._lanes[key] = deque()
-        lane.append(claim)
+        order_group = self._order_groups.get(key)
+        if order_group is None:
+            order_group = self._order_groups[key] = deque()
+        order_group.append(claim)
         self._waiting[claim.destination] += 1
 
     def _repeat(
-        self, claims: list[Claim], stopped: set[Hashable], closing: Closing, *, is_barren: bool
+        self, claims: list[Claim], stopped: set[Hashable], ended_claims: EndedClaims, *, is_untouched: bool
     ) -> None:
-        """Puts claims in front of their lanes. Claims that run alone come first."""
+        """Puts claims in front of their order groups. Claims that run alone come first."""
         attempts = self._cycles[claims[0].cycle].attempts if claims else {}
         claims.sort(key=lambda claim: (claim.sequence not in attempts, claim.sequence))
         for claim in reversed(claims):
             key = self._key(claim)
             if _is_ordered(key) and key in stopped:
-                self._return(claim, closing)
+                self._return(claim, ended_claims)
                 continue
-            if is_barren:
-                self._barren.add((claim.cycle, claim.sequence))
-            self._lanes.setdefault(key, deque()).appendleft(claim)
+            if is_untouched:
+                self._untouched.add((claim.cycle, claim.sequence))
+            self._order_groups.setdefault(key, deque()).appendleft(claim)
             self._waiting[claim.destination] += 1
 
-    def _return(self, claim: Claim, closing: Closing) -> None:
-        closing.returned.append((claim, self._cycles[claim.cycle].attempts.get(claim.sequence, 0)))
+    def _return(self, claim: Claim, ended_claims: EndedClaims) -> None:
+        ended_claims.returned.append((claim, self._cycles[claim.cycle].attempts.get(claim.sequence, 0)))
 
-    def _call_off(self, closing: Closing) -> None:
-        for key in list(self._lanes):
-            self._call_off_lane(key, closing)
+    def _call_off(self, ended_claims: EndedClaims) -> None:
+        for key in list(self._order_groups):
+            self._call_off_group(key, ended_claims)
         for copies in self._copies.values():
             for claim in copies[1:]:
-                self._return(claim, closing)
+                self._return(claim, ended_claims)
             del copies[1:]
 
-    def _call_off_lane(self, key: Hashable, closing: Closing) -> None:
-        for claim in self._lanes.pop(key, ()):
+    def _call_off_group(self, key: Hashable, ended_claims: EndedClaims) -> None:
+        for claim in self._order_groups.pop(key, ()):
             self._waiting[claim.destination] -= 1
-            self._return(claim, closing)
+            self._return(claim, ended_claims)
 
-    def _release_copies(self, closing: Closing, stopped: set[Hashable]) -> None:
+    def _release_copies(self, ended_claims: EndedClaims, stopped: set[Hashable]) -> None:
         """Decides on the copies that waited for leaving claims."""
         if not self._copies:
             return
-        for claim, outcome in list(closing.decided):
+        for claim, outcome in list(ended_claims.decided):
             copies = self._pop_copies(claim)
             key = self.id_of(claim) if copies else None
             if key is None:
                 continue
             if outcome.kind == _PUBLISHED:
-                closing.decided.extend((copy, DUPLICATE) for copy in copies)
+                ended_claims.decided.extend((copy, DUPLICATE) for copy in copies)
             elif outcome.comes_again or self._key(copies[0]) in stopped:
                 for copy in copies:
-                    self._return(copy, closing)
+                    self._return(copy, ended_claims)
             else:
                 self._copies[key] = copies
                 self._wait(copies[0])
-        for claim, _ in list(closing.returned):
+        for claim, _ in list(ended_claims.returned):
             for copy in self._pop_copies(claim):
-                self._return(copy, closing)
+                self._return(copy, ended_claims)
 
     def _pop_copies(self, claim: Claim) -> list[Claim]:
         """Removes and returns the copies that wait for a leaving claim. A waiting copy itself has none."""

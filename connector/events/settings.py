@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from connector.events.lanes import GROUP
+from connector.events.order_groups import GROUP
 from connector.events.recovery import InDoubtPolicy
 from connector.events.settling import CopyDestinations
 from connector.messaging.destination import Destination

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from connector.events.answering import Refusals
 from connector.events.outcome import Outcome, event_fields, history, join_names, unpack_prepared
+from connector.events.prepared_replies import RefusalReplies
 from connector.events.report import CycleReport
 from connector.events.summary import MAX_EVENTS, Summary
 from connector.messaging.claim import Claim
@@ -59,7 +59,9 @@ class SettlementRules:
         refusals: replies to failed messages that were not read. None = no replies.
     """
 
-    def __init__(self, copies: CopyDestinations, *, remember: bool, refusals: Refusals | None = None) -> None:
+    def __init__(
+        self, copies: CopyDestinations, *, remember: bool, refusals: RefusalReplies | None = None
+    ) -> None:
         self._refusals = refusals
         self._copies = {kind: copies.of(kind) for kind in _COPIES}
         self._remember = remember

@@ -30,7 +30,7 @@ _ARCHIVED: Final = (OutcomeKind.PUBLISHED.value, OutcomeKind.DUPLICATE.value)
 MAX_EVENTS: Final = 1000
 
 
-class Counts:
+class EventCounts:
     """The counts of one destination, or of all.
 
     ``archived`` counts copies in the ArchiveDestination. This number is for people only and not in
@@ -70,7 +70,7 @@ class Summary:
     """
 
     def __init__(self, destinations: Sequence[str] = ()) -> None:
-        self._destinations: dict[str, Counts] = {name: Counts() for name in destinations}
+        self._destinations: dict[str, EventCounts] = {name: EventCounts() for name in destinations}
         self._events: deque[tuple[tuple[int, int], str, str, Outcome]] = deque(maxlen=MAX_EVENTS)
         self._last = (0, 0)
         self.reasons: dict[tuple[str, str], dict[str, int]] = {}
@@ -118,7 +118,7 @@ class Summary:
         kind, reason = outcome.kind, outcome.reason
         counts = self._destinations.get(destination)
         if counts is None:
-            counts = self._destinations[destination] = Counts()
+            counts = self._destinations[destination] = EventCounts()
         counts.add(kind, number, discarded=discarded)
         self._last = newest[-1][0]
         self._events.extend([(place, identity, destination, outcome) for place, identity in newest])
@@ -129,19 +129,19 @@ class Summary:
 
     def expired(self, destination: str, number: int) -> None:
         if number:
-            counts = self._destinations.setdefault(destination, Counts())
+            counts = self._destinations.setdefault(destination, EventCounts())
             counts.expired += number
 
     @property
-    def total(self) -> Counts:
-        total = Counts()
+    def total(self) -> EventCounts:
+        total = EventCounts()
         for counts in self._destinations.values():
-            for key in Counts.__slots__:
+            for key in EventCounts.__slots__:
                 setattr(total, key, getattr(total, key) + getattr(counts, key))
         return total
 
     @property
-    def destinations(self) -> dict[str, Counts]:
+    def destinations(self) -> dict[str, EventCounts]:
         return dict(self._destinations)
 
     def as_dict(self) -> dict[str, Any]:

@@ -13,13 +13,13 @@ from typing import Any, Final, Protocol
 
 from connector import faults
 from connector.broker.lazy_requests import LazyRequests
-from connector.broker.sinks import Event, Watch
+from connector.broker.sinks import CallTimer, Event
 from connector.businessobjects.datahandler import HandlerFailed
 from connector.errors import MalformedData, ProviderError, UnknownBusinessObject
 from connector.events.convert import Converter
 from connector.events.outcome import Outcome, history, pack_prepared
-from connector.events.plan import EventPlan, WorkItem
 from connector.events.publish import Publication, Publisher
+from connector.events.task_settings import TaskSettings, WorkItem
 from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared
 from connector.state.store import JournalHandle, TaskJournal
@@ -45,8 +45,8 @@ _GIVEN_BACK = OutcomeKind.GIVEN_BACK.value
 _ROLLED_BACK = OutcomeKind.ROLLED_BACK.value
 
 
-class Progress(Watch, Protocol):
-    """A watch that also tells a task to stop."""
+class TaskControl(CallTimer, Protocol):
+    """A call timer that also tells a task to stop."""
 
     stopping: bool
 
@@ -55,30 +55,30 @@ class Task:
     """Runs the events of one worker, assignment after assignment.
 
     Args:
-        plan: of the adapter.
+        task_settings: of the adapter.
         deployment: directory of processes and plug-ins.
-        progress: watches the calls of sinks.
+        control: limits the time of calls of sinks.
 
     Raises:
         ConnectorError: sinks or data handlers cannot be loaded.
     """
 
-    def __init__(self, plan: EventPlan, deployment: str, progress: Progress) -> None:
-        self._plan = plan
+    def __init__(self, task_settings: TaskSettings, deployment: str, control: TaskControl) -> None:
+        self._task_settings = task_settings
         self._deployment = deployment
-        self._access = plan.access.open()
-        self._converter = Converter(plan, deployment)
-        self._publisher = Publisher(plan, deployment, self._converter, self._access, progress)
-        self._trace = plan.trace
-        self._progress = progress
-        spec = plan.requests
+        self._access = task_settings.access.open()
+        self._converter = Converter(task_settings, deployment)
+        self._publisher = Publisher(task_settings, deployment, self._converter, self._access, control)
+        self._trace = task_settings.trace
+        self._control = control
+        spec = task_settings.requests
         self._requests = LazyRequests(None if spec is None else lambda: spec, deployment)
 
-    def run(self, handle: JournalHandle, lanes: list[list[WorkItem]]) -> dict[bytes, list[int]]:
-        """Runs all lanes. Returns the sequences by outcome, as JSON, without untouched events.
+    def run(self, handle: JournalHandle, order_groups: list[list[WorkItem]]) -> dict[bytes, list[int]]:
+        """Runs all order groups. Returns the sequences by outcome, as JSON, without untouched events.
 
-        A rolled back event stops its lane. A process that is not active, or a provider that fails, stops all
-        lanes.
+        A rolled back event stops its order group. A process that is not active, or a provider that fails,
+        stops all order groups.
 
         Raises:
             FileExistsError, FileNotFoundError: this assignment may not run (see JournalHandle).
@@ -88,7 +88,7 @@ class Task:
         journal = handle.open()
         outcomes: dict[bytes, list[int]] = {}
         try:
-            self._run(lanes, journal, outcomes)
+            self._run(order_groups, journal, outcomes)
         finally:
             try:
                 self._access.sync()  # also after an error: the events done before are settled all the same
@@ -102,25 +102,25 @@ class Task:
         self._publisher.close()
 
     def _run(
-        self, lanes: list[list[WorkItem]], journal: TaskJournal, outcomes: dict[bytes, list[int]]
+        self, order_groups: list[list[WorkItem]], journal: TaskJournal, outcomes: dict[bytes, list[int]]
     ) -> None:
-        """Runs all lanes and adds the outcomes."""
+        """Runs all order groups and adds the outcomes."""
         before, data = None, b""
         is_noted = False  # whether the journal names the next event
-        for number, lane in enumerate(lanes):
-            for place, item in enumerate(lane, 1):
+        for number, group in enumerate(order_groups):
+            for place, item in enumerate(group, 1):
                 if not is_noted:
-                    if self._progress.stopping:
+                    if self._control.stopping:
                         return
                     journal.at(item[0])
                 is_noted = False
                 outcome, begun = self._event(item, journal)
-                if self._plan.managed and outcome.kind == _FAILED:
+                if self._task_settings.managed and outcome.kind == _FAILED:
                     outcome = self._rolled_back(item, outcome)
                 if outcome != before:  # most outcomes are equal
                     before, data = outcome, outcome.to_json()
                 if begun:
-                    following = self._following(lanes, number, place, outcome.kind)
+                    following = self._following(order_groups, number, place, outcome.kind)
                     is_noted = following is not None
                     journal.done(item[0], data, following)
                     faults.point("done")
@@ -130,18 +130,20 @@ class Task:
                 if outcome.kind == _ROLLED_BACK:
                     break
 
-    def _following(self, lanes: list[list[WorkItem]], number: int, place: int, kind: str) -> int | None:
-        """Returns the sequence of the next event after ``place`` events of the lane ``number``, or None."""
-        if kind == _GIVEN_BACK or self._progress.stopping:
+    def _following(
+        self, order_groups: list[list[WorkItem]], number: int, place: int, kind: str
+    ) -> int | None:
+        """Returns the sequence of the next event after ``place`` events of a group, or None."""
+        if kind == _GIVEN_BACK or self._control.stopping:
             return None
-        if kind != _ROLLED_BACK and place < len(lanes[number]):
-            return lanes[number][place][0]
-        return next((lane[0][0] for lane in lanes[number + 1 :] if lane), None)
+        if kind != _ROLLED_BACK and place < len(order_groups[number]):
+            return order_groups[number][place][0]
+        return next((group[0][0] for group in order_groups[number + 1 :] if group), None)
 
     def _rolled_back(self, item: WorkItem, failed: Outcome) -> Outcome:
         """Rolls back a failed event (ContainerManagedEvents) until its last attempt."""
         begun = item[3] + 1
-        if begun < self._plan.max_attempts:
+        if begun < self._task_settings.max_attempts:
             return failed._replace(kind=_ROLLED_BACK)
         reason = failed.reason if begun == 1 else shorten(f"tried {begun} times: {failed.reason}")
         return failed._replace(attempts=failed.attempts + 1, reason=reason)
@@ -152,7 +154,7 @@ class Task:
         confirmed: tuple[str, ...] = ()
         message: Message | None = None
         try:
-            message = self._access.load(reference, self._plan.max_body)
+            message = self._access.load(reference, self._task_settings.max_body)
             earlier, confirmed = history(message)
             attempts += earlier
             message.delivery_count = attempts + 1  # the file does not count workers that died since

@@ -21,10 +21,10 @@ import time
 from typing import Final
 
 from connector.errors import PipelineError
-from connector.events.answer import pack_answer
-from connector.events.plan import Assignment, EventPlan
 from connector.events.probe import versions
-from connector.events.runner import RunnerProgress, close, follow_commands, receive, send
+from connector.events.runner import RunnerControl, close, follow_commands, receive, send
+from connector.events.task_answer import pack_answer
+from connector.events.task_settings import Assignment, TaskSettings
 
 _POLL_MS: Final = 200
 _LEAVE_MS: Final = 3000
@@ -42,12 +42,12 @@ class Runner:
     """The child process that converts and publishes.
 
     Args:
-        plan: of the adapter.
+        task_settings: of the adapter.
         deployment: directory of processes and plug-ins.
     """
 
-    def __init__(self, plan: EventPlan, deployment: str) -> None:
-        self.progress = RunnerProgress()
+    def __init__(self, task_settings: TaskSettings, deployment: str) -> None:
+        self.control = RunnerControl()
         command_read, self._commands = os.pipe()
         self._answers, answer_write = os.pipe()
         parent = os.getpid()
@@ -55,7 +55,7 @@ class Runner:
         if self.pid == 0:
             status = 1
             try:
-                follow_commands(plan, deployment, self.progress, command_read, answer_write, parent)
+                follow_commands(task_settings, deployment, self.control, command_read, answer_write, parent)
                 status = 0
             finally:
                 os._exit(status)
@@ -64,13 +64,13 @@ class Runner:
         self._ended = os.pidfd_open(self.pid)
 
     def run(self, assignment: bytes) -> bytes:
-        """Returns the answer to a pickled assignment (:mod:`connector.events.answer`).
+        """Returns the answer to a pickled assignment (:mod:`connector.events.task_answer`).
 
         Raises:
             RunnerEnded: the runner is gone. The journal holds the outcomes so far.
             PipelineError: the runner cannot work at all (a process cannot be loaded, ...).
         """
-        self.progress.disarm()
+        self.control.disarm()
         try:
             send(self._commands, assignment)
         except BrokenPipeError:
@@ -86,7 +86,7 @@ class Runner:
         poll.register(self._answers, select.POLLIN)
         poll.register(self._ended, select.POLLIN)
         while True:
-            deadline, name = self.progress.read()
+            deadline, name = self.control.read()
             left = deadline - time.monotonic() if deadline else _POLL_MS / 1000
             if deadline and left <= 0:
                 self.kill()
@@ -138,7 +138,7 @@ class _Runners(threading.local):
     """The runner of a thread. A Spark worker has one thread. Tests run several jobs in one process."""
 
     def __init__(self) -> None:
-        self.plan: tuple[bytes, str] | None = None
+        self.task_settings: tuple[bytes, str] | None = None
         self.runner: Runner | None = None
 
 
@@ -150,12 +150,12 @@ def run_assignment(plan_bytes: bytes, deployment: str, payload: bytes) -> bytes:
     """Runs one partition of the Spark job.
 
     Args:
-        plan_bytes: a pickled :class:`EventPlan`, made by the driver of this adapter.
+        plan_bytes: a pickled :class:`TaskSettings`, made by the driver of this adapter.
         deployment: directory of processes and plug-ins on this machine.
         payload: a pickled :class:`Assignment`.
 
     Returns:
-        an answer (:mod:`connector.events.answer`).
+        an answer (:mod:`connector.events.task_answer`).
 
     Raises:
         PipelineError: processes or data handlers cannot be loaded here.
@@ -168,19 +168,20 @@ def run_assignment(plan_bytes: bytes, deployment: str, payload: bytes) -> bytes:
 
 
 @functools.lru_cache(maxsize=4)
-def _plan(plan_bytes: bytes) -> EventPlan:
+def _task_settings(plan_bytes: bytes) -> TaskSettings:
     try:
-        plan: EventPlan = pickle.loads(plan_bytes)  # from our own driver
+        task_settings: TaskSettings = pickle.loads(plan_bytes)  # from our own driver
     except (ImportError, AttributeError) as error:
         raise PipelineError(
-            f"the plan cannot be read here: {error}; install the package of each sink on the workers, too"
+            f"the task settings cannot be read here: {error}; "
+            "install the package of each sink on the workers, too"
         ) from error
-    return plan
+    return task_settings
 
 
 def check_worker(plan_bytes: bytes, deployment: str, payload: bytes) -> bytes:
     """Loads everything that events need, for the probe at start. Returns the installed packages."""
-    _plan(plan_bytes).access.open().check()
+    _task_settings(plan_bytes).access.open().check()
     try:
         _runner(plan_bytes, deployment).run(pickle.dumps(Assignment(None, [])))
     except RunnerEnded as ended:
@@ -190,16 +191,16 @@ def check_worker(plan_bytes: bytes, deployment: str, payload: bytes) -> bytes:
 
 
 def _runner(plan_bytes: bytes, deployment: str) -> Runner:
-    plan = plan_bytes, deployment
+    task_settings = plan_bytes, deployment
     runner = _runners.runner
-    if runner is not None and runner in _all and _runners.plan == plan:
+    if runner is not None and runner in _all and _runners.task_settings == task_settings:
         return runner
-    if runner is not None and runner in _all:  # another plan: the adapter has started anew
+    if runner is not None and runner in _all:  # other settings: the adapter has started anew
         _all.remove(runner)
         runner.end()
-    runner = Runner(_plan(plan_bytes), deployment)
+    runner = Runner(_task_settings(plan_bytes), deployment)
     _all.add(runner)
-    _runners.runner, _runners.plan = runner, plan
+    _runners.runner, _runners.task_settings = runner, task_settings
     return runner
 
 

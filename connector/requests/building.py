@@ -11,42 +11,42 @@ from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.rules import set_format
 from connector.errors import ConfigurationError, MalformedData, RequestRefused
 from connector.messaging.message import DEFAULT_PRIORITY, NON_PERSISTENT, PERSISTENT, Message
-from connector.requests.plan import RequestPlan
 from connector.requests.properties import RequestProperties
+from connector.requests.settings import RequestSettings
 from connector.tracebacks import log_failure
 
 _log: Final = logging.getLogger("connector.requests")
 
 
 def build(
-    bo: BusinessObject, properties: RequestProperties, plan: RequestPlan, handlers: Handlers
+    bo: BusinessObject, properties: RequestProperties, settings: RequestSettings, handlers: Handlers
 ) -> Message:
     """Returns the message of a request. The client sets its expiration and JMSReplyTo.
 
     Args:
         bo: the business object with its verb. Not changed.
         properties: the result of :func:`~connector.requests.properties.resolve`.
-        plan: the requests of the adapter.
+        settings: the requests of the adapter.
         handlers: the data handlers.
 
     Raises:
         RequestRefused: there is no such data handler, the handler cannot write the object, or a message
             cannot carry the format.
     """
-    message_class, body = _body(bo, properties, plan, handlers)
+    message_class, body = _body(bo, properties, settings, handlers)
     mode = properties.delivery_mode
     message = Message(
         body=body,
         message_class=message_class,
         correlation_id=properties.correlation_id,
-        delivery_mode=mode if mode is not None else PERSISTENT if plan.persistent else NON_PERSISTENT,
+        delivery_mode=mode if mode is not None else PERSISTENT if settings.persistent else NON_PERSISTENT,
         priority=properties.priority if properties.priority is not None else DEFAULT_PRIORITY,
     )
     for name, kind, value in properties.user_properties:
         message.set_property(name, value, kind)
     if properties.output_format is not None:
         try:  # OutputFormat overrides a user property of that name
-            set_format(message, properties.output_format, plan.format_property)
+            set_format(message, properties.output_format, settings.format_property)
         except ValueError as error:
             raise RequestRefused(str(error)) from None
     return message
@@ -89,11 +89,11 @@ def handler_failed(
 
 
 def _body(
-    bo: BusinessObject, properties: RequestProperties, plan: RequestPlan, handlers: Handlers
+    bo: BusinessObject, properties: RequestProperties, settings: RequestSettings, handlers: Handlers
 ) -> tuple[str, bytes]:
     handler = find_handler(properties, handlers)
     try:
-        body: object = handler.to_body(_without_metaobjects(bo, plan))
+        body: object = handler.to_body(_without_metaobjects(bo, settings))
         if not isinstance(body, str | bytes):
             what = type(body).__name__
             raise MalformedData(f"the data handler {type(handler).__name__} returned {what}, no body")
@@ -102,10 +102,10 @@ def _body(
         raise RequestRefused(str(handler_failed(handler, error, bo, properties, handlers))) from error
 
 
-def _without_metaobjects(bo: BusinessObject, plan: RequestPlan) -> BusinessObject:
+def _without_metaobjects(bo: BusinessObject, settings: RequestSettings) -> BusinessObject:
     """Returns the object without meta-objects, so that no handler can write meta-data into the body."""
     held = bo.definition.metaobject_attributes
     if not any(name in bo for name in held):
         return bo
     values = {name: bo[name] for name in bo if name not in held}
-    return BusinessObject(plan.definitions, bo.type, bo.verb, values)
+    return BusinessObject(settings.definitions, bo.type, bo.verb, values)

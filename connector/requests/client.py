@@ -41,15 +41,15 @@ from connector.messaging.message import Message
 from connector.messaging.provider import Capabilities, Connection
 from connector.messaging.selector import compile_selector
 from connector.requests.building import build
-from connector.requests.clock import Clock
 from connector.requests.exchange import Exchange
 from connector.requests.pending import Call, Failure
-from connector.requests.plan import RequestPlan
 from connector.requests.properties import RequestProperties, resolve
 from connector.requests.replies import interpret
 from connector.requests.response_selector import ResponseSelector
 from connector.requests.result import RequestResult
-from connector.requests.slots import Slots, Waiter
+from connector.requests.settings import RequestSettings
+from connector.requests.slots import SlotRequest, Slots
+from connector.requests.timer import Timer
 from connector.status import ReturnCode
 from connector.trace import CONVERSION, DETAILS, HANDOVER, dump
 
@@ -102,7 +102,7 @@ class RequestClient:
     """Implements :class:`connector.broker.requesting.Requests`. Connects when the first request is made.
 
     Args:
-        plan: of the adapter.
+        settings: of the adapter.
         connect: makes a provider connection. Called for the sender, the listener, and again after failures.
         capabilities: of the provider.
         deployment: directory that plug-in paths are relative to.
@@ -110,17 +110,17 @@ class RequestClient:
 
     def __init__(
         self,
-        plan: RequestPlan,
+        settings: RequestSettings,
         connect: Callable[[], Connection],
         capabilities: Capabilities,
         deployment: str,
     ) -> None:
-        self._plan = plan
-        self._trace = plan.trace
+        self._settings = settings
+        self._trace = settings.trace
         self._deployment = Path(deployment)
-        self._exchange = Exchange(plan, connect, capabilities)
-        self._slots = Slots(plan.pool_size)
-        self._clock = Clock()
+        self._exchange = Exchange(settings, connect, capabilities)
+        self._slots = Slots(settings.pool_size)
+        self._timer = Timer()
         self._lock = threading.Lock()
         self._completed: Counter[str] = Counter()
         self._helpers: dict[str, ThreadPoolExecutor] = {}
@@ -170,22 +170,22 @@ class RequestClient:
         elif self._slots.try_take():
             self._begin_watched(call)
         else:
-            end = time.monotonic() + self._plan.pool_timeout
-            waiter = self._queue(lambda waiter: self._granted(waiter, call))
-            self._clock.at(end, lambda: self._withdraw(waiter, call), call.answer.done)
+            end = time.monotonic() + self._settings.pool_timeout
+            slot_request = self._queue(lambda slot_request: self._granted(slot_request, call))
+            self._timer.at(end, lambda: self._cancel_wait(slot_request, call), call.answer.done)
         return future
 
     def refuse(self) -> None:
         """See :meth:`connector.broker.requesting.Requests.refuse`."""
         self._stopping = True
-        self._slots.withdraw_all()
+        self._slots.cancel_all()
 
     def stop(self, timeout: float = 0.0) -> None:
         """See :meth:`connector.broker.requesting.Requests.stop`."""
         self.refuse()
         self._slots.wait_until_unused(timeout)
         self._exchange.stop()
-        self._clock.stop()
+        self._timer.stop()
         with self._lock:
             helpers, self._helpers = self._helpers, {}
         is_helper = threading.current_thread().name.startswith(_NAME)  # a callback may call stop
@@ -215,7 +215,7 @@ class RequestClient:
             properties = self._properties(bo, timeout)
             selector = self._selector(bo) if properties.synchronous else ""
             with self._borrowed_handlers() as handlers:
-                message = build(bo, properties, self._plan, handlers)
+                message = build(bo, properties, self._settings, handlers)
             if self._trace.level >= CONVERSION:
                 self._trace_conversion("object converted", bo, message, properties)
         except (RequestRefused, SelectorError, ConfigurationError) as error:
@@ -226,7 +226,7 @@ class RequestClient:
 
     def _object(self, name: str, data: Mapping[str, Any] | BusinessObject) -> BusinessObject:
         """Returns the client's own copy of the caller's object."""
-        definitions = self._plan.definitions
+        definitions = self._settings.definitions
         definition, verb = definitions.find(name)
         if isinstance(data, BusinessObject):
             if data.type != definition.name:
@@ -235,20 +235,20 @@ class RequestClient:
         elif not isinstance(data, Mapping):
             raise MalformedData(f"{name}: found {describe(data)}, expected a mapping with the attributes")
         bo = BusinessObject(definitions, definition.name, verb, data)
-        finish(bo, use_defaults=self._plan.use_defaults)
+        finish(bo, use_defaults=self._settings.use_defaults)
         return bo
 
     def _properties(self, bo: BusinessObject, timeout: int | None) -> RequestProperties:
         """Returns the properties of a request. Requests without a dynamic meta-object share them."""
         holder = bo.definition.dynamic_metaobject
         if holder is not None and holder in bo:
-            return resolve(bo, self._plan, timeout=timeout)
+            return resolve(bo, self._settings, timeout=timeout)
         key = (bo.type, bo.verb or "", timeout)
         found = self._static.get(key)
         if found is None:
             if len(self._static) >= _MOST_STATIC:  # callers may pass any number of time-outs
                 self._static.clear()
-            found = self._static[key] = resolve(bo, self._plan, timeout=timeout)
+            found = self._static[key] = resolve(bo, self._settings, timeout=timeout)
         return found
 
     def _selector(self, bo: BusinessObject) -> str:
@@ -261,7 +261,7 @@ class RequestClient:
         key = (bo.type, bo.verb or "")
         if key not in self._selectors:
             verb = bo.definition.verbs[key[1]]
-            self._selectors[key] = ResponseSelector.parse(verb.app_specific_info, self._plan.quoting)
+            self._selectors[key] = ResponseSelector.parse(verb.app_specific_info, self._settings.quoting)
         found = self._selectors[key]
         return "" if found is None else compile_selector(found.fill(bo)).text
 
@@ -271,7 +271,7 @@ class RequestClient:
         with self._lock:
             handlers = self._handlers.pop() if self._handlers else None
         if handlers is None:
-            handlers = Handlers(self._plan.handlers, self._plan.definitions, self._deployment)
+            handlers = Handlers(self._settings.handlers, self._settings.definitions, self._deployment)
         try:
             yield handlers
         finally:
@@ -282,24 +282,24 @@ class RequestClient:
 
     def _wait_for_slot(self) -> bool:
         granted = threading.Event()
-        waiter = self._queue(lambda _: granted.set())
-        granted.wait(self._plan.pool_timeout)
-        return not self._slots.withdraw(waiter)
+        slot_request = self._queue(lambda _: granted.set())
+        granted.wait(self._settings.pool_timeout)
+        return not self._slots.cancel(slot_request)
 
-    def _queue(self, granted: Callable[[Waiter], object]) -> Waiter:
+    def _queue(self, granted: Callable[[SlotRequest], object]) -> SlotRequest:
         """Waits for a slot. Any thread may call ``granted``, even before this method returns."""
         now = time.monotonic()
         if now - self._complained > _COMPLAINTS:
             self._complained = now
             _log.warning(
                 "requests wait: as many as SessionPoolSizeForRequests are in flight",
-                extra={"in_flight": self._plan.pool_size, "pool_timeout": self._plan.pool_timeout},
+                extra={"in_flight": self._settings.pool_size, "pool_timeout": self._settings.pool_timeout},
             )
         return self._slots.queue(granted)
 
     def _begin(self, call: Call, *, attended: bool = False) -> None:
         """Sends a request that has a slot, and frees the slot when the request completes."""
-        call.answer.add_done_callback(lambda _: self._slots.give_back())
+        call.answer.add_done_callback(lambda _: self._slots.release())
         if self._stopping:
             call.complete(_STOPPING)
         else:
@@ -317,8 +317,8 @@ class RequestClient:
             return _STOPPING
         return Failure(
             ReturnCode.FAIL,
-            f"{self._plan.pool_size} requests are in flight (SessionPoolSizeForRequests), and none has ended "
-            f"for this one within {self._plan.pool_timeout:g} s (pool_timeout); nothing was sent",
+            f"{self._settings.pool_size} requests are in flight (SessionPoolSizeForRequests), and none has "
+            f"ended for this one within {self._settings.pool_timeout:g} s (pool_timeout); nothing was sent",
             not_sent=True,
         )
 
@@ -337,21 +337,21 @@ class RequestClient:
                 pass  # the pool was shut down meanwhile
         what(*arguments)
 
-    def _granted(self, waiter: Waiter, call: Call) -> None:
-        if waiter.has_slot:
+    def _granted(self, slot_request: SlotRequest, call: Call) -> None:
+        if slot_request.has_slot:
             self._help(_SENDING, self._begin_watched, call)
         else:
             call.complete(_STOPPING)
 
-    def _withdraw(self, waiter: Waiter, call: Call) -> None:
-        if self._slots.withdraw(waiter):
+    def _cancel_wait(self, slot_request: SlotRequest, call: Call) -> None:
+        if self._slots.cancel(slot_request):
             call.complete(self._refusal())
 
     def _begin_watched(self, call: Call) -> None:
         self._begin(call)
         if call.reply_to is not None and not call.completed:
             end = call.deadline + _GRACE
-            self._clock.at(end, lambda: self._exchange.give_up(call, _SILENT), call.answer.done)
+            self._timer.at(end, lambda: self._exchange.give_up(call, _SILENT), call.answer.done)
 
     def _finish(self, call: Call, future: RequestFuture) -> None:
         future.set_result(self._counted(self._result(call, call.answer.result())))
@@ -363,7 +363,7 @@ class RequestClient:
             return self._failed(call.bo, answer)
         try:
             with self._borrowed_handlers() as handlers:
-                result = interpret(answer, call.bo, call.properties, self._plan, handlers)
+                result = interpret(answer, call.bo, call.properties, self._settings, handlers)
             if self._trace.level >= CONVERSION:
                 self._trace_conversion("reply converted", result.object, answer, call.properties)
             return result

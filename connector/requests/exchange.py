@@ -15,11 +15,11 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Capabilities, Connection
 from connector.requests.late import LateReplies
-from connector.requests.listener import Listener
+from connector.requests.listener import ReplyListener
 from connector.requests.own_replies import key_of
 from connector.requests.pending import Call, Failure, Pending
-from connector.requests.plan import CORRELATION_ID, MESSAGE_ID, RequestPlan
 from connector.requests.sender import Outgoing, Sender
+from connector.requests.settings import CORRELATION_ID, MESSAGE_ID, RequestSettings
 from connector.status import ReturnCode
 from connector.trace import DETAILS, HANDOVER
 
@@ -36,19 +36,21 @@ class Exchange:
     selector, use the second. The listener's selector matches no reply to the second group.
 
     Args:
-        plan: of the client.
+        settings: of the client.
         connect: makes a provider connection.
         capabilities: of the provider.
     """
 
     def __init__(
-        self, plan: RequestPlan, connect: Callable[[], Connection], capabilities: Capabilities
+        self, settings: RequestSettings, connect: Callable[[], Connection], capabilities: Capabilities
     ) -> None:
-        self._plan = plan
+        self._settings = settings
         self._capabilities = capabilities
         self._pending = Pending()
-        self.late = LateReplies(plan.late_replies)
-        self._listener = Listener(connect, self._pending, plan.matching.reply, self.late, plan.max_body)
+        self.late = LateReplies(settings.late_replies)
+        self._listener = ReplyListener(
+            connect, self._pending, settings.matching.reply, self.late, settings.max_body
+        )
         self._awaited = Sender(connect)
         self._others = Sender(connect)
         self._token = secrets.token_hex(8)
@@ -109,7 +111,7 @@ class Exchange:
         call.outgoing = Outgoing(properties.output_destination, call.message, prepared, time_to_live)
         sender.send(call.outgoing)
         call.sent_as = call.message.message_id or ""
-        trace = self._plan.trace
+        trace = self._settings.trace
         if trace.level >= HANDOVER:
             fields = {"message_id": call.sent_as, "destination": str(properties.output_destination)}
             trace(HANDOVER, "request sent", **fields, object=call.bo.type, verb=call.bo.verb)
@@ -121,7 +123,7 @@ class Exchange:
     def _ask(self, call: Call, attended: bool) -> None:
         selector = call.selector or self._own_selector(call.message)
         reply_to = call.properties.reply_to or self._temporary(shared=bool(selector))
-        if reply_to == self._plan.late_replies:
+        if reply_to == self._settings.late_replies:
             raise RequestRefused(
                 f"ReplyToDestination: {reply_to} is where replies that nobody awaits are copied to "
                 "(late_replies); take another"
@@ -130,7 +132,7 @@ class Exchange:
         call.message.reply_to = str(reply_to)
         if selector:
             self._ask_by_selector(call, reply_to, selector)
-        elif self._plan.matching.request == MESSAGE_ID:
+        elif self._settings.matching.request == MESSAGE_ID:
             self._ask_by_message_id(call, reply_to)
         else:
             self._ask_by_token(call, reply_to)
@@ -143,7 +145,7 @@ class Exchange:
         def prepared(message_id: str, sent_ids: str) -> None:
             self._pending.add(key_of(message_id), call)
 
-        names_request = self._plan.matching.request == MESSAGE_ID
+        names_request = self._settings.matching.request == MESSAGE_ID
         self._send(self._others, call, prepared if names_request else lambda *_: None)
         self._listener.watch(call, reply_to, selector)
 
@@ -167,10 +169,10 @@ class Exchange:
         Makes that value, because the request has none.
         """
         token = f"{self._token}-{next(self._numbers)}"
-        if self._plan.matching.request == CORRELATION_ID:
+        if self._settings.matching.request == CORRELATION_ID:
             call.message.correlation_id = token
         else:
-            call.message.set_property(self._plan.matching.request, token)
+            call.message.set_property(self._settings.matching.request, token)
         self._listener.expect(f"%{self._token}-%")
         if not self._listener.takes_from(reply_to):
             self._listener.take_from(reply_to)
@@ -188,7 +190,7 @@ class Exchange:
 
         Returns an empty text if none is set.
         """
-        wanted, field = self._plan.matching.request, self._plan.matching.reply
+        wanted, field = self._settings.matching.request, self._settings.matching.reply
         if wanted == MESSAGE_ID:
             return ""
         value = message.correlation_id if wanted == CORRELATION_ID else message.properties.get(wanted)

@@ -11,7 +11,7 @@ from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Connection
 from connector.messaging.settlement import Settlement
-from connector.requests.pending import Stray
+from connector.requests.pending import UnmatchedReply
 from connector.status import timestamp
 
 _log = logging.getLogger("connector.requests")
@@ -23,8 +23,8 @@ _QUIET: Final = 10.0
 """Seconds between two warnings."""
 
 _WHY: Final = {
-    Stray.LATE: "the request that it answers had ended without it, or is not known",
-    Stray.DUPLICATE: "the request that it answers had its reply already",
+    UnmatchedReply.LATE: "the request that it answers had ended without it, or is not known",
+    UnmatchedReply.DUPLICATE: "the request that it answers had its reply already",
 }
 
 
@@ -42,20 +42,20 @@ class LateReplies:
         self.late = 0
         self.duplicate = 0
 
-    def settlement(self, claim: Claim, stray: Stray, why: str = "") -> Settlement:
+    def settlement(self, claim: Claim, unmatched: UnmatchedReply, why: str = "") -> Settlement:
         """Counts a late reply and returns its settlement.
 
         Args:
             why: why the reply cannot be read.
         """
-        if stray is Stray.DUPLICATE:
+        if unmatched is UnmatchedReply.DUPLICATE:
             self.duplicate += 1
-        elif stray is Stray.LATE:
+        elif unmatched is UnmatchedReply.LATE:
             self.late += 1
-        why = why or _WHY[stray]
+        why = why or _WHY[unmatched]
         # a copy in the reply queue itself would be taken as one more late reply, without end
         copy_to = self._copy_to if self._copy_to != claim.destination else None
-        self._tell(claim, stray, why, copy_to)
+        self._tell(claim, unmatched, why, copy_to)
         if copy_to is None:
             return Settlement(claim)
         return Settlement(
@@ -63,13 +63,13 @@ class LateReplies:
             copy_to,
             {
                 "connector_origin_destination": str(claim.destination),
-                "connector_outcome": stray.value,
+                "connector_outcome": unmatched.value,
                 "connector_reason": why,
                 "connector_time": timestamp(),
             },
         )
 
-    def _tell(self, claim: Claim, stray: Stray, why: str, copy_to: Destination | None) -> None:
+    def _tell(self, claim: Claim, unmatched: UnmatchedReply, why: str, copy_to: Destination | None) -> None:
         """Logs a warning with the counts now and then, and each reply at level debug."""
         now = time.monotonic()
         level = logging.WARNING if now >= self._quiet_until else logging.DEBUG
@@ -81,7 +81,7 @@ class LateReplies:
             extra={
                 "message_id": claim.message_id,
                 "destination": str(claim.destination),
-                "outcome": stray.value,
+                "outcome": unmatched.value,
                 "reason": why,
                 "copied_to": None if copy_to is None else str(copy_to),
                 "late": self.late,
@@ -89,7 +89,7 @@ class LateReplies:
             },
         )
 
-    def put_off(self, settlements: list[Settlement], error: SettlementError) -> None:
+    def retry_later(self, settlements: list[Settlement], error: SettlementError) -> None:
         """Keeps replies that could not be settled. They stay claimed and are tried again."""
         _log.error(
             "late replies cannot be settled now, and are tried again",
@@ -109,7 +109,7 @@ class LateReplies:
             try:
                 connection.settle(waiting)
             except SettlementError as error:
-                self.put_off(waiting, error)
+                self.retry_later(waiting, error)
 
     def close(self, connection: Connection) -> None:
         """Gives the kept replies back to their destinations."""
@@ -119,6 +119,6 @@ class LateReplies:
                 [Settlement(s.claim, give_back=True, delivery_count=s.claim.delivery_count) for s in waiting]
             )
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Drops the kept replies: the connection has failed, and a takeover gives the replies back."""
         self._put_off = []

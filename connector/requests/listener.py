@@ -3,7 +3,7 @@
 Each reply destination has one poller. The provider evaluates its selector, which matches replies to this
 client's requests only. A request with a response selector has a poller of its own while it waits. This file
 decides which thread takes replies and when, and completes every call.
-:class:`~connector.requests.reception.Reception` takes the replies.
+:class:`~connector.requests.reply_receiver.ReplyReceiver` takes the replies.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from connector.messaging.provider import Connection
 from connector.requests.late import LateReplies
 from connector.requests.own_replies import OwnReplies
 from connector.requests.pending import Call, Deadlines, Failure, Pending
-from connector.requests.reception import MOST, Reception
+from connector.requests.reply_receiver import MOST, ReplyReceiver
 from connector.status import ReturnCode
 
 _log = logging.getLogger("connector.requests")
@@ -40,14 +40,14 @@ STOPPED: Final = "the adapter was stopped before a reply came"
 
 
 @dataclass(slots=True)
-class _Order:
+class _Command:
     """An operation that another thread wants from the thread that takes replies."""
 
-    do: Callable[[Reception], None]
+    do: Callable[[ReplyReceiver], None]
     failed: Callable[[Exception], object]
 
 
-class Listener:
+class ReplyListener:
     """The listener of one request client.
 
     Args:
@@ -77,18 +77,18 @@ class Listener:
         self._thread: threading.Thread | None = None
         self._ending = self._ended = False
         self._woken = threading.Event()
-        self._orders: deque[_Order] = deque()
+        self._commands: deque[_Command] = deque()
         # used only by the thread that holds self._turn
-        self._reception: Reception | None = None
+        self._reception: ReplyReceiver | None = None
         self._pause = _FIRST_PAUSE
 
     # -- for callers, in any thread ------------------------------------------------------------------
 
     def temporary(self, *, shared: bool) -> Destination:
-        """See :meth:`connector.requests.reception.Reception.temporary`."""
-        reception = self._reception
-        made = reception.temporaries.get(shared) if reception is not None else None
-        return made or self._ask(lambda reception: reception.temporary(shared))
+        """See :meth:`connector.requests.reply_receiver.ReplyReceiver.temporary`."""
+        receiver = self._reception
+        made = receiver.temporaries.get(shared) if receiver is not None else None
+        return made or self._ask(lambda receiver: receiver.temporary(shared))
 
     def expect(self, pattern: str) -> None:
         """See :meth:`connector.requests.own_replies.OwnReplies.expect`."""
@@ -105,7 +105,7 @@ class Listener:
             RequestRefused, DestinationError, CapabilityError: replies cannot be taken from there.
             ProviderError: the provider failed.
         """
-        self._ask(lambda reception: reception.take_from(destination))
+        self._ask(lambda receiver: receiver.take_from(destination))
 
     def watch(self, call: Call, destination: Destination, selector: str) -> None:
         """Takes the first message that matches the selector as the reply of ``call``."""
@@ -113,7 +113,7 @@ class Listener:
         def failed(error: Exception) -> None:
             call.complete(Failure(_status_of(error), f"its reply cannot be looked for: {error}"))
 
-        self._order(_Order(lambda reception: reception.watch(call, destination, selector), failed))
+        self._queue_command(_Command(lambda receiver: receiver.watch(call, destination, selector), failed))
 
     def await_reply(self, call: Call, *, attended: bool = False) -> None:
         """Awaits the reply of a committed call with a deadline. The call always completes.
@@ -143,7 +143,7 @@ class Listener:
                 self._try_round()
         finally:
             self._turn.release()
-        if self._deadlines.next() != math.inf or self._orders:
+        if self._deadlines.next() != math.inf or self._commands:
             self._wake()
 
     def stop(self) -> None:
@@ -158,17 +158,19 @@ class Listener:
             self._ended = True
         self._complete_all(STOPPED)  # calls that came after the thread had ended
 
-    def _ask(self, question: Callable[[Reception], Destination]) -> Destination:
+    def _ask(self, question: Callable[[ReplyReceiver], Destination]) -> Destination:
         answer: Future[Destination] = Future()
-        self._order(_Order(lambda reception: answer.set_result(question(reception)), answer.set_exception))
+        self._queue_command(
+            _Command(lambda receiver: answer.set_result(question(receiver)), answer.set_exception)
+        )
         return answer.result()
 
-    def _order(self, order: _Order) -> None:
+    def _queue_command(self, command: _Command) -> None:
         with self._lock:
             if not self._ended:
-                self._orders.append(order)
+                self._commands.append(command)
         if self._ended:
-            order.failed(ProviderError(STOPPED))
+            command.failed(ProviderError(STOPPED))
         self._wake()
 
     def _wake(self) -> None:
@@ -178,9 +180,9 @@ class Listener:
                 self._thread = threading.Thread(target=self._run, name="connector-replies", daemon=True)
                 self._thread.start()
         self._woken.set()
-        reception = self._reception
-        if reception is not None:
-            reception.wake()
+        receiver = self._reception
+        if receiver is not None:
+            receiver.wake()
 
     # -- the thread ----------------------------------------------------------------------------------
 
@@ -215,39 +217,39 @@ class Listener:
         self._woken.clear()
         if self._reception is None:
             self._reception = self._receive()
-        reception = self._reception
+        receiver = self._reception
         began = time.monotonic()  # before the operations: a later call has a later deadline
-        while self._orders:
-            self._carry_out(self._orders.popleft(), reception)
-        taken = reception.take()
+        while self._commands:
+            self._carry_out(self._commands.popleft(), receiver)
+        taken = receiver.take()
         if taken < MOST:  # every reply that had come before these deadlines has been taken
-            self._time_out(reception, began)
+            self._time_out(receiver, began)
         if not taken:
-            reception.look_after()
-            self._wait(reception)
+            receiver.look_after()
+            self._wait(receiver)
 
-    def _receive(self) -> Reception:
+    def _receive(self) -> ReplyReceiver:
         connection = self._connect()
         try:
-            return Reception(connection, self._own, self._pending, self._late, self._max_body)
+            return ReplyReceiver(connection, self._own, self._pending, self._late, self._max_body)
         except BaseException:
             connection.abandon()
             raise
 
-    def _carry_out(self, order: _Order, reception: Reception) -> None:
+    def _carry_out(self, command: _Command, receiver: ReplyReceiver) -> None:
         try:
-            order.do(reception)
+            command.do(receiver)
         except ProviderError as error:
-            order.failed(error)
+            command.failed(error)
             raise
         except ConnectorError as error:
-            order.failed(error)
+            command.failed(error)
 
-    def _time_out(self, reception: Reception, began: float) -> None:
+    def _time_out(self, receiver: ReplyReceiver, began: float) -> None:
         """Completes the calls whose deadline was before this round began."""
         if self._deadlines.next() > began:
             return
-        reception.check()
+        receiver.check()
         for call in self._deadlines.due(began):
             self._pending.give_up(call)
             properties = call.properties
@@ -260,11 +262,11 @@ class Listener:
                 )
             )
 
-    def _wait(self, reception: Reception) -> None:
+    def _wait(self, receiver: ReplyReceiver) -> None:
         """Waits for a reply, an operation or a deadline, if a call waits."""
         deadline = self._deadlines.next()
         if deadline != math.inf and not self._woken.is_set():  # anything that comes from now on ends the wait
-            reception.wait(max(0.0, min(_SLICE, deadline - time.monotonic())))
+            receiver.wait(max(0.0, min(_SLICE, deadline - time.monotonic())))
 
     # -- the end -------------------------------------------------------------------------------------
 
@@ -275,24 +277,24 @@ class Listener:
         else:
             _log.error("replies cannot be taken", extra={"reason": str(error)}, exc_info=error)
         self._complete_all(f"the provider failed while the reply was awaited: {error}", str(error))
-        reception, self._reception = self._reception, None
-        if reception is not None:
-            reception.abandon()
+        receiver, self._reception = self._reception, None
+        if receiver is not None:
+            receiver.abandon()
 
     def _complete_all(self, text: str, reason: str = "") -> None:
         failure = Failure(ReturnCode.APPRESPONSETIMEOUT, text)
-        while self._orders:
-            self._orders.popleft().failed(ProviderError(reason or text))
+        while self._commands:
+            self._commands.popleft().failed(ProviderError(reason or text))
         for call in (*self._deadlines.all(), *(self._reception.watched() if self._reception else ())):
             self._pending.give_up(call)
             call.complete(failure)
 
     def _end(self) -> None:
         self._complete_all(STOPPED)
-        reception, self._reception = self._reception, None
-        if reception is not None:
+        receiver, self._reception = self._reception, None
+        if receiver is not None:
             try:
-                reception.close()
+                receiver.close()
             except (ProviderError, OSError) as error:
                 _log.warning("ending the listener for replies failed", extra={"reason": str(error)})
 

@@ -12,7 +12,7 @@ from connector.errors import ConnectorError, ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.provider import Connection, Poller
-from connector.requests.plan import CORRELATION_ID
+from connector.requests.settings import CORRELATION_ID
 
 _log = logging.getLogger("connector.requests")
 
@@ -95,7 +95,7 @@ class OwnReplies:
         self._destinations[destination] = None
         return destination
 
-    def drop(self, destination: Destination) -> None:
+    def remove(self, destination: Destination) -> None:
         """Takes no more replies from ``destination``.
 
         Raises:
@@ -144,7 +144,7 @@ class OwnReplies:
         self._pollers = {}
         self._private = None
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Drops the pollers and the private queue of a failed connection."""
         if self._private is not None:
             del self._destinations[self._private.destination]

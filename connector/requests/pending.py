@@ -101,7 +101,7 @@ class Call:
         return self.answer.done()
 
 
-class Stray(Enum):
+class UnmatchedReply(Enum):
     """The kind of a reply that no request waits for."""
 
     LATE = "late_reply"
@@ -115,7 +115,7 @@ class Pending:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._calls: dict[str, Call] = {}
-        self._ended: OrderedDict[str, Stray] = OrderedDict()
+        self._ended: OrderedDict[str, UnmatchedReply] = OrderedDict()
 
     def add(self, key: str, call: Call) -> None:
         """Awaits a reply that repeats ``key``, for ``call``."""
@@ -129,16 +129,16 @@ class Pending:
         with self._lock:
             return {call.reply_to for call in self._calls.values() if call.reply_to is not None}
 
-    def take(self, key: str) -> Call | Stray:
+    def take(self, key: str) -> Call | UnmatchedReply:
         """Removes and returns the call that a reply answers, or returns the kind of the stray reply."""
         with self._lock:
             call = self._calls.pop(key, None)
             if call is None:
-                return self._ended.get(key, Stray.LATE)
-            self._remember(key, Stray.DUPLICATE)
+                return self._ended.get(key, UnmatchedReply.LATE)
+            self._remember(key, UnmatchedReply.DUPLICATE)
             return call
 
-    def named(self, key: str) -> Call | Stray | None:
+    def named(self, key: str) -> Call | UnmatchedReply | None:
         """Returns the call of a reply that a response selector has found, or the kind of the stray reply.
 
         Returns None if the reply names no request of this client.
@@ -151,7 +151,7 @@ class Pending:
         with self._lock:
             if self._calls.get(call.key) is call:
                 del self._calls[call.key]
-                self._remember(call.key, Stray.DUPLICATE)
+                self._remember(call.key, UnmatchedReply.DUPLICATE)
 
     def waiting_at(self, destination: Destination) -> list[Call]:
         """Returns the calls whose replies are awaited at ``destination``."""
@@ -163,10 +163,10 @@ class Pending:
         with self._lock:
             if self._calls.get(call.key) is call:
                 del self._calls[call.key]
-                self._remember(call.key, Stray.LATE)
+                self._remember(call.key, UnmatchedReply.LATE)
 
-    def _remember(self, key: str, stray: Stray) -> None:
-        self._ended[key] = stray
+    def _remember(self, key: str, unmatched: UnmatchedReply) -> None:
+        self._ended[key] = unmatched
         if len(self._ended) > _REMEMBERED:
             self._ended.popitem(last=False)
 

@@ -26,7 +26,7 @@ from connector.businessobjects.types import SimpleValue
 from connector.errors import MalformedData, RequestRefused
 from connector.messaging.destination import Destination
 from connector.messaging.message import PropertyValue
-from connector.requests.plan import RequestPlan
+from connector.requests.settings import RequestSettings
 
 T = TypeVar("T")
 
@@ -67,29 +67,31 @@ class RequestProperties:
         return self.response_timeout is not None and self.response_timeout >= 0
 
 
-def resolve(bo: BusinessObject, plan: RequestPlan, *, timeout: int | None = None) -> RequestProperties:
+def resolve(
+    bo: BusinessObject, settings: RequestSettings, *, timeout: int | None = None
+) -> RequestProperties:
     """Returns the properties of a request.
 
     Args:
         bo: the business object with its verb. Not changed.
-        plan: the requests of the adapter.
+        settings: the requests of the adapter.
         timeout: ResponseTimeout in ms, before all meta-objects. Below 0 = asynchronous.
 
     Raises:
         RequestRefused: a value is not valid for the property, or no OutputDestination is set. The text names
             the place.
     """
-    levels = tuple(_levels(bo, plan))
+    levels = tuple(_levels(bo, settings))
     destination = _first(levels, _DESTINATION, read_destination)
     if destination is None:
-        raise RequestRefused(_no_destination(bo, plan))
+        raise RequestRefused(_no_destination(bo, settings))
     if timeout is None:
         timeout = _first(levels, "ResponseTimeout", read_timeout)
     else:
         timeout = _read("timeout", timeout, read_timeout)
     reply_to = _first(levels, "ReplyToDestination", read_reply_queue)
     if reply_to is None and timeout is not None and timeout >= 0:
-        reply_to = plan.reply_to
+        reply_to = settings.reply_to
     fatal = _first(levels, "TimeoutFatal", read_boolean)
     return RequestProperties(
         output_destination=destination,
@@ -100,7 +102,7 @@ def resolve(bo: BusinessObject, plan: RequestPlan, *, timeout: int | None = None
         delivery_mode=_first(levels, "DeliveryMode", read_delivery_mode),
         response_timeout=timeout,
         timeout_fatal=True if fatal is None else fatal,
-        handler=_handler(bo, levels, plan),
+        handler=_handler(bo, levels, settings),
         user_properties=_user_properties(bo),
     )
 
@@ -118,22 +120,22 @@ class _Level:
     values: Mapping[str, SimpleValue]
 
 
-def _levels(bo: BusinessObject, plan: RequestPlan) -> Iterator[_Level]:
+def _levels(bo: BusinessObject, settings: RequestSettings) -> Iterator[_Level]:
     """Yields the places in the order in which they count."""
     child = _dynamic(bo)
     if child is not None:
         attributes = child.definition.attributes
         values = {name: child[name] for name in child if not attributes[name].is_child}
         yield _Level(f"{bo.type}.{bo.definition.dynamic_metaobject}", values)
-    if plan.rules is None:
+    if settings.rules is None:
         return
-    defaults = plan.defaults
-    entry = plan.rules.entry(bo.type, bo.verb or "")
+    defaults = settings.defaults
+    entry = settings.rules.entry(bo.type, bo.verb or "")
     if entry is not None:
         # The entry also holds the values of Default. They are left out, so that errors name Default.
         own = {name: text for name, text in entry.properties.items() if defaults.get(name) != text}
-        yield _Level(f"{plan.rules.name}.rules.{entry.name}", own)
-    yield _Level(f"{plan.rules.name}.Default", defaults)
+        yield _Level(f"{settings.rules.name}.rules.{entry.name}", own)
+    yield _Level(f"{settings.rules.name}.Default", defaults)
 
 
 def _dynamic(bo: BusinessObject) -> BusinessObject | None:
@@ -158,15 +160,15 @@ def _read(place: str, value: SimpleValue, read: Callable[[SimpleValue], T]) -> T
         raise RequestRefused(f"{place}: {error}") from None
 
 
-def _handler(bo: BusinessObject, levels: tuple[_Level, ...], plan: RequestPlan) -> tuple[str, str]:
+def _handler(bo: BusinessObject, levels: tuple[_Level, ...], settings: RequestSettings) -> tuple[str, str]:
     """Returns the arguments of ``Handlers.get``.
 
     See :func:`~connector.businessobjects.handlers.choose_handler`.
     """
     said = levels[:1] if _dynamic(bo) is not None else ()
     dynamic = {key: _first(said, key, sendable_text) or "" for key in (*HANDLER_KEYS, OPTIONS_KEY)}
-    static = plan.rules.properties(bo.type, bo.verb or "") if plan.rules is not None else {}
-    return choose_handler((dynamic, static), plan.default_handler)
+    static = settings.rules.properties(bo.type, bo.verb or "") if settings.rules is not None else {}
+    return choose_handler((dynamic, static), settings.default_handler)
 
 
 def _user_properties(bo: BusinessObject) -> tuple[tuple[str, str, PropertyValue], ...]:
@@ -182,7 +184,7 @@ def _user_properties(bo: BusinessObject) -> tuple[tuple[str, str, PropertyValue]
         raise RequestRefused(str(error)) from None
 
 
-def _no_destination(bo: BusinessObject, plan: RequestPlan) -> str:
+def _no_destination(bo: BusinessObject, settings: RequestSettings) -> str:
     """Returns the text that lists all places without an OutputDestination."""
     places = []
     holder = bo.definition.dynamic_metaobject
@@ -197,13 +199,13 @@ def _no_destination(bo: BusinessObject, plan: RequestPlan) -> str:
             places.append(f"the dynamic meta-object {place} ({child.type}) has no such attribute")
         else:
             places.append(f"{place}.{_DESTINATION} is not set")
-    if plan.rules is None:
+    if settings.rules is None:
         places.append("there is no static meta-object (ConfigurationMetaObject)")
     else:
         entry = f"{bo.type}_{bo.verb}"
-        if plan.rules.entry(bo.type, bo.verb or "") is None:
-            places.append(f"{plan.rules.name} has no entry {entry}")
+        if settings.rules.entry(bo.type, bo.verb or "") is None:
+            places.append(f"{settings.rules.name} has no entry {entry}")
         else:
-            places.append(f"the entry {entry} of {plan.rules.name} has none")
-        places.append(f"Default of {plan.rules.name} has none")
+            places.append(f"the entry {entry} of {settings.rules.name} has none")
+        places.append(f"Default of {settings.rules.name} has none")
     return f"{bo.type}.{bo.verb}: no {_DESTINATION}: {'; '.join(places)}. Say it in one of them"

@@ -15,9 +15,9 @@ from connector.businessobjects.types import describe
 from connector.errors import MalformedData, RequestRefused
 from connector.messaging.message import Message
 from connector.requests.building import find_handler, handler_failed
-from connector.requests.plan import RequestPlan
 from connector.requests.properties import RequestProperties
 from connector.requests.result import RequestResult
+from connector.requests.settings import RequestSettings
 from connector.status import ReturnCode
 
 RESULTS: Final = MappingProxyType(
@@ -43,7 +43,11 @@ _CUT: Final = " ..."
 
 
 def interpret(
-    reply: Message, bo: BusinessObject, properties: RequestProperties, plan: RequestPlan, handlers: Handlers
+    reply: Message,
+    bo: BusinessObject,
+    properties: RequestProperties,
+    settings: RequestSettings,
+    handlers: Handlers,
 ) -> RequestResult:
     """Returns the result that a reply means. No reply makes this function raise.
 
@@ -66,26 +70,30 @@ def interpret(
         bo: the business object of the request. Not changed. The result contains this object unless the reply
             refills the object.
         properties: of the request.
-        plan: the requests of the adapter.
+        settings: the requests of the adapter.
         handlers: the data handlers.
     """
-    value = reply.properties.get(plan.result_property)
+    value = reply.properties.get(settings.result_property)
     status = RESULTS.get(value) if isinstance(value, str) else None
     if status is None:
-        return RequestResult(ReturnCode.FAIL, bo, _unrecognised(reply, properties, plan))
+        return RequestResult(ReturnCode.FAIL, bo, _unrecognised(reply, properties, settings))
     if status is ReturnCode.SUCCEED:
         return RequestResult(status, bo)
     if status not in _REFILLING:
         generic = f"the application behind {properties.output_destination} answered {value}, and said no more"
         return RequestResult(status, bo, _error_text(reply) or generic)
     try:
-        return RequestResult(status, _refilled(reply, bo, properties, plan, handlers))
+        return RequestResult(status, _refilled(reply, bo, properties, settings, handlers))
     except (MalformedData, RequestRefused) as error:
         return RequestResult(ReturnCode.FAIL, bo, f"{_name(reply, properties)} cannot be read: {error}")
 
 
 def _refilled(
-    reply: Message, bo: BusinessObject, properties: RequestProperties, plan: RequestPlan, handlers: Handlers
+    reply: Message,
+    bo: BusinessObject,
+    properties: RequestProperties,
+    settings: RequestSettings,
+    handlers: Handlers,
 ) -> BusinessObject:
     """Returns a new object from the reply's body and headers.
 
@@ -96,17 +104,17 @@ def _refilled(
         raise MalformedData("an object message is never deserialised; answer with text or bytes")
     if _is_empty(reply):
         values = {name: bo[name] for name in bo}
-        made = BusinessObject(plan.definitions, bo.type, bo.verb, values)
+        made = BusinessObject(settings.definitions, bo.type, bo.verb, values)
     else:
         handler = find_handler(properties, handlers)
         made = _read(handler, reply.body, bo, properties, handlers)
-        finish(made, default_verb=bo.verb, use_defaults=plan.use_defaults)
+        finish(made, default_verb=bo.verb, use_defaults=settings.use_defaults)
     holder = bo.definition.dynamic_metaobject
     if holder is not None:
         refill_dynamic(
             made,
             reply,
-            message_format=message_format(reply, plan.format_property),
+            message_format=message_format(reply, settings.format_property),
             input_destination=reply.destination,
             kept=bo[holder],
         )
@@ -147,8 +155,8 @@ def _name(reply: Message, properties: RequestProperties) -> str:
     return f"the reply{identity} of the application behind {properties.output_destination}"
 
 
-def _unrecognised(reply: Message, properties: RequestProperties, plan: RequestPlan) -> str:
-    name = plan.result_property
+def _unrecognised(reply: Message, properties: RequestProperties, settings: RequestSettings) -> str:
+    name = settings.result_property
     value = reply.properties.get(name)
     expected = f"expected one of {', '.join(RESULTS)}"
     if value is None:

@@ -31,11 +31,11 @@ from connector.requests.selector_values import (
     Value,
     follow,
     is_quote_open,
-    mark,
+    marker,
     put_values,
     samples,
     split_paths,
-    unquoted_marks,
+    unquoted_markers,
 )
 
 if TYPE_CHECKING:
@@ -139,11 +139,11 @@ class _Plain:
         """Number, from 1, and offset of each placeholder."""
         self.mistakes: list[Mistake] = []
         self._text = self._read(text, offset)
-        self._unquoted = unquoted_marks(self._text)
+        self._unquoted = unquoted_markers(self._text)
         self._quoting = quoting
 
     def render(self, data: Mapping[str, Any], *, is_sample: bool = False) -> tuple[str, list[Value]]:
-        """Returns the text with marks, and the values for these marks.
+        """Returns the text with markers, and the values for these markers.
 
         Args:
             data: the attributes of the request.
@@ -188,7 +188,7 @@ class _Plain:
                 yield Mistake(offset, what, f"'{{{number}}}'")
 
     def _read(self, text: str, offset: int) -> str:
-        """Reads paths and placeholders, and returns the text with marks."""
+        """Reads paths and placeholders, and returns the text with markers."""
         colon = _last_colon(text)
         head = text
         if colon is not None:
@@ -208,7 +208,7 @@ class _Plain:
                 return ""
             self._places.append((int(brace[1]), place))
             self._check_number(int(brace[1]), place)
-            return mark(len(self._places) - 1)
+            return marker(len(self._places) - 1)
 
         marked = _BRACE.sub(put, head).strip()
         if not marked:

@@ -4,7 +4,7 @@ A template chooses and joins, and does not compute. A template sees the attribut
 of :data:`FILTERS`, ``if``, ``for`` and ``set``. Calls and arithmetic beyond ``+``, ``-`` and ``~`` are
 refused. So a template can reach nothing outside, and its time is bounded.
 
-Every ``{{ ... }}`` leaves only a mark in the text. The mark is filled like the placeholder of a plain
+Every ``{{ ... }}`` leaves only a marker in the text. The marker is filled like the placeholder of a plain
 selector (:mod:`~connector.requests.selector_values`), so no value ever becomes text of the template.
 """
 
@@ -29,7 +29,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from connector.businessobjects.definition import Definition, Definitions
 from connector.errors import RequestRefused
-from connector.requests.selector_values import MAX_SELECTOR, Mistake, Value, follow, mark
+from connector.requests.selector_values import MAX_SELECTOR, Mistake, Value, follow, marker
 
 MAX_ROUNDS: Final = 10_000
 """Most rounds of all loops of a template together."""
@@ -78,7 +78,7 @@ class ResponseTemplate:
             self.mistakes.extend(self._not_allowed())
 
     def render(self, data: Mapping[str, Any]) -> tuple[str, list[Value]]:
-        """Returns the text with marks, and the values for these marks.
+        """Returns the text with markers, and the values for these markers.
 
         Args:
             data: the attributes of the request.
@@ -210,10 +210,10 @@ def _environment() -> _Environment:
 
 @pass_context
 def _finalize(context: _Context, labelled: tuple[str, object]) -> str:
-    """Keeps a value, and leaves its mark."""
+    """Keeps a value, and leaves its marker."""
     label, value = labelled
     context.found.append(Value(label, None if isinstance(value, Undefined) else value))
-    return mark(len(context.found) - 1)
+    return marker(len(context.found) - 1)
 
 
 @pass_context

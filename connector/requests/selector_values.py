@@ -2,7 +2,7 @@
 
 A path is JMESPath. Fields and indexes are checked beforehand.
 
-NUL, a number, NUL marks the place of a value in the text of a selector. Its surroundings decide the quoting,
+NUL, a number, NUL markers the place of a value in the text of a selector. Its surroundings decide the quoting,
 so that the value stays a value:
 
 * inside quotes: ``'`` is doubled. A boolean is ``true`` or ``false``, as in a property of type string.
@@ -246,13 +246,13 @@ class Value:
     value: object
 
 
-def mark(number: int) -> str:
-    """Returns the mark for the value of this number."""
+def marker(number: int) -> str:
+    """Returns the marker for the value of this number."""
     return f"\0{number}\0"
 
 
-def unquoted_marks(text: str) -> set[int]:
-    """Returns the numbers of the marks that stand outside quotes."""
+def unquoted_markers(text: str) -> set[int]:
+    """Returns the numbers of the markers that stand outside quotes."""
     return {int(found[1]) for found in _MARK.finditer(_STRING.sub("", text))}
 
 
@@ -262,10 +262,10 @@ def is_quote_open(text: str) -> bool:
 
 
 def put_values(text: str, values: Sequence[Value], quoting: Quoting) -> str:
-    """Returns the text with the values in the places of their marks.
+    """Returns the text with the values in the places of their markers.
 
     Raises:
-        RequestRefused: a value is null, a list or an object, or does not fit the place of its mark. Or the
+        RequestRefused: a value is null, a list or an object, or does not fit the place of its marker. Or the
             selector is too long. The text names the value's label, never the value.
     """
     if quoting == "raw":
@@ -340,8 +340,8 @@ def _pattern(body: str, values: Sequence[Value], escape: str | None) -> str:
     """Returns the quoted pattern of a LIKE, and an ESCAPE if the pattern needs a new one.
 
     Args:
-        body: the pattern without its quotes, with marks.
-        values: of the marks.
+        body: the pattern without its quotes, with markers.
+        values: of the markers.
         escape: the string of the ESCAPE that stands behind the pattern. None if there is none.
     """
     parts = _MARK.split(body)  # text, number, text, number, text

@@ -7,17 +7,17 @@ from collections import deque
 from collections.abc import Callable
 
 
-class Waiter:
+class SlotRequest:
     """A request that waits for a slot.
 
     Args:
-        granted: called with this waiter, in any thread, when the waiter gets a slot or when the slots are
+        granted: called with this request, in any thread, when the request gets a slot or when the slots are
             closed.
     """
 
     __slots__ = ("granted", "has_slot")
 
-    def __init__(self, granted: Callable[[Waiter], object]) -> None:
+    def __init__(self, granted: Callable[[SlotRequest], object]) -> None:
         self.granted = granted
         self.has_slot = False
 
@@ -34,7 +34,7 @@ class Slots:
         self._free = threading.Condition(self._lock)
         self._size = size
         self._used = 0
-        self._waiting: deque[Waiter] = deque()
+        self._waiting: deque[SlotRequest] = deque()
 
     @property
     def used(self) -> int:
@@ -43,7 +43,7 @@ class Slots:
 
     @property
     def waiting(self) -> int:
-        """Number of waiters."""
+        """Number of requests that wait."""
         return len(self._waiting)
 
     def try_take(self) -> bool:
@@ -53,45 +53,45 @@ class Slots:
             self._used += free
             return free
 
-    def queue(self, granted: Callable[[Waiter], object]) -> Waiter:
-        """Queues for a slot. Calls ``granted``, maybe at once, when this waiter gets a slot."""
-        waiter = Waiter(granted)
+    def queue(self, granted: Callable[[SlotRequest], object]) -> SlotRequest:
+        """Queues for a slot. Calls ``granted``, maybe at once, when this request gets a slot."""
+        slot_request = SlotRequest(granted)
         with self._lock:
             if self._used < self._size and not self._waiting:
                 self._used += 1
-                waiter.has_slot = True
+                slot_request.has_slot = True
             else:
-                self._waiting.append(waiter)
-                return waiter
-        granted(waiter)
-        return waiter
+                self._waiting.append(slot_request)
+                return slot_request
+        granted(slot_request)
+        return slot_request
 
-    def withdraw(self, waiter: Waiter) -> bool:
-        """Ends the wait. Returns False if the waiter has a slot already, which the caller must give back."""
+    def cancel(self, slot_request: SlotRequest) -> bool:
+        """Ends the wait. Returns False if the request has a slot already, which the caller must release."""
         with self._lock:
-            if waiter in self._waiting:
-                self._waiting.remove(waiter)
-            return not waiter.has_slot
+            if slot_request in self._waiting:
+                self._waiting.remove(slot_request)
+            return not slot_request.has_slot
 
-    def withdraw_all(self) -> None:
-        """Ends the wait of all waiters, and calls their ``granted`` without a slot."""
+    def cancel_all(self) -> None:
+        """Ends the wait of all requests, and calls their ``granted`` without a slot."""
         with self._lock:
             waiting = list(self._waiting)
             self._waiting.clear()
-        for waiter in waiting:
-            waiter.granted(waiter)
+        for slot_request in waiting:
+            slot_request.granted(slot_request)
 
-    def give_back(self) -> None:
-        """Frees one slot, and grants that slot to the next waiter."""
+    def release(self) -> None:
+        """Frees one slot, and grants that slot to the next request."""
         with self._lock:
             if not self._waiting:
                 self._used -= 1
                 if not self._used:
                     self._free.notify_all()
                 return
-            waiter = self._waiting.popleft()
-            waiter.has_slot = True
-        waiter.granted(waiter)
+            slot_request = self._waiting.popleft()
+            slot_request.has_slot = True
+        slot_request.granted(slot_request)
 
     def wait_until_unused(self, timeout: float) -> bool:
         """Waits until no slot is in use, ``timeout`` seconds at most. Returns whether none is in use."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from connector.messaging.provider import Capabilities, Connection
-from connector.requests.plan import RequestPlan
+from connector.requests.settings import RequestSettings
 
 if TYPE_CHECKING:
     from connector.requests.client import RequestClient
@@ -18,12 +18,12 @@ class RequestClientSpec:
     """Implements :class:`connector.broker.requesting.RequestsSpec`.
 
     Args:
-        plan: of the adapter.
+        settings: of the adapter.
         connect: makes a provider connection in the process that calls. Picklable.
         capabilities: of the provider.
     """
 
-    plan: RequestPlan
+    settings: RequestSettings
     connect: Callable[[], Connection]
     capabilities: Capabilities
 
@@ -32,4 +32,4 @@ class RequestClientSpec:
         # imported here, because every worker loads the recipe, and few make requests
         from connector.requests.client import RequestClient
 
-        return RequestClient(self.plan, self.connect, self.capabilities, deployment)
+        return RequestClient(self.settings, self.connect, self.capabilities, deployment)

@@ -48,7 +48,7 @@ _log = logging.getLogger("connector.spark")
 _numbers = itertools.count(1)
 
 
-class ProbeAnswer(NamedTuple):
+class ExecutorAnswer(NamedTuple):
     """The answer of the workers of one executor.
 
     Args:
@@ -261,8 +261,8 @@ class SparkPipeline:
                 with suppress(Exception):
                     if self._running:
                         spark.context.cancelJobGroup(self._group)
-                    for _, plan in self._tasks.values():
-                        plan.unpersist()
+                    for _, task_settings in self._tasks.values():
+                        task_settings.unpersist()
             self._tasks.clear()
             if spark is not None:
                 spark.stop()
@@ -274,12 +274,14 @@ class SparkPipeline:
 
     # ---- jobs ----
 
-    def run(self, function: str, plan: bytes, payloads: Sequence[bytes], description: str) -> list[bytes]:
+    def run(
+        self, function: str, task_settings: bytes, payloads: Sequence[bytes], description: str
+    ) -> list[bytes]:
         """Runs a job and waits for the end.
 
         Args:
-            function: ``package.module:name`` of ``f(plan, deployment, payload) -> answer``.
-            plan: argument of each call. An unchanged plan is sent to a worker only once.
+            function: ``package.module:name`` of ``f(task_settings, deployment, payload) -> answer``.
+            task_settings: argument of each call. Unchanged settings are sent to a worker only once.
             payloads: one for each partition, below 2 GiB each.
             description: shown in Spark's UI, after the name of the application.
 
@@ -290,14 +292,14 @@ class SparkPipeline:
             PipelineError: a task failed, the job was cancelled, or Spark died. The text says which. Other
                 tasks of the job may go on for some seconds.
         """
-        return self._run(self._task(function, plan), payloads, description) if payloads else []
+        return self._run(self._task(function, task_settings), payloads, description) if payloads else []
 
     def cancel(self) -> None:
         """Cancels the running jobs, so that :meth:`run` raises. For any thread."""
         with suppress(Exception):
             self._context.cancelJobGroup(self._group)
 
-    def probe(self, function: str, plan: bytes) -> list[ProbeAnswer]:
+    def probe(self, function: str, task_settings: bytes) -> list[ExecutorAnswer]:
         """Runs ``function`` with an empty payload once on every core.
 
         On a cluster, first waits at most a minute for an executor, and then while more executors come.
@@ -306,16 +308,16 @@ class SparkPipeline:
             PipelineError: Spark died, there is no executor, or no worker can be started. A failure of a
                 worker is an answer and does not raise.
         """
-        call = probing(self._task(function, plan))
+        call = probing(self._task(function, task_settings))
         with self._bounded():
             if not self._local:
                 self._await_executors()
             answers = self._run(call, [b""] * self.parallelism, "start")
-        found: dict[str, ProbeAnswer] = {}
+        found: dict[str, ExecutorAnswer] = {}
         for one in map(orjson.loads, answers):
             executor = "this machine" if self._local else f"{one['host']} ({one['directory']})"
             if executor not in found or one["error"]:
-                found[executor] = ProbeAnswer(executor, bytes.fromhex(one["answer"]), one["error"])
+                found[executor] = ExecutorAnswer(executor, bytes.fromhex(one["answer"]), one["error"])
         return [found[executor] for executor in sorted(found)]
 
     def _await_executors(self) -> None:
@@ -374,15 +376,15 @@ class SparkPipeline:
             raise PipelineError(f"{len(payloads)} tasks gave {len(answers)} answers")
         return answers
 
-    def _task(self, function: str, plan: bytes) -> Task:
-        """Returns the task that each partition of a job calls. An executor gets the plan only once."""
-        key = (function, hashlib.sha256(plan).digest())
+    def _task(self, function: str, task_settings: bytes) -> Task:
+        """Returns the task that each partition of a job calls. An executor gets the settings only once."""
+        key = (function, hashlib.sha256(task_settings).digest())
         with self._tasks_lock:
             if known := self._tasks.get(key):
                 self._tasks.move_to_end(key)
                 return known[0]
             with self._explained(""):
-                broadcast = self._context.broadcast(plan)
+                broadcast = self._context.broadcast(task_settings)
             made = task(
                 function, broadcast, str(shipping.code_directory()), str(self._deployment), self._archive
             )

@@ -20,19 +20,19 @@ STARTED_IN = os.getcwd()
 """The directory of the executor, before a task has entered the deployment's directory."""
 
 Function = Callable[[bytes, str, bytes], bytes]
-"""``f(plan, deployment, payload) -> answer``, a module-level function of an importable module."""
+"""``f(task_settings, deployment, payload) -> answer``, a module-level function of an importable module."""
 
 
 Task = Callable[[Iterable[bytes]], Iterator[bytes]]
 """A function that a partition of a Spark job calls with payloads."""
 
 
-def task(function: str, plan: Any, code: str, deployment: str, archive: str) -> Task:
+def task(function: str, task_settings: Any, code: str, deployment: str, archive: str) -> Task:
     """Returns the function of a Spark partition that calls ``function`` for each payload.
 
     Args:
         function: ``package.module:name``.
-        plan: a Spark broadcast of bytes.
+        task_settings: a Spark broadcast of bytes.
         code: directory that holds the packages. Used if nothing was shipped.
         deployment: directory of adapter.yaml. Used if nothing was shipped.
         archive: name of the shipped archive in Spark's files. Empty if nothing was shipped.
@@ -54,7 +54,7 @@ def task(function: str, plan: Any, code: str, deployment: str, archive: str) -> 
                 sys.path.insert(0, packages)
         from connector.spark.worker import calls, shipped_deployment
 
-        return calls(function, plan.value, shipped_deployment() if archive else deployment, payloads)
+        return calls(function, task_settings.value, shipped_deployment() if archive else deployment, payloads)
 
     return on_worker
 
@@ -94,13 +94,13 @@ def shipped_deployment() -> str:
     return str(Path(__file__).parents[3] / "deployment")
 
 
-def calls(function: str, plan: bytes, deployment: str, payloads: Iterable[bytes]) -> Iterator[bytes]:
+def calls(function: str, task_settings: bytes, deployment: str, payloads: Iterable[bytes]) -> Iterator[bytes]:
     """Calls ``function`` for each payload. The deployment is the working directory and importable."""
     _enter(deployment)
     call = resolve(function)
     for payload in payloads:
-        yield call(plan, deployment, payload)
-    _freeze(function, plan)
+        yield call(task_settings, deployment, payload)
+    _freeze(function, task_settings)
 
 
 @functools.cache
@@ -124,7 +124,7 @@ def _enter(deployment: str) -> None:
 
 
 @functools.lru_cache(maxsize=8)
-def _freeze(_function: str, _plan: bytes) -> None:
+def _freeze(_function: str, _task_settings: bytes) -> None:
     """Excludes the objects of the first task from garbage collection.
 
     PySpark's daemon collects garbage after every task.
@@ -134,6 +134,6 @@ def _freeze(_function: str, _plan: bytes) -> None:
     gc.freeze()
 
 
-def echo(_plan: bytes, _deployment: str, payload: bytes) -> bytes:
+def echo(_task_settings: bytes, _deployment: str, payload: bytes) -> bytes:
     """Returns the payload. Warms up workers."""
     return payload

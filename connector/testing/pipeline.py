@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from connector.errors import ConnectorError, PipelineError
-from connector.events.answer import pack_answer
 from connector.events.job import CHECK, FUNCTION
-from connector.events.plan import Assignment, EventPlan
 from connector.events.probe import versions
 from connector.events.task import Task
+from connector.events.task_answer import pack_answer
+from connector.events.task_settings import Assignment, TaskSettings
 from connector.events.worker import stop_runners
 from connector.spark.worker import resolve
 
@@ -90,14 +90,16 @@ class InProcessPipeline:
     def cancel(self) -> None:
         """Does nothing, because a running job ends by itself."""
 
-    def probe(self, function: str, plan: bytes) -> list[InProcessAnswer]:
+    def probe(self, function: str, task_settings: bytes) -> list[InProcessAnswer]:
         """Runs ``function`` once. The answer contains a failure."""
         try:
-            return [InProcessAnswer("this process", self._call(function, plan, b""), "")]
+            return [InProcessAnswer("this process", self._call(function, task_settings, b""), "")]
         except PipelineError as error:
             return [InProcessAnswer("this process", b"", str(error))]
 
-    def run(self, function: str, plan: bytes, payloads: Sequence[bytes], description: str) -> list[bytes]:
+    def run(
+        self, function: str, task_settings: bytes, payloads: Sequence[bytes], description: str
+    ) -> list[bytes]:
         """Runs a job and returns the answers, in the order of the payloads.
 
         Raises:
@@ -105,9 +107,9 @@ class InProcessPipeline:
         """
         self.jobs.append(description)
         with contextlib.nullcontext() if self._isolated else self._one_at_a_time:
-            return [self._call(function, plan, payload) for payload in payloads]
+            return [self._call(function, task_settings, payload) for payload in payloads]
 
-    def _call(self, function: str, plan: bytes, payload: bytes) -> bytes:
+    def _call(self, function: str, task_settings: bytes, payload: bytes) -> bytes:
         if not self._alive:
             raise PipelineError("the pipeline has been stopped")
         try:
@@ -115,8 +117,8 @@ class InProcessPipeline:
                 # the child runs only code that is safe after a fork in a process with threads
                 warnings.filterwarnings("ignore", ".*multi-threaded.*fork", DeprecationWarning)
                 if self._isolated or function not in (FUNCTION, CHECK):
-                    return resolve(function)(plan, self._deployment, payload)
-                return self._run_here(plan, payload)
+                    return resolve(function)(task_settings, self._deployment, payload)
+                return self._run_here(task_settings, payload)
         except PipelineError:
             raise
         except (ConnectorError, OSError) as error:
@@ -125,14 +127,14 @@ class InProcessPipeline:
     def _run_here(self, plan_bytes: bytes, payload: bytes) -> bytes:
         if self._task is None or self._task[0] != plan_bytes:
             self._close_task()
-            plan: EventPlan = pickle.loads(plan_bytes)  # from our own driver
-            self._task = plan_bytes, Task(plan, self._deployment, _Unwatched())
+            task_settings: TaskSettings = pickle.loads(plan_bytes)  # from our own driver
+            self._task = plan_bytes, Task(task_settings, self._deployment, _NoTimer())
         if not payload:
             return versions()
         assignment: Assignment = pickle.loads(payload)  # from our own driver
         assert assignment.journal is not None
         began = time.monotonic()
-        outcomes = self._task[1].run(assignment.journal, assignment.lanes)
+        outcomes = self._task[1].run(assignment.journal, assignment.order_groups)
         return pack_answer(outcomes, time.monotonic() - began)
 
     def _close_task(self) -> None:
@@ -141,8 +143,8 @@ class InProcessPipeline:
             self._task = None
 
 
-class _Unwatched:
-    """A watch that ends no process."""
+class _NoTimer:
+    """A call timer that ends no process."""
 
     stopping = False
 

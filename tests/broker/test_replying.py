@@ -60,11 +60,11 @@ def test_a_property_that_names_a_request_comes_back_as_it_was(typed: tuple[Prope
     value, kind = typed
     request = Message(message_id="ID:1", reply_to="queue://replies")
     request.set_property("ticket", value, kind)
-    envelope = replies("ticket", "answers").envelope(request)
-    assert envelope is not None
-    assert envelope.message.properties == {"answers": value}
-    assert envelope.message.property_types == {"answers": kind}
-    assert envelope.message.correlation_id is None
+    reply_headers = replies("ticket", "answers").reply_headers(request)
+    assert reply_headers is not None
+    assert reply_headers.message.properties == {"answers": value}
+    assert reply_headers.message.property_types == {"answers": kind}
+    assert reply_headers.message.correlation_id is None
 
 
 @given(
@@ -84,21 +84,23 @@ def test_a_reply_is_as_urgent_and_as_lasting_as_its_request_which_stays_as_it_is
         expiration=expiration,
     )
     before = copy.deepcopy(request)
-    envelope = replies("JMSMessageID", "JMSCorrelationID").envelope(request)
-    assert envelope is not None
-    made = replies("JMSMessageID", "JMSCorrelationID").failure(envelope, "no stock")
+    reply_headers = replies("JMSMessageID", "JMSCorrelationID").reply_headers(request)
+    assert reply_headers is not None
+    made = replies("JMSMessageID", "JMSCorrelationID").failure(reply_headers, "no stock")
     assert (made.priority, made.delivery_mode, made.correlation_id) == (priority, mode, identity)
     assert made.expiration == (expiration + LATE if expiration else 0)
     assert made.properties == {"result": "FAIL"}
-    assert envelope.message.properties == {}
+    assert reply_headers.message.properties == {}
     assert request == before
 
 
 @given(text=st.text(st.characters(), max_size=20_000))
 def test_the_text_of_a_failure_is_unicode_within_bounds_whatever_it_was(text: str) -> None:
-    envelope = replies("JMSMessageID", "JMSCorrelationID").envelope(Message(reply_to="queue://replies"))
-    assert envelope is not None
-    body = replies("JMSMessageID", "JMSCorrelationID").failure(envelope, text).body
+    reply_headers = replies("JMSMessageID", "JMSCorrelationID").reply_headers(
+        Message(reply_to="queue://replies")
+    )
+    assert reply_headers is not None
+    body = replies("JMSMessageID", "JMSCorrelationID").failure(reply_headers, text).body
     assert len(body) <= 8192
     cut = body.decode().removesuffix("...")
     assert text.encode("utf-8", "backslashreplace").decode().startswith(cut)

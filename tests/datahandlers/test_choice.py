@@ -20,7 +20,7 @@ from connector.businessobjects.instance import BusinessObject
 from connector.errors import MalformedData
 from connector.events.convert import Converter
 from connector.messaging.message import Message
-from connector.parts import make_plan, make_requests
+from connector.parts import make_requests, make_task_settings
 from connector.requests.building import find_handler
 from connector.requests.properties import resolve
 from connector.testing.deployment import Deployment
@@ -193,7 +193,7 @@ def event_plan(deployment: Deployment) -> Iterator[Any]:
     """What the tasks of a deployment need to know."""
     connection = deployment.provider.connect("choice", "one")
     try:
-        yield make_plan(deployment.configuration, deployment.provider, connection.access())
+        yield make_task_settings(deployment.configuration, deployment.provider, connection.access())
     finally:
         connection.close()
 
@@ -206,10 +206,10 @@ def test_events_and_requests_have_the_same_data_handler(
 ) -> None:
     connector, rule, default = combination
     deployment = deploy(tmp_path, CONNECTOR[connector], RULE[rule], DEFAULT[default])
-    with event_plan(deployment) as plan:
-        converter = Converter(plan, str(deployment.directory))
+    with event_plan(deployment) as task_settings:
+        converter = Converter(task_settings, str(deployment.directory))
         event = converter.convert(Message(b"body"), "queue://in")
-    requests = make_requests(deployment.configuration).plan
+    requests = make_requests(deployment.configuration).settings
     bo = BusinessObject(requests.definitions, "Order", "Create", {"Id": "1"})
     handlers = Handlers(requests.handlers, requests.definitions, deployment.directory)
     request = find_handler(resolve(bo, requests), handlers).to_body(bo)
@@ -234,15 +234,17 @@ def test_an_entry_that_repeats_the_format_of_default_stands_against_the_class_of
 ) -> None:
     default = {**DEFAULT["class"], **DEFAULT["mime"]}
     deployment = deploy(tmp_path, CONNECTOR["mime"], DEFAULT["mime"], default)
-    requests = make_requests(deployment.configuration).plan
+    requests = make_requests(deployment.configuration).settings
     bo = BusinessObject(requests.definitions, "Order", "Create", {"Id": "1"})
     assert resolve(bo, requests).handler == ("a/three", "")
 
 
 def test_a_data_handler_that_cannot_be_made_fails_the_one_event(tmp_path: Path) -> None:
     deployment = deploy(tmp_path, CONNECTOR["mime"], RULE["mime"], DEFAULT["none"])
-    with event_plan(deployment) as plan:
-        lacking = replace(plan, handlers=tuple(one for one in plan.handlers if one.mime_type != "a/two"))
+    with event_plan(deployment) as task_settings:
+        lacking = replace(
+            task_settings, handlers=tuple(one for one in task_settings.handlers if one.mime_type != "a/two")
+        )
         converter = Converter(lacking, str(deployment.directory))
         with pytest.raises(MalformedData, match=r"no data handler for 'a/two', expected one of .*a/one"):
             converter.convert(Message(b"body"), "queue://in")

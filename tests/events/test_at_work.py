@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from connector.events.plan import WorkItem
 from connector.events.task import Task
-from connector.parts import make_plan
+from connector.events.task_settings import WorkItem
+from connector.parts import make_task_settings
 from connector.state.journal import JournalFile
 from connector.state.store import CycleJournal
 
@@ -40,7 +40,7 @@ class Progress:
     def disarm(self) -> None: ...
 
 
-def run(bench: Bench, *bodies: str, lanes: list[list[int]]) -> tuple[list[CycleJournal], CycleJournal]:
+def run(bench: Bench, *bodies: str, order_groups: list[list[int]]) -> tuple[list[CycleJournal], CycleJournal]:
     """Runs events as a worker does; returns the journal as each call of the process saw it, and the last."""
     deployment = bench.deploy(processes=PROCESS)
     for number, body in enumerate(bodies):
@@ -48,13 +48,13 @@ def run(bench: Bench, *bodies: str, lanes: list[list[int]]) -> tuple[list[CycleJ
     connection = deployment.provider.connect("test", "one")
     poller = connection.poller(deployment.configuration.connector.inputs[1].destination)
     claims = [poller.take(1, number) for number in range(len(bodies))]
-    plan = make_plan(deployment.configuration, deployment.provider, connection.access())
+    task_settings = make_task_settings(deployment.configuration, deployment.provider, connection.access())
     items: list[list[WorkItem]] = [
-        [(claims[n].sequence, str(claims[n].destination), claims[n].reference, 0) for n in lane]
-        for lane in lanes
+        [(claims[n].sequence, str(claims[n].destination), claims[n].reference, 0) for n in group]
+        for group in order_groups
     ]
     path = bench.directory / "journal"
-    task = Task(plan, str(deployment.directory), Progress())
+    task = Task(task_settings, str(deployment.directory), Progress())
     try:
         task.run(JournalFile(str(path)), items)
     finally:
@@ -75,18 +75,18 @@ def order(identity: str = "") -> str:
     return f'{{"BusinessObject": "Order", "Id": "{identity}"}}'
 
 
-@pytest.mark.parametrize("lanes", [[[0, 1, 2]], [[0], [], [1, 2]], [[0], [1], [2]]])
+@pytest.mark.parametrize("order_groups", [[[0, 1, 2]], [[0], [], [1, 2]], [[0], [1], [2]]])
 def test_each_event_is_at_work_while_it_is_processed_and_none_at_the_end(
-    bench: Bench, lanes: list[list[int]]
+    bench: Bench, order_groups: list[list[int]]
 ) -> None:
-    seen, end = run(bench, order(), order(), order(), lanes=lanes)
+    seen, end = run(bench, order(), order(), order(), order_groups=order_groups)
     assert [one.at_work for one in seen] == [{0: 1}, {1: 1}, {2: 1}]
     assert end.at_work == {}
     assert set(end.done) == {0, 1, 2}
 
 
 def test_an_event_without_a_delivery_is_named_too(bench: Bench) -> None:
-    seen, end = run(bench, order(), "{broken", order(), lanes=[[0, 1, 2]])
+    seen, end = run(bench, order(), "{broken", order(), order_groups=[[0, 1, 2]])
     assert [one.at_work for one in seen] == [{0: 1}, {2: 1}]
     assert b"D 0" in (data := (bench.directory / "journal").read_bytes())
     assert b"A 1\nA 2\n" in data
@@ -94,7 +94,7 @@ def test_an_event_without_a_delivery_is_named_too(bench: Bench) -> None:
 
 
 def test_what_comes_after_an_event_that_is_given_back_is_not_at_work(bench: Bench) -> None:
-    seen, end = run(bench, order("inactive"), order(), lanes=[[0, 1]])
+    seen, end = run(bench, order("inactive"), order(), order_groups=[[0, 1]])
     assert [one.at_work for one in seen] == [{0: 1}]
     assert end.at_work == {}
     assert b"A 1" not in (bench.directory / "journal").read_bytes()

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from connector.parts import make_plan, make_requests
+from connector.parts import make_requests, make_task_settings
 from tests.events.conftest import OBJECTS, Bench
 
 Outcomes = Callable[..., dict[str, tuple[str, str]]]
@@ -271,9 +271,9 @@ def test_what_requests_need_adds_next_to_nothing_to_what_travels_with_every_job(
     connection = provider.connect("test", "one")
     try:
         requests = make_requests(configuration, provider)
-        plan = make_plan(configuration, provider, connection.access(), requests)
+        task_settings = make_task_settings(configuration, provider, connection.access(), requests)
     finally:
         connection.close()
-    alone = len(pickle.dumps(replace(plan, requests=None), protocol=5))
-    assert len(pickle.dumps(plan, protocol=5)) - alone < 2048
-    assert pickle.loads(pickle.dumps(plan)).requests is not None
+    alone = len(pickle.dumps(replace(task_settings, requests=None), protocol=5))
+    assert len(pickle.dumps(task_settings, protocol=5)) - alone < 2048
+    assert pickle.loads(pickle.dumps(task_settings)).requests is not None

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connector.events.answer import pack_answer, unpack_answer
 from connector.events.outcome import (
     Outcome,
     history,
@@ -19,6 +18,7 @@ from connector.events.outcome import (
     unpack_prepared,
 )
 from connector.events.task import MAX_REASON, shorten
+from connector.events.task_answer import pack_answer, unpack_answer
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared

@@ -279,14 +279,14 @@ def test_nothing_is_taken_over_while_a_task_of_the_dead_still_writes(bench: Benc
     connection = make_provider(deployment.configuration).connect("test", "heir")
     summary = Summary()
     heir = recovery(deployment, connection, summary)
-    first = heir.run(at_start=False, patience=0.0)
+    first = heir.run(at_start=False, timeout=0.0)
     assert (first.busy, first.settled, first.returned) == (True, 0, 0)
     assert len(deployment.names("customers", "processing")) == 2
     with pytest.raises(FileNotFoundError):  # a task that has not begun yet never will
         victim.journals.file(1, 1, 0).open()
     task.done(0, json.dumps([0, *PUBLISHED]).encode())
     task.close()
-    second = heir.run(at_start=False, patience=0.0)
+    second = heir.run(at_start=False, timeout=0.0)
     assert (second.busy, second.settled, second.returned) == (False, 1, 1)
     assert summary.total.published == 1
     assert [m.message_id for m in deployment.messages("customers")] == ["ID:y"]
@@ -305,7 +305,7 @@ def test_of_two_heirs_one_takes_over(bench: Bench) -> None:
     connections = [provider.connect("test", name) for name in ("one", "two")]
     summaries = [Summary(), Summary()]
     for connection, summary in zip(connections, summaries, strict=True):
-        recovery(deployment, connection, summary).run(at_start=True, patience=0.0)
+        recovery(deployment, connection, summary).run(at_start=True, timeout=0.0)
     assert [summary.total.published for summary in summaries] == [1, 0]
     assert len(deployment.names("archive")) == 1
     for connection in connections:

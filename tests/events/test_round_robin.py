@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from connector.events.claiming import WaitingMessages, claim_round_robin
-from connector.events.schedule import Paces, Schedule
+from connector.events.schedule import EventDurations, Schedule
 from connector.events.settling import untouched
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
@@ -102,7 +102,7 @@ def test_polls_that_are_collected_never_use_a_number_twice(bench: Bench) -> None
     deployment = bench.deploy(InputDestination=["queue://a", "queue://b"])
     fill(deployment, a=2)
     inputs, in_progress = [Destination("queue", name) for name in "ab"], Destination("queue", "in-progress")
-    schedule = Schedule("destination", 2, Paces())
+    schedule = Schedule("destination", 2, EventDurations())
     with closing(deployment.provider.connect("test", "one")) as connection:
         pollers = [connection.poller(one, in_progress) for one in inputs]
         waits = [Settlement(claim, give_back=True, stay=True) for claim in pollers[0].claim(1, range(2))]

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connector.events.lanes import lane_key
+from connector.events.order_groups import order_group_key
 from connector.events.outcome import Outcome
-from connector.events.schedule import MOST_EVENTS, Batch, Closing, Paces, Schedule
+from connector.events.schedule import MOST_EVENTS, Batch, EndedClaims, EventDurations, Schedule
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 
@@ -41,10 +41,10 @@ def taken(*queues: str, cycle: int = 1, first: int = 0, group: str | None = None
 
 def make(order: str = "destination", quantity: int = 10, **seconds: float) -> Schedule:
     """A schedule that knows how long the events of some queues take."""
-    paces = Paces()
+    durations = EventDurations()
     for name, each in seconds.items():
-        paces.note([(0, f"queue://{name}", "", 0)], each)
-    return Schedule(order, quantity, paces)
+        durations.note([(0, f"queue://{name}", "", 0)], each)
+    return Schedule(order, quantity, durations)
 
 
 def add(schedule: Schedule, claims: Sequence[Claim], ids: Mapping[int, str] | None = None) -> None:
@@ -60,13 +60,13 @@ def published(batch: Batch) -> dict[int, Outcome]:
     return {claim.sequence: Outcome("published") for claim in batch.claims}
 
 
-def end(schedule: Schedule, batch: Batch | None, outcomes: Any = None, **more: Any) -> Closing:
+def end(schedule: Schedule, batch: Batch | None, outcomes: Any = None, **more: Any) -> EndedClaims:
     """The job of a batch ends; what leaves is settled."""
     assert batch is not None
     found = published(batch) if outcomes is None else outcomes
-    closing = schedule.ended(batch, found, more.pop("attempts", {}), more.pop("again", ()), **more)
-    schedule.closed(closing)
-    return closing
+    ended_claims = schedule.ended(batch, found, more.pop("attempts", {}), more.pop("again", ()), **more)
+    schedule.closed(ended_claims)
+    return ended_claims
 
 
 def test_what_is_not_known_to_be_quick_gets_a_batch_of_its_own() -> None:
@@ -133,8 +133,8 @@ def test_what_was_claimed_behind_an_event_that_goes_back_goes_back_too(kind: str
     batch = schedule.next_batch(4)
     add(schedule, taken("a", "b", "a", cycle=2))
     outcomes = {} if kind is None else {0: Outcome(kind)}
-    closing = end(schedule, batch, outcomes)
-    assert sorted((c.cycle, c.sequence) for c, _ in closing.returned if c.cycle == 2) == [(2, 0), (2, 2)]
+    ended_claims = end(schedule, batch, outcomes)
+    assert sorted((c.cycle, c.sequence) for c, _ in ended_claims.returned if c.cycle == 2) == [(2, 0), (2, 2)]
     assert names(schedule.next_batch(4)) == ["b1"]
 
 
@@ -143,8 +143,8 @@ def test_where_a_poll_ends_all_that_waits_goes_back_and_what_runs_goes_on() -> N
     add(schedule, taken("a", "b"))
     first, second = schedule.next_batch(4), schedule.next_batch(4)
     add(schedule, taken("a", "b", "c", cycle=2))
-    closing = end(schedule, first, {0: Outcome("given_back")}, ends_poll=True)
-    assert len(closing.returned) == 3
+    ended_claims = end(schedule, first, {0: Outcome("given_back")}, ends_poll=True)
+    assert len(ended_claims.returned) == 3
     assert schedule.next_batch(4) is None
     end(schedule, second)
     assert schedule.unsettled == 0
@@ -176,17 +176,17 @@ def test_an_event_that_goes_back_after_it_ended_workers_says_how_often() -> None
     schedule = make()
     add(schedule, taken("a", "a"))
     end(schedule, schedule.next_batch(4), {}, attempts={0: 1}, again={0, 1})
-    closing = end(schedule, schedule.next_batch(4), {}, ends_poll=True)
-    assert [(claim.sequence, begun) for claim, begun in closing.returned] == [(0, 1), (1, 0)]
+    ended_claims = end(schedule, schedule.next_batch(4), {}, ends_poll=True)
+    assert [(claim.sequence, begun) for claim, begun in ended_claims.returned] == [(0, 1), (1, 0)]
 
 
 def test_a_batch_that_touched_nothing_is_known_when_it_runs_again() -> None:
     schedule = make()
     add(schedule, taken("a"))
-    end(schedule, schedule.next_batch(4), {}, again={0}, is_barren=True)
+    end(schedule, schedule.next_batch(4), {}, again={0}, is_untouched=True)
     again = schedule.next_batch(4)
     assert again is not None
-    assert again.is_barren
+    assert again.is_untouched
 
 
 @pytest.mark.parametrize(
@@ -198,10 +198,10 @@ def test_a_second_copy_waits_for_the_outcome_of_the_first(kind: str, runs: int, 
     first = schedule.next_batch(4)
     assert names(first) == ["a0"]
     assert schedule.next_batch(4) is None
-    closing = end(schedule, first, {0: Outcome(kind)})
-    duplicates = [outcome for _, outcome in closing.decided if outcome.kind == "duplicate"]
+    ended_claims = end(schedule, first, {0: Outcome(kind)})
+    duplicates = [outcome for _, outcome in ended_claims.decided if outcome.kind == "duplicate"]
     assert len(duplicates) == (2 if kind == "published" else 0)
-    assert len(closing.returned) == goes_back
+    assert len(ended_claims.returned) == goes_back
     second = schedule.next_batch(4)
     assert (second is not None) == bool(runs)
     if second is not None:
@@ -262,9 +262,9 @@ def test_calling_off_leaves_what_runs() -> None:
     add(schedule, taken("a", "b"), {0: "x", 1: "y"})
     batch = schedule.next_batch(4)
     add(schedule, taken("a", "a", cycle=2), {0: "x", 1: "z"})
-    closing = schedule.call_off()
-    assert len(closing.returned) == 3
-    schedule.closed(closing)
+    ended_claims = schedule.call_off()
+    assert len(ended_claims.returned) == 3
+    schedule.closed(ended_claims)
     assert schedule.ids == ["x"]
     end(schedule, batch)
     assert (schedule.unsettled, schedule.ids) == (0, [])
@@ -303,10 +303,10 @@ def test_every_claim_leaves_once_and_in_its_order(
             outcomes = {} if ended else published(batch)
             first = batch.claims[0].sequence
             again = {claim.sequence for claim in batch.claims} if ended else set()
-            closing = end(schedule, batch, outcomes, attempts={first: 1} if ended else {}, again=again)
-            for claim, _ in closing.decided:
+            ended_claims = end(schedule, batch, outcomes, attempts={first: 1} if ended else {}, again=again)
+            for claim, _ in ended_claims.decided:
                 left.append((claim.cycle, claim.sequence))
-                done.setdefault(lane_key(order, claim), []).append((claim.cycle, claim.sequence))
+                done.setdefault(order_group_key(order, claim), []).append((claim.cycle, claim.sequence))
         while len(running) < 3 and (found := schedule.next_batch(2)) is not None:
             assert not any(found.keys & other.keys for other in running)
             assert len({claim.cycle for claim in found.claims}) == 1

@@ -15,10 +15,10 @@ from typing import Any
 import orjson
 import pytest
 
-from connector.events.answer import unpack_answer
 from connector.events.job import FUNCTION
-from connector.events.plan import Assignment
-from connector.parts import make_plan, make_provider
+from connector.events.task_answer import unpack_answer
+from connector.events.task_settings import Assignment
+from connector.parts import make_provider, make_task_settings
 from connector.status import ReturnCode
 from connector.testing.pipeline import InProcessPipeline
 from tests.waiting import is_running, wait_for
@@ -49,8 +49,8 @@ def test_an_event_that_ends_its_worker_once_runs_again_in_its_place(bench: Bench
     found = outcomes(deployment, isolated=True)
     assert {kind for kind, _ in found.values()} == {"published"}
     calls = [(call["id"][3:], call["count"]) for call in bench.calls()]
-    lane = [call for call in calls if call[0].startswith("x")]
-    assert lane == [("x1", 1), ("x2", 1), ("x2", 2), ("x3", 1), ("x4", 1), ("x4", 2), ("x5", 1)]
+    group = [call for call in calls if call[0].startswith("x")]
+    assert group == [("x1", 1), ("x2", 1), ("x2", 2), ("x3", 1), ("x4", 1), ("x4", 2), ("x5", 1)]
     assert sorted(call for call in calls if call[0].startswith("o")) == [("o0", 1), ("o1", 1), ("o2", 1)]
 
 
@@ -160,15 +160,17 @@ def test_an_assignment_runs_once_however_often_it_is_handed_out(bench: Bench) ->
     journals.make()
     (poller,) = [connection.poller(deployment.configuration.connector.inputs[0].destination)]
     claim = poller.take(1, 0)
-    plan = pickle.dumps(make_plan(deployment.configuration, deployment.provider, connection.access()))
+    task_settings = pickle.dumps(
+        make_task_settings(deployment.configuration, deployment.provider, connection.access())
+    )
     item = (0, str(claim.destination), claim.reference, claim.delivery_count)
     payload = pickle.dumps(Assignment(journals.file(1, 0, 0), [[item]]))
     pipeline = InProcessPipeline(deployment.directory)
     try:
-        (answer,) = pipeline.run(FUNCTION, plan, [payload], "first")
+        (answer,) = pipeline.run(FUNCTION, task_settings, [payload], "first")
         first = unpack_answer(answer)
         assert ([outcome.kind for outcome in first.outcomes.values()], first.ended) == (["published"], None)
-        (answer,) = pipeline.run(FUNCTION, plan, [payload], "second")
+        (answer,) = pipeline.run(FUNCTION, task_settings, [payload], "second")
         second = unpack_answer(answer)
         assert second.outcomes == {}
         assert second.ended == "was given the task twice; the first run counts"

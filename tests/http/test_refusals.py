@@ -15,6 +15,7 @@ from connector.datahandlers.json_handler import MAX_DEPTH
 from connector.http.bodies import parse
 from connector.http.problems import HttpProblem
 from connector.http.server import Server
+from connector.http.timeout_limits import check_dynamic, milliseconds
 from tests.http.world import DEFINITIONS, OTHER_TOKEN, TOKEN, Script, client, serving
 
 JSON = {"Content-Type": "application/json"}

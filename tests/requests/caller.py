@@ -13,7 +13,7 @@ from concurrent.futures import as_completed
 
 from connector.providers.dropbox.provider import DropboxProvider
 from connector.requests.client import RequestClient
-from tests.requests.world import REPOSITORY, customer, plan
+from tests.requests.world import REPOSITORY, customer, settings
 
 
 def main() -> int:
@@ -23,7 +23,7 @@ def main() -> int:
     parser.add_argument("--temporary", action="store_true", help="replies come to a temporary queue")
     options = parser.parse_args()
     provider = DropboxProvider(options.root, create=True, durable=False)
-    requests = plan(reply_to=None) if options.temporary else plan()
+    requests = settings(reply_to=None) if options.temporary else settings()
     client = RequestClient(requests, provider.connect, provider.capabilities, str(REPOSITORY))
     futures = [
         client.request_async("Customer.Retrieve", customer(f"child-{number}"), timeout=20_000)

@@ -12,7 +12,7 @@ from connector.businessobjects.handlers import Handlers
 from connector.businessobjects.instance import BusinessObject
 from connector.businessobjects.rules import Rule, StaticMetaObject, filled_in
 from connector.messaging.message import Message, PropertyValue
-from connector.requests.plan import RequestPlan
+from connector.requests.settings import RequestSettings
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 CATALOGUE: Final = discover(REPOSITORY)
@@ -94,20 +94,20 @@ def customer(
     return BusinessObject(of, "Customer", "Create", {**data, "Meta": meta} if meta else data)
 
 
-def plan(
+def settings(
     of: Definitions = SAMPLES,
     *,
     entry: Mapping[str, str] | None = None,
     default: Mapping[str, str] | None = None,
     **changes: Any,
-) -> RequestPlan:
+) -> RequestSettings:
     """A plan whose static meta-object has these properties.
 
     Args:
         of: the business objects.
         entry: of ``Customer_Create``; None = there is no such entry.
         default: of ``Default``; unless said otherwise, requests go to queue://out.
-        changes: of the plan.
+        changes: of the settings.
     """
     defaults = {"OutputDestination": "queue://out"} if default is None else dict(default)
     rules = []
@@ -119,10 +119,10 @@ def plan(
         "handlers": HANDLERS,
         "default_handler": "application/json",
     }
-    return RequestPlan(**{**settings, **changes})
+    return RequestSettings(**{**settings, **changes})
 
 
-def handlers(of: RequestPlan) -> Handlers:
+def handlers(of: RequestSettings) -> Handlers:
     """The data handlers of a plan."""
     return Handlers(of.handlers, of.definitions, REPOSITORY)
 

@@ -16,13 +16,13 @@ from connector.businessobjects.instance import BusinessObject
 from connector.errors import MalformedData, RequestRefused
 from connector.messaging.message import Message
 from connector.requests.building import build
-from connector.requests.plan import RequestPlan
 from connector.requests.properties import resolve
-from tests.requests.samples import PROPERTIES, SAMPLES, customer, handlers, plan
+from connector.requests.settings import RequestSettings
+from tests.requests.samples import PROPERTIES, SAMPLES, customer, handlers, settings
 
 
-def message_of(bo: BusinessObject, of_plan: RequestPlan | None = None) -> Message:
-    of_plan = of_plan or plan()
+def message_of(bo: BusinessObject, of_plan: RequestSettings | None = None) -> Message:
+    of_plan = of_plan or settings()
     return build(bo, resolve(bo, of_plan), of_plan, handlers(of_plan))
 
 
@@ -92,8 +92,8 @@ class Binary(Handler):
         return b"\xff\x00"
 
 
-def with_handler(kind: type[Handler]) -> RequestPlan:
-    return plan(handlers=(HandlerSpec("text/odd", kind.__name__, __name__),), default_handler="text/odd")
+def with_handler(kind: type[Handler]) -> RequestSettings:
+    return settings(handlers=(HandlerSpec("text/odd", kind.__name__, __name__),), default_handler="text/odd")
 
 
 # --- table 1: header population --------------------------------------------------------------------
@@ -109,7 +109,7 @@ def test_table_1_output_format_is_the_format_of_the_message() -> None:
 
 
 def test_table_1_output_format_goes_where_message_format_property_wants_it() -> None:
-    message = message_of(customer(OutputFormat="CUST"), plan(format_property="format"))
+    message = message_of(customer(OutputFormat="CUST"), settings(format_property="format"))
     assert (message.type, message.properties) == (None, {"format": "CUST"})
 
 
@@ -145,13 +145,13 @@ def test_table_1_jms_properties_are_properties_of_the_message_with_their_types()
 
 @pytest.mark.parametrize(("persistent", "mode"), [(True, 2), (False, 1)])
 def test_table_2_delivery_mode_undefined_is_what_the_provider_keeps(persistent: bool, mode: int) -> None:
-    assert message_of(customer(), plan(persistent=persistent)).delivery_mode == mode
+    assert message_of(customer(), settings(persistent=persistent)).delivery_mode == mode
 
 
 @pytest.mark.parametrize(("written", "mode"), [("Persistent", 2), ("NonPersistent", 1)])
 @pytest.mark.parametrize("persistent", [True, False])
 def test_table_2_delivery_mode_is_as_indicated(written: str, mode: int, persistent: bool) -> None:
-    assert message_of(customer(DeliveryMode=written), plan(persistent=persistent)).delivery_mode == mode
+    assert message_of(customer(DeliveryMode=written), settings(persistent=persistent)).delivery_mode == mode
 
 
 # --- where the format is said ----------------------------------------------------------------------
@@ -159,18 +159,18 @@ def test_table_2_delivery_mode_is_as_indicated(written: str, mode: int, persiste
 
 def test_the_output_format_counts_before_a_property_of_the_same_name() -> None:
     bo = customer(OutputFormat="NEW", JMSProperties={"Region": "OLD"})
-    assert message_of(bo, plan(format_property="region")).properties == {"region": "NEW"}
+    assert message_of(bo, settings(format_property="region")).properties == {"region": "NEW"}
 
 
 def test_a_format_can_be_said_in_the_correlation_id() -> None:
-    message = message_of(customer(OutputFormat="CUST"), plan(format_property="JMSCorrelationID"))
+    message = message_of(customer(OutputFormat="CUST"), settings(format_property="JMSCorrelationID"))
     assert message.correlation_id == "CUST"
 
 
 @pytest.mark.parametrize("name", ["JMSMessageID", "JMSPriority", "JMSXDeliveryCount", "a b"])
 def test_a_format_cannot_be_said_in_what_only_providers_write(name: str) -> None:
     with pytest.raises(RequestRefused, match="OutputFormat cannot be said: MessageFormatProperty: "):
-        message_of(customer(OutputFormat="CUST"), plan(format_property=name))
+        message_of(customer(OutputFormat="CUST"), settings(format_property=name))
 
 
 # --- bodies ----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 from connector.businessobjects.definition import Attribute, Definitions
 from connector.messaging.client import ReceivedMessage
 from connector.messaging.message import Message
-from connector.requests.plan import Matching
+from connector.requests.settings import Matching
 from tests.requests.world import LATE, REPLIES, Replying, World, customer, definitions, done, is_greeted
 from tests.waiting import wait_for
 

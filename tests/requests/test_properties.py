@@ -14,7 +14,7 @@ from connector.businessobjects.instance import BusinessObject
 from connector.errors import RequestRefused
 from connector.messaging.destination import Destination, parse_destination
 from connector.requests.properties import RequestProperties, resolve
-from tests.requests.samples import SAMPLES, customer, definitions, plan
+from tests.requests.samples import SAMPLES, customer, definitions, settings
 
 Q = parse_destination
 A, C = Q("queue://a"), Q("queue://c")
@@ -22,7 +22,7 @@ A, C = Q("queue://a"), Q("queue://c")
 
 def refusal(bo: BusinessObject, **of_plan: Any) -> str:
     with pytest.raises(RequestRefused) as refused:
-        resolve(bo, plan(**of_plan))
+        resolve(bo, settings(**of_plan))
     return str(refused.value)
 
 
@@ -50,7 +50,7 @@ def _said(name: str, values: tuple[Any, ...], field: str, *levels: str) -> objec
     entry = {name: values[1]} if "entry" in levels else {}
     default = {"OutputDestination": "queue://elsewhere"} | ({name: values[2]} if "Default" in levels else {})
     bo = customer(**{name: values[0]}) if "dynamic" in levels else customer()
-    return getattr(resolve(bo, plan(entry=entry, default=default)), field)
+    return getattr(resolve(bo, settings(entry=entry, default=default)), field)
 
 
 @pytest.mark.parametrize(("name", "field", "values", "meant"), PRECEDENCE, ids=IDS)
@@ -79,7 +79,7 @@ def test_default_counts_for_an_object_without_an_entry(
     name: str, field: str, values: tuple[Any, ...], meant: tuple[Any, ...]
 ) -> None:
     default = {"OutputDestination": "queue://elsewhere", name: values[2]}
-    assert getattr(resolve(customer(), plan(default=default)), field) == meant[2]
+    assert getattr(resolve(customer(), settings(default=default)), field) == meant[2]
 
 
 @pytest.mark.parametrize(
@@ -90,39 +90,39 @@ def test_a_blank_attribute_of_the_dynamic_meta_object_is_undefined(
     name: str, field: str, values: tuple[Any, ...], meant: tuple[Any, ...], blank: str
 ) -> None:
     entry = {"OutputDestination": "queue://elsewhere", name: values[1]}
-    assert getattr(resolve(customer(**{name: blank}), plan(entry=entry)), field) == meant[1]
+    assert getattr(resolve(customer(**{name: blank}), settings(entry=entry)), field) == meant[1]
 
 
 def test_a_blank_number_of_the_dynamic_meta_object_is_undefined() -> None:
-    assert resolve(customer(Priority=""), plan(entry={"Priority": "7"})).priority == 7
+    assert resolve(customer(Priority=""), settings(entry={"Priority": "7"})).priority == 7
 
 
 def test_all_is_undefined_where_nobody_says_anything() -> None:
-    assert resolve(customer(), plan()) == RequestProperties(
+    assert resolve(customer(), settings()) == RequestProperties(
         Destination("queue", "out"), handler=("application/json", "")
     )
 
 
 def test_an_object_without_a_dynamic_meta_object_has_the_static_properties() -> None:
     bo = BusinessObject(SAMPLES, "Plain", "Create", {"Text": "x"})
-    found = resolve(bo, plan(default={"OutputDestination": "queue://a", "Priority": "3"}))
+    found = resolve(bo, settings(default={"OutputDestination": "queue://a", "Priority": "3"}))
     assert (found.output_destination, found.priority) == (Q("queue://a"), 3)
 
 
 def test_the_dynamic_meta_object_alone_is_enough() -> None:
-    assert resolve(customer(OutputDestination="queue://a"), plan(rules=None)).output_destination == Q("a")
+    assert resolve(customer(OutputDestination="queue://a"), settings(rules=None)).output_destination == Q("a")
 
 
 def test_an_entry_for_another_verb_does_not_count() -> None:
     bo = customer()
     bo.verb = "Retrieve"
-    assert resolve(bo, plan(entry={"Priority": "9"})).priority is None
+    assert resolve(bo, settings(entry={"Priority": "9"})).priority is None
 
 
 def test_the_callers_object_is_not_changed() -> None:
     bo = customer(Priority=3, JMSProperties={"Region": "EU"})
     before = bo.as_dict()
-    resolve(bo, plan())
+    resolve(bo, settings())
     assert bo.as_dict() == before
 
 
@@ -130,27 +130,27 @@ def test_the_callers_object_is_not_changed() -> None:
 
 
 def test_the_connectors_data_handler_is_the_last_that_counts() -> None:
-    assert resolve(customer(), plan(default_handler="text/xml")).handler == ("text/xml", "")
+    assert resolve(customer(), settings(default_handler="text/xml")).handler == ("text/xml", "")
 
 
 def test_a_dynamic_mime_type_counts_before_a_static_class() -> None:
-    found = resolve(customer(DataHandlerMimeType="text/xml"), plan(entry={"DataHandlerClassName": "m:C"}))
+    found = resolve(customer(DataHandlerMimeType="text/xml"), settings(entry={"DataHandlerClassName": "m:C"}))
     assert found.handler == ("text/xml", "")
 
 
 def test_the_mime_type_of_an_entry_counts_before_the_class_of_default() -> None:
     default = {"OutputDestination": "queue://a", "DataHandlerClassName": "m:C"}
-    found = resolve(customer(), plan(entry={"DataHandlerMimeType": "text/xml"}, default=default))
+    found = resolve(customer(), settings(entry={"DataHandlerMimeType": "text/xml"}, default=default))
     assert found.handler == ("text/xml", "")
 
 
 def test_a_class_counts_before_the_mime_type_beside_it_and_has_no_options() -> None:
     entry = {"DataHandlerMimeType": "text/xml", "DataHandlerClassName": "m:C", "DataHandlerConfigMO": "MO"}
-    assert resolve(customer(), plan(entry=entry)).handler == ("m:C", "")
+    assert resolve(customer(), settings(entry=entry)).handler == ("m:C", "")
 
 
 def test_the_connectors_own_class_has_no_options_either() -> None:
-    found = resolve(customer(), plan(entry={"DataHandlerConfigMO": "MO"}, default_handler="m:C"))
+    found = resolve(customer(), settings(entry={"DataHandlerConfigMO": "MO"}, default_handler="m:C"))
     assert found.handler == ("m:C", "")
 
 
@@ -158,7 +158,7 @@ def test_the_connectors_own_class_has_no_options_either() -> None:
 
 
 def test_table_1_reply_to_destination_stays_blank_in_an_asynchronous_request() -> None:
-    assert resolve(customer(), plan(reply_to=Q("replies"))).reply_to is None
+    assert resolve(customer(), settings(reply_to=Q("replies"))).reply_to is None
 
 
 def test_table_1_reply_to_destination_is_a_queue() -> None:
@@ -168,7 +168,7 @@ def test_table_1_reply_to_destination_is_a_queue() -> None:
 
 def test_table_1_jms_properties_are_typed_by_their_tags() -> None:
     bo = customer(JMSProperties={"Region": "EU", "Urgent": True, "Count": 3})
-    assert resolve(bo, plan()).user_properties == (
+    assert resolve(bo, settings()).user_properties == (
         ("region", "string", "EU"),
         ("urgent", "boolean", True),
         ("count", "int", 3),
@@ -223,8 +223,8 @@ def test_the_text_says_when_the_dynamic_meta_object_cannot_say_it() -> None:
     ],
 )
 def test_table_2_delivery_mode_is_persistent_or_not_in_any_usual_spelling(written: str, mode: int) -> None:
-    assert resolve(customer(DeliveryMode=written), plan()).delivery_mode == mode
-    assert resolve(customer(), plan(entry={"DeliveryMode": written})).delivery_mode == mode
+    assert resolve(customer(DeliveryMode=written), settings()).delivery_mode == mode
+    assert resolve(customer(), settings(entry={"DeliveryMode": written})).delivery_mode == mode
 
 
 # --- table 4: synchronous requests -----------------------------------------------------------------
@@ -237,17 +237,17 @@ def test_table_4_response_timeout_makes_a_request_synchronous_from_0_up(
     timeout: str | None, synchronous: bool
 ) -> None:
     entry = {} if timeout is None else {"ResponseTimeout": timeout}
-    assert resolve(customer(), plan(entry=entry)).synchronous is synchronous
+    assert resolve(customer(), settings(entry=entry)).synchronous is synchronous
 
 
 def test_table_4_timeout_fatal_is_true_unless_it_is_said_to_be_false() -> None:
-    assert resolve(customer(), plan()).timeout_fatal is True
-    assert resolve(customer(TimeoutFatal=False), plan()).timeout_fatal is False
+    assert resolve(customer(), settings()).timeout_fatal is True
+    assert resolve(customer(TimeoutFatal=False), settings()).timeout_fatal is False
 
 
 @pytest.mark.parametrize("given", [-1, 0, 77])
 def test_the_timeout_of_a_call_counts_before_all_meta_objects(given: int) -> None:
-    found = resolve(customer(ResponseTimeout=5), plan(entry={"ResponseTimeout": "6"}), timeout=given)
+    found = resolve(customer(ResponseTimeout=5), settings(entry={"ResponseTimeout": "6"}), timeout=given)
     assert found.response_timeout == given
 
 
@@ -255,12 +255,12 @@ def test_the_timeout_of_a_call_counts_before_all_meta_objects(given: int) -> Non
 
 
 def test_table_5_reply_to_destination_is_the_connectors_in_a_synchronous_request() -> None:
-    assert resolve(customer(ResponseTimeout=0), plan(reply_to=Q("replies"))).reply_to == Q("replies")
+    assert resolve(customer(ResponseTimeout=0), settings(reply_to=Q("replies"))).reply_to == Q("replies")
 
 
 def test_table_5_reply_to_destination_of_the_meta_objects_counts_before_the_connectors() -> None:
     bo = customer(ResponseTimeout=0, ReplyToDestination="queue://mine")
-    assert resolve(bo, plan(reply_to=Q("replies"))).reply_to == Q("mine")
+    assert resolve(bo, settings(reply_to=Q("replies"))).reply_to == Q("mine")
 
 
 # --- values ----------------------------------------------------------------------------------------
@@ -285,7 +285,7 @@ def test_a_value_is_read_from_whatever_type_its_attribute_has(
     name: str, kind: str, value: Any, field: str, meant: object
 ) -> None:
     of = definitions(**{name: kind})
-    assert getattr(resolve(customer(of, **{name: value}), plan(of)), field) == meant
+    assert getattr(resolve(customer(of, **{name: value}), settings(of)), field) == meant
 
 
 @pytest.mark.parametrize(
@@ -338,7 +338,7 @@ def test_a_wrong_text_of_the_static_meta_object_is_refused_with_its_place(
 
 def test_a_wrong_timeout_of_a_call_is_refused() -> None:
     with pytest.raises(RequestRefused, match="timeout: found the number 4294967296, expected milliseconds"):
-        resolve(customer(), plan(), timeout=2**32)
+        resolve(customer(), settings(), timeout=2**32)
 
 
 # --- whatever the values ---------------------------------------------------------------------------
@@ -359,7 +359,7 @@ def test_any_value_of_any_type_is_either_read_or_refused_with_its_place(
     of = definitions(**{name: kind})
     refused, found = None, None
     try:
-        found = resolve(customer(of, **{name: value}), plan(of))
+        found = resolve(customer(of, **{name: value}), settings(of))
     except RequestRefused as error:
         refused = str(error)
     if found is None:
@@ -376,7 +376,7 @@ def test_a_number_means_the_same_as_an_integer_a_double_and_a_text(number: int, 
     def answer(kind: str, value: Any) -> object:
         of = definitions(**{name: kind})
         try:
-            return resolve(customer(of, **{name: value}), plan(of))
+            return resolve(customer(of, **{name: value}), settings(of))
         except RequestRefused:
             return None
 

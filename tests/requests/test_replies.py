@@ -14,21 +14,21 @@ from connector.businessobjects.definition import Definitions
 from connector.businessobjects.handlers import HandlerSpec
 from connector.businessobjects.instance import BusinessObject
 from connector.messaging.message import MESSAGE_CLASSES, Message, PropertyValue
-from connector.requests.plan import RequestPlan
 from connector.requests.properties import resolve
 from connector.requests.replies import MAX_TEXT, RESULTS, interpret
 from connector.requests.result import RequestResult
+from connector.requests.settings import RequestSettings
 from connector.status import ReturnCode
-from tests.requests.samples import customer, definitions, handlers, plan, reply
+from tests.requests.samples import customer, definitions, handlers, reply, settings
 
 REFILLING = ["VALCHANGE", "MULTIPLE_HITS"]
 ERRORS = ["FAIL", "FAIL_RETRIEVE_BY_CONTENT", "BO_DOES_NOT_EXIST", "UNABLE_TO_LOGIN", "VALDUPES"]
-PLAN = plan()
+PLAN = settings()
 HANDLERS = handlers(PLAN)
 
 
 def answer(
-    message: Message, bo: BusinessObject | None = None, of_plan: RequestPlan | None = None
+    message: Message, bo: BusinessObject | None = None, of_plan: RequestSettings | None = None
 ) -> RequestResult:
     bo = bo or customer()
     of_plan = of_plan or PLAN
@@ -196,7 +196,7 @@ def test_table_6_an_undefined_or_unrecognised_value_fails_the_request(
 def test_the_result_stands_in_the_property_that_the_connector_names() -> None:
     message = reply(None)
     message.set_property("Status", "VALDUPES")
-    assert answer(message, of_plan=plan(result_property="Status")).status is ReturnCode.VALDUPES
+    assert answer(message, of_plan=settings(result_property="Status")).status is ReturnCode.VALDUPES
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_a_reply_that_cannot_be_read_fails_the_request_and_touches_nothing(
 
 def test_headers_that_do_not_fit_the_dynamic_meta_object_fail_the_request() -> None:
     of = definitions(TimeStamp="Integer")
-    result = answer(reply("VALCHANGE", timestamp=1700000000123), customer(of), plan(of))
+    result = answer(reply("VALCHANGE", timestamp=1700000000123), customer(of), settings(of))
     assert result.status is ReturnCode.FAIL
     assert "Customer: Meta.TimeStamp: " in str(result.message)
 
@@ -238,8 +238,8 @@ def test_the_default_of_a_required_attribute_counts_where_the_connector_uses_def
     attributes["CustomerId"] = replace(attributes["CustomerId"], default="none")
     of = Definitions({**known, "Customer": replace(known["Customer"], attributes=attributes)})
     message = reply("VALCHANGE", b'{"Name": "Ada"}')
-    assert answer(message, customer(of), plan(of, use_defaults=True)).object["CustomerId"] == "none"
-    assert answer(message, customer(of), plan(of)).status is ReturnCode.FAIL
+    assert answer(message, customer(of), settings(of, use_defaults=True)).object["CustomerId"] == "none"
+    assert answer(message, customer(of), settings(of)).status is ReturnCode.FAIL
 
 
 def test_a_reply_is_read_by_the_data_handler_of_its_request() -> None:
@@ -287,7 +287,7 @@ class Odd:
 def test_whatever_a_data_handler_does_the_request_fails_with_its_text(
     body: bytes, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    odd = plan(handlers=(HandlerSpec("text/odd", "Odd", __name__),), default_handler="text/odd")
+    odd = settings(handlers=(HandlerSpec("text/odd", "Odd", __name__),), default_handler="text/odd")
     result = answer(reply("VALCHANGE", body), of_plan=odd)
     assert result.status is ReturnCode.FAIL
     assert words in str(result.message)

@@ -13,7 +13,7 @@ from connector.errors import RequestRefused
 from connector.messaging.message import Message
 from connector.messaging.selector import compile_selector
 from connector.requests.response_selector import ResponseSelector
-from connector.requests.selector_values import MAX_SELECTOR, Value, mark, put_values
+from connector.requests.selector_values import MAX_SELECTOR, Value, marker, put_values
 
 
 def defined(name: str, info: str, *attributes: Attribute) -> Definition:
@@ -234,7 +234,7 @@ def test_a_selector_that_its_values_make_too_long_is_refused() -> None:
 @pytest.mark.parametrize("number", [float("inf"), float("nan"), 1 << 63, -(1 << 63)])
 def test_a_number_that_no_selector_can_have_is_refused(number: float) -> None:
     with pytest.raises(RequestRefused, match="no "):
-        put_values(f"a = {mark(0)}", [Value("{1}", number)], "quoted")
+        put_values(f"a = {marker(0)}", [Value("{1}", number)], "quoted")
 
 
 # --- strings that would be more than a value -------------------------------------------------------

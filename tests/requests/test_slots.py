@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 
-from connector.requests.slots import Slots, Waiter
+from connector.requests.slots import SlotRequest, Slots
 
 
 def test_who_waits_is_called_once_and_in_turn_when_it_has_a_slot() -> None:
@@ -16,12 +16,12 @@ def test_who_waits_is_called_once_and_in_turn_when_it_has_a_slot() -> None:
         slots.queue(lambda waiter, number=number: called.append((number, waiter.has_slot)))
     assert called == []
     for _ in range(3):
-        slots.give_back()
+        slots.release()
     assert called == [(0, True), (1, True), (2, True)]
 
 
 def test_who_finds_a_free_slot_is_called_at_once() -> None:
-    called: list[Waiter] = []
+    called: list[SlotRequest] = []
     waiter = Slots(1).queue(called.append)
     assert called == [waiter]
     assert waiter.has_slot
@@ -41,8 +41,8 @@ def test_who_waits_no_more_has_no_slot_and_keeps_none_from_the_next() -> None:
     called: list[str] = []
     first = slots.queue(lambda _: called.append("first"))
     slots.queue(lambda _: called.append("second"))
-    assert slots.withdraw(first)
-    slots.give_back()
+    assert slots.cancel(first)
+    slots.release()
     assert called == ["second"]
     assert slots.used == 1
 
@@ -57,7 +57,7 @@ def test_whoever_asks_while_slots_come_free_is_called_once_and_never_more_have_o
         nonlocal inside
         done = threading.Event()
 
-        def granted(waiter: Waiter) -> None:
+        def granted(waiter: SlotRequest) -> None:
             nonlocal most, inside
             assert waiter.has_slot
             with lock:
@@ -70,7 +70,7 @@ def test_whoever_asks_while_slots_come_free_is_called_once_and_never_more_have_o
         done.wait(10)
         with lock:
             inside -= 1
-        slots.give_back()
+        slots.release()
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(200)]
     for thread in threads:

@@ -18,7 +18,7 @@ from connector.messaging.provider import Connection
 from connector.requests.client import RequestClient
 from connector.requests.result import RequestResult
 from connector.status import ReturnCode
-from tests.requests.samples import HANDLERS, SAMPLES, plan
+from tests.requests.samples import HANDLERS, SAMPLES, settings
 from tests.requests.world import World
 
 OUT = parse_destination("queue://out")
@@ -27,7 +27,7 @@ REPLIES = parse_destination("queue://replies")
 
 def client(world: World, *, reply_to: Any = None, default: dict[str, str] | None = None) -> RequestClient:
     """A client whose requests go to queue://out, by ``Default``."""
-    rules = plan(default={"OutputDestination": str(OUT), **(default or {})}).rules
+    rules = settings(default={"OutputDestination": str(OUT), **(default or {})}).rules
     return world.client(
         definitions=SAMPLES,
         rules=rules,
@@ -150,7 +150,7 @@ def test_table_3_a_provider_that_is_gone_is_appresponsetimeout(world: World) -> 
     def connect() -> Connection:
         raise ProviderError("the directory is gone")
 
-    rules = plan().rules
+    rules = settings().rules
     made = world.client(connect=connect, definitions=SAMPLES, rules=rules, handlers=HANDLERS)
     result = made.request("Customer.Create", {"CustomerId": "7"})
     assert result.status is ReturnCode.APPRESPONSETIMEOUT

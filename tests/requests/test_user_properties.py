@@ -10,12 +10,12 @@ from connector.businessobjects.definition import Attribute
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import RequestRefused
 from connector.requests.properties import resolve
-from tests.requests.samples import customer, definitions, plan
+from tests.requests.samples import customer, definitions, settings
 
 
 def refusal(bo: BusinessObject, **of_plan: Any) -> str:
     with pytest.raises(RequestRefused) as refused:
-        resolve(bo, plan(**of_plan))
+        resolve(bo, settings(**of_plan))
     return str(refused.value)
 
 
@@ -46,7 +46,7 @@ def test_a_property_is_sent_as_the_type_in_its_tag_else_that_of_its_attribute(
     kind: str, tag: str, value: Any, meant: tuple[str, object]
 ) -> None:
     of = definitions(properties=(Attribute("P", kind, app_specific_info=f"name=p;{tag}"),))
-    ((name, *found),) = resolve(customer(of, JMSProperties={"P": value}), plan(of)).user_properties
+    ((name, *found),) = resolve(customer(of, JMSProperties={"P": value}), settings(of)).user_properties
     assert (name, tuple(found)) == ("p", meant)
     assert type(found[1]) is type(meant[1])
 
@@ -54,12 +54,12 @@ def test_a_property_is_sent_as_the_type_in_its_tag_else_that_of_its_attribute(
 @pytest.mark.parametrize("kind", ["Integer", "Boolean", "Double"])
 def test_a_blank_property_that_is_no_string_is_not_sent(kind: str) -> None:
     of = definitions(properties=(Attribute("P", kind),))
-    assert resolve(customer(of, JMSProperties={"P": ""}), plan(of)).user_properties == ()
+    assert resolve(customer(of, JMSProperties={"P": ""}), settings(of)).user_properties == ()
 
 
 def test_a_property_without_a_name_in_its_tag_is_called_as_its_attribute() -> None:
     of = definitions(properties=(Attribute("Region", "String"),))
-    found = resolve(customer(of, JMSProperties={"Region": "EU"}), plan(of)).user_properties
+    found = resolve(customer(of, JMSProperties={"Region": "EU"}), settings(of)).user_properties
     assert found == (("Region", "string", "EU"),)
 
 

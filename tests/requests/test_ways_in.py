@@ -354,14 +354,18 @@ def test_every_key_of_requests_reaches_the_client(asking: Deployment) -> None:
   UseDefaults: true
 """
     asking.write("adapter.yaml", ADAPTER.replace("metaobjects:", f"{keys}metaobjects:"))
-    plan = make_requests(load(asking.directory / "adapter.yaml")).plan
-    assert plan.reply_to == parse_destination("replies")
-    assert plan.result_property == "Outcome"
-    assert (plan.pool_size, plan.pool_timeout) == (3, 1.5)
-    assert (plan.matching.request, plan.matching.reply) == ("JMSCorrelationID", "answers")
-    assert plan.late_replies == parse_destination("archive")
-    assert (plan.quoting, plan.max_body, plan.format_property) == ("raw", 1024, "format")
-    assert (plan.use_defaults, plan.persistent, plan.default_handler) == (True, True, "application/json")
+    settings = make_requests(load(asking.directory / "adapter.yaml")).settings
+    assert settings.reply_to == parse_destination("replies")
+    assert settings.result_property == "Outcome"
+    assert (settings.pool_size, settings.pool_timeout) == (3, 1.5)
+    assert (settings.matching.request, settings.matching.reply) == ("JMSCorrelationID", "answers")
+    assert settings.late_replies == parse_destination("archive")
+    assert (settings.quoting, settings.max_body, settings.format_property) == ("raw", 1024, "format")
+    assert (settings.use_defaults, settings.persistent, settings.default_handler) == (
+        True,
+        True,
+        "application/json",
+    )
 
 
 @pytest.mark.parametrize(
@@ -375,5 +379,5 @@ def test_every_key_of_requests_reaches_the_client(asking: Deployment) -> None:
 )
 def test_late_replies_go_where_they_are_to(asking: Deployment, keys: str, expected: str | None) -> None:
     asking.write("adapter.yaml", ADAPTER.replace("metaobjects:", f"{keys}metaobjects:"))
-    late = make_requests(load(asking.directory / "adapter.yaml")).plan.late_replies
+    late = make_requests(load(asking.directory / "adapter.yaml")).settings.late_replies
     assert late == (None if expected is None else parse_destination(expected))

@@ -26,8 +26,8 @@ from connector.messaging.subscription import DestinationInfo
 from connector.providers.dropbox.provider import DropboxProvider
 from connector.providers.memory.provider import MemoryProvider
 from connector.requests.client import RequestClient
-from connector.requests.plan import RequestPlan
 from connector.requests.result import RequestResult
+from connector.requests.settings import RequestSettings
 from tests.waiting import wait_for
 
 PROVIDERS: Final = ("dropbox", "memory")
@@ -73,19 +73,19 @@ def definitions(*verbs: Verb) -> Definitions:
     )
 
 
-def plan(*verbs: Verb, reliable: bool = True, **changes: Any) -> RequestPlan:
+def settings(*verbs: Verb, reliable: bool = True, **changes: Any) -> RequestSettings:
     """Requests to queue://requests: Create waits for no reply, all other verbs do, on queue://replies.
 
     Args:
         verbs: more of them, with their application-specific information.
         reliable: whether messages are persistent.
-        changes: of the plan.
+        changes: of the settings.
     """
     rules = [
         Rule(f"Customer_{verb}", "Customer", verb, properties={"ResponseTimeout": "8000"})
         for verb in ("Retrieve", *(verb.name for verb in verbs))
     ]
-    made = RequestPlan(
+    made = RequestSettings(
         definitions=definitions(*verbs),
         rules=StaticMetaObject("MO_Config", rules, {"OutputDestination": str(REQUESTS)}),
         handlers=(HandlerSpec("application/json", "JsonHandler", "connector.datahandlers.json_handler"),),
@@ -229,9 +229,9 @@ class World:
         capabilities: Capabilities | None = None,
         **changes: Any,
     ) -> RequestClient:
-        """A request client; of the plan above, with changes."""
+        """A request client, of the settings above, with changes."""
         made = RequestClient(
-            plan(*verbs, reliable=self.reliable, **changes),
+            settings(*verbs, reliable=self.reliable, **changes),
             connect or self.provider.connect,
             capabilities or self.provider.capabilities,
             str(REPOSITORY),

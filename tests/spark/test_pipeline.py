@@ -38,8 +38,10 @@ def test_a_large_payload_arrives_whole(local: SparkPipeline) -> None:
 
 def test_a_changed_plan_is_the_plan_of_the_next_job(local: SparkPipeline) -> None:
     plans = [b"%d:" % number for number in range(8)]
-    answers = [local.run("functions:upper", plan, [b"x"], "x") for plan in [*plans, plans[0]]]
-    assert answers == [[plan + b"X"] for plan in [*plans, plans[0]]]
+    answers = [
+        local.run("functions:upper", task_settings, [b"x"], "x") for task_settings in [*plans, plans[0]]
+    ]
+    assert answers == [[task_settings + b"X"] for task_settings in [*plans, plans[0]]]
 
 
 def test_local_runs_as_many_tasks_as_it_says(local: SparkPipeline) -> None:

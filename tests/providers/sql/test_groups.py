@@ -185,7 +185,7 @@ def test_what_runs_again_holds_its_group_all_the_time(url: str) -> None:
         rules = SettlementRules(CopyDestinations(None, None, None), remember=False)
         policy = InDoubtPolicy.REPROCESS
         recovery = Recovery(heir, state, rules, Summary(), None, BUSY, policy, itertools.count(1))
-        recovered = recovery.run(at_start=False, patience=0.0)
+        recovered = recovery.run(at_start=False, timeout=0.0)
         assert (bodies(heir, recovered.reprocess), recovered.returned) == (["a1"], 1)
         assert rival.poller(ORDERS, BUSY, by_group=True).claim(1, range(2)) == []
         assert bodies(heir, heir.poller(ORDERS, BUSY, by_group=True).claim(2, range(2))) == ["a2"]

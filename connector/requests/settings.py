@@ -30,7 +30,7 @@ class Matching:
 
 
 @dataclass(frozen=True, slots=True)
-class RequestPlan:
+class RequestSettings:
     """The configuration of the requests of one adapter.
 
     Args:

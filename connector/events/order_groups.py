@@ -1,10 +1,10 @@
-"""Order: decides which events are published one after the other, and spreads lanes over tasks."""
+"""Order: decides which events are published one after the other, and spreads order groups over tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from connector.events.plan import WorkItem
+from connector.events.task_settings import WorkItem
 from connector.messaging.claim import Claim
 
 DESTINATION = "destination"
@@ -12,8 +12,8 @@ GROUP = "group"
 NONE = "none"
 
 
-def lane_key(order: str, claim: Claim) -> object:
-    """Returns the lane key of an event, or None for events without an order.
+def order_group_key(order: str, claim: Claim) -> object:
+    """Returns the key of the order group of an event, or None for events without an order.
 
     Events with equal keys are published one after the other.
 
@@ -30,7 +30,7 @@ def lane_key(order: str, claim: Claim) -> object:
 
 
 def work_items(claims: Sequence[Claim], attempts: Mapping[int, int]) -> list[WorkItem]:
-    """Returns the work items of a lane.
+    """Returns the work items of an order group.
 
     Args:
         claims: of one destination.
@@ -50,15 +50,15 @@ def work_items(claims: Sequence[Claim], attempts: Mapping[int, int]) -> list[Wor
     ]
 
 
-def spread(lanes: list[list[WorkItem]], partitions: int) -> list[list[list[WorkItem]]]:
-    """Spreads lanes over at most ``partitions`` tasks, about equally many events each."""
-    partitions = max(1, min(partitions, len(lanes)))
+def spread(order_groups: list[list[WorkItem]], partitions: int) -> list[list[list[WorkItem]]]:
+    """Spreads order groups over at most ``partitions`` tasks, about equally many events each."""
+    partitions = max(1, min(partitions, len(order_groups)))
     if partitions == 1:
-        return [lanes]
+        return [order_groups]
     tasks: list[list[list[WorkItem]]] = [[] for _ in range(partitions)]
     loads = [0] * partitions
-    for lane in sorted(lanes, key=len, reverse=True):
+    for group in sorted(order_groups, key=len, reverse=True):
         lightest = loads.index(min(loads))
-        tasks[lightest].append(lane)
-        loads[lightest] += len(lane)
+        tasks[lightest].append(group)
+        loads[lightest] += len(group)
     return [task for task in tasks if task]

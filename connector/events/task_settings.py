@@ -19,7 +19,7 @@ _LOGGING: Final = LogSettings()
 
 
 @dataclass(frozen=True, slots=True)
-class EventPlan:
+class TaskSettings:
     """The configuration of an adapter's tasks.
 
     Args:
@@ -83,8 +83,8 @@ A plain tuple, because a thousand of them travel with every job.
 
 
 class Assignment(NamedTuple):
-    """The work of a task. Events of a lane keep their order, events of different lanes do not."""
+    """The work of a task. Events of an order group keep their order, others do not."""
 
     journal: JournalHandle | None
     """Journal of the task. None if there is no work."""
-    lanes: list[list[WorkItem]]
+    order_groups: list[list[WorkItem]]

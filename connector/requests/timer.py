@@ -16,7 +16,7 @@ _FEW: Final = 1000
 """Smallest number of entries at which finished entries are removed."""
 
 
-class Clock:
+class Timer:
     """A thread-safe timer. Its thread lives from the first :meth:`at` to :meth:`stop`."""
 
     def __init__(self) -> None:

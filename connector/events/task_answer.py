@@ -14,7 +14,7 @@ import orjson
 from connector.events.outcome import Outcome
 
 
-class Answer(NamedTuple):
+class TaskAnswer(NamedTuple):
     """The answer of a task.
 
     Args:
@@ -35,14 +35,14 @@ def pack_answer(
 
     Args:
         outcomes: the sequences of the events by outcome, encoded with :meth:`Outcome.to_json`.
-        seconds, ended: as in :class:`Answer`.
+        seconds, ended: as in :class:`TaskAnswer`.
     """
     head = orjson.dumps({"seconds": seconds, "ended": ended})
     told = [b"[%b,%b]" % (outcome, orjson.dumps(sequences)) for outcome, sequences in outcomes.items()]
     return b'%b,"outcomes":[%b]}' % (head[:-1], b",".join(told))
 
 
-def unpack_answer(data: bytes) -> Answer:
+def unpack_answer(data: bytes) -> TaskAnswer:
     """Undoes :func:`pack_answer`.
 
     Raises:
@@ -52,4 +52,4 @@ def unpack_answer(data: bytes) -> Answer:
     outcomes: dict[int, Outcome] = {}
     for outcome, sequences in values["outcomes"]:
         outcomes.update(dict.fromkeys(sequences, Outcome.from_list(outcome)))
-    return Answer(outcomes, values["seconds"], values["ended"])
+    return TaskAnswer(outcomes, values["seconds"], values["ended"])

@@ -22,7 +22,7 @@ from connector.messaging.provider import Connection, Poller
 from connector.messaging.settlement import Settlement
 from connector.requests.late import LateReplies
 from connector.requests.own_replies import OwnReplies
-from connector.requests.pending import Answer, Call, Failure, Pending, Stray
+from connector.requests.pending import Answer, Call, Failure, Pending, UnmatchedReply
 from connector.status import ReturnCode
 
 _log = logging.getLogger("connector.requests")
@@ -34,7 +34,7 @@ _LOOK: Final = 0.1
 
 
 @dataclass(slots=True)
-class _Watch:
+class _SelectorPoller:
     """A call with a separate poller."""
 
     call: Call
@@ -46,12 +46,12 @@ class _Found:
     """The replies of one look, with their settlements and calls."""
 
     awaited: list[Settlement] = field(default_factory=list)
-    stray: list[Settlement] = field(default_factory=list)
+    unmatched: list[Settlement] = field(default_factory=list)
     answered: list[tuple[Call, Answer]] = field(default_factory=list)
     calls: set[Call] = field(default_factory=set)
 
 
-class Reception:
+class ReplyReceiver:
     """Takes replies. For one thread at a time, except :meth:`wake`.
 
     Args:
@@ -77,7 +77,7 @@ class Reception:
         self._waiter = connection.waiter()
         self._is_told = False
         """Whether the waiter reports every reply that comes after the last look."""
-        self._watches: list[_Watch] = []
+        self._selector_pollers: list[_SelectorPoller] = []
         self._unreachable: dict[Destination, str] = {}
         self.temporaries: dict[bool, Destination] = {}
         """The queues that :meth:`temporary` has made."""
@@ -133,7 +133,7 @@ class Reception:
         if not call.completed:
             with self._blaming(destination):
                 poller = self._connection.poller(destination, selector=selector)
-            self._watches.append(_Watch(call, poller))
+            self._selector_pollers.append(_SelectorPoller(call, poller))
 
     @contextmanager
     def _blaming(self, destination: Destination) -> Iterator[None]:
@@ -158,27 +158,27 @@ class Reception:
         self._is_told = self._waiter is not None and self._waiter.begin()
         found = _Found()
         try:
-            for watch in tuple(self._watches):
+            for watch in tuple(self._selector_pollers):
                 if not (watch.call.completed or watch.call in found.calls or self._look(watch, found)):
                     continue
-                self._watches.remove(watch)
+                self._selector_pollers.remove(watch)
                 watch.poller.close()
             for poller in self._own.pollers:
                 self._take_own(poller, found)
-            self._settle(found.awaited, found.stray)
+            self._settle(found.awaited, found.unmatched)
         finally:
             for call, answer in found.answered:
                 call.complete(answer)
         return self._sequence
 
-    def _look(self, watch: _Watch, found: _Found) -> bool:
+    def _look(self, watch: _SelectorPoller, found: _Found) -> bool:
         """Looks for the reply of a call with a response selector. Returns whether the call is done."""
         try:
             while self._sequence < MOST and (claim := self._claim(watch.poller)) is not None:
                 message, failure = self._load(claim)
                 named = self._pending.named(self._own.key(message))
-                if isinstance(named, Stray):  # an earlier request, which was answered or given up
-                    found.stray.append(self._late.settlement(claim, named))
+                if isinstance(named, UnmatchedReply):  # an earlier request, which was answered or given up
+                    found.unmatched.append(self._late.settlement(claim, named))
                     continue
                 call = named or watch.call
                 self._pending.answered(call)
@@ -199,8 +199,8 @@ class Reception:
             while self._sequence < MOST and (claim := self._claim(poller)) is not None:
                 message, failure = self._load(claim)
                 call = self._pending.take(self._own.key(message))
-                if isinstance(call, Stray):
-                    found.stray.append(self._late.settlement(claim, call))
+                if isinstance(call, UnmatchedReply):
+                    found.unmatched.append(self._late.settlement(claim, call))
                 else:
                     self._found(found, call, claim, message, failure)
         except RequestRefused as error:
@@ -208,7 +208,7 @@ class Reception:
                 "no replies are taken from a destination any more",
                 extra={"destination": str(poller.destination), "reason": str(error)},
             )
-            self._own.drop(poller.destination)
+            self._own.remove(poller.destination)
             self._unreachable[poller.destination] = str(error)
             for call in self._pending.waiting_at(poller.destination):
                 self._pending.give_up(call)
@@ -222,7 +222,9 @@ class Reception:
         if failure is None:
             found.awaited.append(Settlement(claim))
         else:
-            found.stray.append(self._late.settlement(claim, Stray.UNREADABLE, failure.text or ""))
+            found.unmatched.append(
+                self._late.settlement(claim, UnmatchedReply.UNREADABLE, failure.text or "")
+            )
 
     def _claim(self, poller: Poller) -> Claim | None:
         with self._blaming(poller.destination):
@@ -243,7 +245,7 @@ class Reception:
             text = f"the reply {claim.message_id} on {claim.destination} cannot be read: {error}"
             return claim.headers(), Failure(ReturnCode.FAIL, text)
 
-    def _settle(self, awaited: list[Settlement], stray: list[Settlement]) -> None:
+    def _settle(self, awaited: list[Settlement], unmatched: list[Settlement]) -> None:
         """Settles each awaited reply by itself, which costs least.
 
         One failure then affects only one reply.
@@ -254,15 +256,15 @@ class Reception:
             except ClaimLost as error:  # moved away by hand, or another client took this one for dead ...
                 _log.warning("a reply was taken away while it was read", extra={"reason": str(error)})
                 self._connection.check()  # ... in which case check() raises, and the listener connects anew
-        if stray:
+        if unmatched:
             try:
-                self._connection.settle(stray)
+                self._connection.settle(unmatched)
             except SettlementError as error:
-                self._late.put_off(stray, error)
+                self._late.retry_later(unmatched, error)
 
     def watched(self) -> list[Call]:
         """Returns the waiting calls that have pollers of their own."""
-        return [watch.call for watch in self._watches if not watch.call.completed]
+        return [watch.call for watch in self._selector_pollers if not watch.call.completed]
 
     # -- between -------------------------------------------------------------------------------------
 
@@ -320,8 +322,8 @@ class Reception:
 
     def abandon(self) -> None:
         """Abandons a failed connection, as the death of the process would."""
-        self._own.forget()
-        self._late.forget()
+        self._own.reset()
+        self._late.reset()
         try:
             self._connection.abandon()
         except (ProviderError, OSError) as error:

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from connector.broker.replying import Envelope, Replies
+from connector.broker.replying import Replies, ReplyHeaders
 from connector.broker.sinks import Event
 from connector.broker.subscriptions import Subscription
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import UnknownDestination
 from connector.events.convert import Converter
-from connector.events.plan import EventPlan
+from connector.events.task_settings import TaskSettings
 from connector.messaging.access import MessageAccess
 from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared
@@ -28,18 +28,18 @@ _log: Final = logging.getLogger("connector.events")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReplyContext:
     """Everything that is needed to reply to a request, noted before the process is called.
 
     Args:
-        envelope: header values of the reply, from the request.
+        reply_headers: header values of the reply, from the request.
         to_body: writes the object of the reply.
         format_of: the format of the reply, by object and verb.
         request_id: the JMSMessageID of the request.
         key: of the reply, for :meth:`connector.messaging.access.MessageAccess.prepare`.
     """
 
-    envelope: Envelope
+    reply_headers: ReplyHeaders
     to_body: Callable[[BusinessObject], bytes | str]
     format_of: Callable[[str, str], str | None]
     request_id: str
@@ -47,7 +47,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PreparedReply:
     """A prepared reply.
 
     Args:
@@ -59,23 +59,23 @@ class Answer:
     failure: BaseException | None
 
 
-class Refusals:
+class RefusalReplies:
     """Prepares replies to messages that no process will see.
 
     Args:
-        plan: of the adapter. Nothing is replied if no process of the adapter answers requests.
+        task_settings: of the adapter. Nothing is replied if no process of the adapter answers requests.
         access: prepares the replies.
     """
 
-    def __init__(self, plan: EventPlan, access: MessageAccess) -> None:
-        self._serves = plan.serves
+    def __init__(self, task_settings: TaskSettings, access: MessageAccess) -> None:
+        self._serves = task_settings.serves
         self._access = access
         self._replies = Replies(
-            plan.definitions,
-            result_property=plan.result_property,
-            matching=plan.matching,
-            format_property=plan.format_property,
-            use_defaults=plan.use_defaults,
+            task_settings.definitions,
+            result_property=task_settings.result_property,
+            matching=task_settings.matching,
+            format_property=task_settings.format_property,
+            use_defaults=task_settings.use_defaults,
         )
 
     def refuse(self, request: Message, reason: str, key: str) -> Prepared | None:
@@ -92,11 +92,11 @@ class Refusals:
         Raises:
             ProviderError: the reply cannot be made now.
         """
-        envelope = self._replies.envelope(request) if self._serves else None
-        if envelope is None:
+        reply_headers = self._replies.reply_headers(request) if self._serves else None
+        if reply_headers is None:
             return None
-        message = self._replies.failure(envelope, reason)
-        return self._prepare(envelope, message, f"{key}\nreply", request.message_id or "")
+        message = self._replies.failure(reply_headers, reason)
+        return self._prepare(reply_headers, message, f"{key}\nreply", request.message_id or "")
 
     def refuse_durably(self, request: Message, reason: str, key: str) -> Prepared | None:
         """Does the same as :meth:`refuse`, and makes the reply durable for a commit."""
@@ -104,9 +104,11 @@ class Refusals:
         self._access.sync()
         return prepared
 
-    def _prepare(self, envelope: Envelope, message: Message, key: str, request_id: str) -> Prepared | None:
+    def _prepare(
+        self, reply_headers: ReplyHeaders, message: Message, key: str, request_id: str
+    ) -> Prepared | None:
         try:
-            prepared = self._access.prepare(envelope.destination, message, key)
+            prepared = self._access.prepare(reply_headers.destination, message, key)
             self._access.write()  # the journal of an event that has begun names the reply
             return prepared
         except (UnknownDestination, ValueError) as error:
@@ -115,43 +117,43 @@ class Refusals:
             return None
 
 
-class Answering(Refusals):
+class ProcessReplies(RefusalReplies):
     """Prepares the replies of business processes, too.
 
     Args:
-        plan, access: see :class:`Refusals`.
+        task_settings, access: see :class:`RefusalReplies`.
         converter: for the formats of replies.
 
     Raises:
         ConfigurationError: there is no data handler for the format of a subscription.
     """
 
-    def __init__(self, plan: EventPlan, converter: Converter, access: MessageAccess) -> None:
-        super().__init__(plan, access)
-        self._rules = plan.rules
+    def __init__(self, task_settings: TaskSettings, converter: Converter, access: MessageAccess) -> None:
+        super().__init__(task_settings, access)
+        self._rules = task_settings.rules
         self._converter = converter
-        for subscription in plan.subscriptions:
+        for subscription in task_settings.subscriptions:
             if subscription.reply and subscription.mime_type is not None:
                 converter.handler(subscription.mime_type)  # a missing handler shows at the start
 
-    def asked(self, subscription: Subscription, event: Event, key: str) -> Asked | None:
+    def context(self, subscription: Subscription, event: Event, key: str) -> ReplyContext | None:
         """Returns the reply data of a request, or None if nobody awaits a reply.
 
         Called before the process, which may change the event.
         """
-        envelope = self._replies.envelope(event.message)
-        if envelope is None:
+        reply_headers = self._replies.reply_headers(event.message)
+        if reply_headers is None:
             return None
         if subscription.mime_type is not None:
             handler = self._converter.handler(subscription.mime_type)
         else:
             handler = self._converter.reader(event.message, event.input_destination)
         format_of = partial(subscription.output_format, self._rules)
-        return Asked(envelope, handler.to_body, format_of, event.id, f"{key}\nreply")
+        return ReplyContext(reply_headers, handler.to_body, format_of, event.id, f"{key}\nreply")
 
     def answer(
-        self, asked: Asked, bo: BusinessObject, answered: object, failure: BaseException | None
-    ) -> Answer:
+        self, context: ReplyContext, bo: BusinessObject, answered: object, failure: BaseException | None
+    ) -> PreparedReply:
         """Prepares the reply to the value that a process has returned, or to its exception.
 
         Raises:
@@ -159,10 +161,14 @@ class Answering(Refusals):
         """
         if failure is None:
             try:
-                message = self._replies.answer(asked.envelope, bo, answered, asked.to_body, asked.format_of)
+                message = self._replies.answer(
+                    context.reply_headers, bo, answered, context.to_body, context.format_of
+                )
             except Exception as error:  # the returned value cannot be sent
                 failure = error
         if failure is not None:
-            message_format = asked.format_of(bo.type, bo.verb or "")
-            message = self._replies.failure(asked.envelope, error_text(failure), message_format)
-        return Answer(self._prepare(asked.envelope, message, asked.key, asked.request_id), failure)
+            message_format = context.format_of(bo.type, bo.verb or "")
+            message = self._replies.failure(context.reply_headers, error_text(failure), message_format)
+        return PreparedReply(
+            self._prepare(context.reply_headers, message, context.key, context.request_id), failure
+        )
