@@ -134,7 +134,7 @@ class InboundConnection:
         """Connects anew, with a new Spark if Spark has died."""
         if self._stop.is_made:
             return
-        self._let_go()
+        self._close_failed()
         if not self.pipeline.alive:
             self.pipeline.stop()
             self.pipeline = self._make_pipeline()
@@ -159,7 +159,7 @@ class InboundConnection:
         if self._instance is not None:
             self._instance.note(facts)
 
-    def _let_go(self) -> None:
+    def _close_failed(self) -> None:
         """Ends a failed connection.
 
         A connection without unsettled claims is closed, so that a stop before the next connection leaves

@@ -44,14 +44,14 @@ class Policy:
         """
 
 
-class Auto(Policy):
+class AutoPolicy(Policy):
     """Acknowledges each message alone, as the last step of its delivery."""
 
     def delivered(self, delivery: Delivery) -> None:
         self.ledger.acknowledge([delivery])
 
 
-class DupsOk(Policy):
+class DupsOkPolicy(Policy):
     """Acknowledges several messages at a time: fewer commits, but after a crash some may come twice."""
 
     def __init__(self, ledger: Ledger) -> None:
@@ -81,7 +81,7 @@ class DupsOk(Policy):
         self._pending = []
 
 
-class Client(Policy):
+class ClientPolicy(Policy):
     """When the program acknowledges a message, acknowledges all messages that the session has delivered."""
 
     def acknowledge(self, delivery: Delivery) -> None:
@@ -90,7 +90,7 @@ class Client(Policy):
             self.ledger.acknowledge(self.ledger.open(), fenced=True)
 
 
-class Individual(Policy):
+class IndividualPolicy(Policy):
     """When the program acknowledges a message, acknowledges that message only."""
 
     def acknowledge(self, delivery: Delivery) -> None:
@@ -107,9 +107,9 @@ def _refuse_returned(delivery: Delivery) -> None:
 
 
 POLICIES: Final[dict[AcknowledgeMode, type[Policy]]] = {
-    AcknowledgeMode.AUTO: Auto,
-    AcknowledgeMode.DUPS_OK: DupsOk,
-    AcknowledgeMode.CLIENT: Client,
-    AcknowledgeMode.INDIVIDUAL: Individual,
+    AcknowledgeMode.AUTO: AutoPolicy,
+    AcknowledgeMode.DUPS_OK: DupsOkPolicy,
+    AcknowledgeMode.CLIENT: ClientPolicy,
+    AcknowledgeMode.INDIVIDUAL: IndividualPolicy,
     AcknowledgeMode.TRANSACTED: Policy,
 }

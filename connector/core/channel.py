@@ -271,7 +271,7 @@ class Channel(ABC):
                 claim = delivery.claim
                 load = partial(self._client.load, claim)
                 delivery.reference = Reference(claim.headers(), load, claim.delivery_count + 1)
-                delivery.on_end = self._delivered.forget
+                delivery.on_end = self._delivered.remove
             return delivery
 
     # -- acknowledgement -------------------------------------------------------------------------------

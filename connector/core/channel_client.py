@@ -13,7 +13,7 @@ from typing import Final
 from connector.core.channel_receiver import Reference
 from connector.core.fair_lock import FairLock
 from connector.core.ledger import Delivery, DeliveryState, Ledger, load
-from connector.core.takeover import Schedule, take_over
+from connector.core.takeover import TakeoverTimer, take_over
 from connector.core.transaction import Transaction
 from connector.errors import SessionStateError
 from connector.messaging.access import MessageAccess
@@ -52,9 +52,9 @@ class ChannelDelivery(Delivery):
         is_answered = self.is_handled or self.is_acknowledged or self.in_transactions
         return self.state is DeliveryState.OPEN and not is_answered
 
-    def end(self, state: DeliveryState) -> None:
-        """See :meth:`connector.core.ledger.Delivery.end`."""
-        super().end(state)
+    def set_state(self, state: DeliveryState) -> None:
+        """See :meth:`connector.core.ledger.Delivery.set_state`."""
+        super().set_state(state)
         self.on_end(self)
 
 
@@ -88,7 +88,7 @@ class ChannelClient:
         self._sender = provider.connect()
         self._access = self._connection.access().open()
         self._transactions = 0
-        self._schedule = Schedule()
+        self._schedule = TakeoverTimer()
         self.ledger: Final = Ledger(self._connection)
 
     def check_open(self) -> None:

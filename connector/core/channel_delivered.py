@@ -154,7 +154,7 @@ class DeliveredMessages:
         ]
         self._client.ledger.give_back(expired)
 
-    def forget(self, delivery: ChannelDelivery) -> None:
+    def remove(self, delivery: ChannelDelivery) -> None:
         """Removes an ended delivery."""
         key = (delivery.reference.message_id, delivery.receiver_id)
         if self._held.get(key) is delivery:

@@ -107,7 +107,7 @@ class QueueChannel(Channel):
         """Gives messages back as NEW. If the provider fails, the next attempt gives them back."""
         with self._client.lock:
             for delivery in deliveries:
-                self._client.ledger.put_off(delivery)
+                self._client.ledger.give_back_later(delivery)
             self._client.ledger.give_back_overdue()
 
     def _offer(self, delivery: ChannelDelivery) -> bool:

@@ -9,8 +9,8 @@ import threading
 from collections.abc import Callable
 from types import TracebackType
 
-from connector.core.session import Session
-from connector.core.takeover import Schedule, try_take_over
+from connector.core.session import CoreSession
+from connector.core.takeover import TakeoverTimer, try_take_over
 from connector.errors import SessionStateError
 from connector.messaging.client import AcknowledgeMode
 from connector.messaging.destination import Destination
@@ -40,8 +40,8 @@ class MessagingConnection:
         self._origin = client_id or secrets.token_hex(8)
         self._started = start
         self._lock = threading.Lock()
-        self._sessions: list[Session] = []
-        self._schedule = Schedule()
+        self._sessions: list[CoreSession] = []
+        self._schedule = TakeoverTimer()
         self._closed = False
         self._own = provider.connect(client_id=client_id, origin=self._origin)  # holds the client id
         try:
@@ -60,11 +60,11 @@ class MessagingConnection:
         """Whether messages are delivered now."""
         return self._started
 
-    def session(self, mode: AcknowledgeMode = AcknowledgeMode.AUTO) -> Session:
+    def session(self, mode: AcknowledgeMode = AcknowledgeMode.AUTO) -> CoreSession:
         """See :meth:`connector.messaging.client.MessagingConnection.session`."""
         self._check_open()
         connection = self._provider.connect(origin=self._origin)
-        session = Session(connection, mode, self)
+        session = CoreSession(connection, mode, self)
         with self._lock:
             if not self._closed:
                 self._sessions.append(session)
@@ -142,7 +142,7 @@ class MessagingConnection:
             self._check_open()
             self._own.delete_temporary(destination)
 
-    def ended(self, session: Session, connection: Connection, *, broken: bool) -> None:
+    def ended(self, session: CoreSession, connection: Connection, *, broken: bool) -> None:
         """Removes an ended session.
 
         Args:
@@ -157,7 +157,7 @@ class MessagingConnection:
         else:
             connection.close()
 
-    def _all(self) -> list[Session]:
+    def _all(self) -> list[CoreSession]:
         with self._lock:
             return list(self._sessions)
 

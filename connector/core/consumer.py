@@ -13,7 +13,7 @@ from connector.messaging.provider import Poller
 Listener = Callable[[ReceivedMessage], object]
 
 
-class Receiving(Protocol):
+class ReceivingSession(Protocol):
     """The part of a session that a consumer needs."""
 
     @property
@@ -26,7 +26,7 @@ class Receiving(Protocol):
     def listen(self, consumer: SessionConsumer, listener: Listener | None) -> None:
         """See :meth:`connector.messaging.client.Consumer.listen`."""
 
-    def retire(self, consumer: SessionConsumer) -> None:
+    def remove(self, consumer: SessionConsumer) -> None:
         """Closes the poller of a closed consumer as soon as its messages are settled."""
 
 
@@ -39,7 +39,7 @@ class SessionConsumer:
         ends_with_it: whether the subscription ends with its consumer, together with unsettled messages.
     """
 
-    def __init__(self, session: Receiving, poller: Poller, *, ends_with_it: bool = False) -> None:
+    def __init__(self, session: ReceivingSession, poller: Poller, *, ends_with_it: bool = False) -> None:
         self._session = session
         self.poller = poller
         self.ends_with_it = ends_with_it
@@ -78,7 +78,7 @@ class SessionConsumer:
         """See :meth:`connector.messaging.client.Consumer.close`."""
         if not self.closed:
             self.closed = True  # first, because this ends a receive in another thread
-            self._session.retire(self)
+            self._session.remove(self)
 
     def __enter__(self) -> SessionConsumer:
         return self

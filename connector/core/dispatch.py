@@ -43,7 +43,7 @@ class Dispatcher:
         self._thread = threading.Thread(target=self._run, name="connector-listeners", daemon=True)
         self._thread.start()
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Calls no listener any more after the running listener has returned."""
         self._ending.set()
 

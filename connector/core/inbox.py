@@ -18,7 +18,7 @@ from connector.messaging.message import Message
 from connector.messaging.provider import Capabilities, Connection, Poller
 
 
-class Owner(Protocol):
+class SessionOwner(Protocol):
     """The connection of a session."""
 
     client_id: str
@@ -62,7 +62,7 @@ class Inbox:
     """
 
     def __init__(
-        self, connection: Connection, access: MessageAccess, mode: AcknowledgeMode, owner: Owner
+        self, connection: Connection, access: MessageAccess, mode: AcknowledgeMode, owner: SessionOwner
     ) -> None:
         self._connection = connection
         self._access = access
@@ -72,7 +72,7 @@ class Inbox:
         self._transactions = 0
         self.transaction = self._begin() if mode is AcknowledgeMode.TRANSACTED else None
         self._consumers: list[SessionConsumer] = []
-        self._retired: list[Poller] = []
+        self._closing: list[Poller] = []
 
     # -- consumers -----------------------------------------------------------------------------------
 
@@ -84,12 +84,12 @@ class Inbox:
         """Returns the consumers that have listeners."""
         return [consumer for consumer in self._consumers if consumer.listener is not None]
 
-    def retire(self, consumer: SessionConsumer) -> None:
+    def remove(self, consumer: SessionConsumer) -> None:
         """Removes a closed consumer. Closes the poller at once, or after the last message."""
         if consumer in self._consumers:
             self._consumers.remove(consumer)
             if consumer.ends_with_it and self._ledger.is_held(consumer.poller):
-                self._retired.append(consumer.poller)
+                self._closing.append(consumer.poller)
             else:
                 consumer.poller.close()
 
@@ -114,9 +114,9 @@ class Inbox:
             try:
                 return delivery, load(self._access, delivery.claim)
             except LookupError:  # removed by hand between claim and read
-                self._ledger.forget(delivery)
+                self._ledger.remove(delivery)
             except ProviderError:
-                self._put_off_unseen(delivery)
+                self._give_back_unseen(delivery)
                 raise
         self._connection.check()
         return None
@@ -129,7 +129,7 @@ class Inbox:
             except ClaimLost:
                 continue  # another client has taken over the message, so it must not be delivered
             except ProviderError:
-                self._put_off_unseen(taken[0])
+                self._give_back_unseen(taken[0])
                 raise
             return taken
         return None
@@ -151,7 +151,7 @@ class Inbox:
             Exception: raised by the listener. The message comes again with a higher delivery count.
         """
         if consumer.listener is None:  # another listener has removed this listener meanwhile
-            self._put_off_unseen(delivery)
+            self._give_back_unseen(delivery)
             return
         try:
             consumer.listener(message)
@@ -163,14 +163,14 @@ class Inbox:
         except ClaimLost:
             raise  # another client gives the message back
         except ProviderError:
-            self._ledger.put_off(delivery)
+            self._ledger.give_back_later(delivery)
             raise
-        self._close_retired()
+        self._close_settled()
 
     def acknowledge(self, delivery: Delivery) -> None:
         """Acknowledges a delivery for ``acknowledge()`` of the message, and raises the same errors."""
         self._policy.acknowledge(delivery)
-        self._close_retired()
+        self._close_settled()
 
     def commit(self, transaction: Transaction) -> None:
         """See :meth:`connector.messaging.client.Session.commit`."""
@@ -179,7 +179,7 @@ class Inbox:
         finally:
             if not transaction.is_open:
                 self.transaction = self._begin()
-        self._close_retired()
+        self._close_settled()
 
     def give_back(self) -> None:
         """Gives all unacknowledged messages back. Messages sent in a transaction are never delivered.
@@ -191,7 +191,7 @@ class Inbox:
             self._roll_back(self.transaction)
         else:
             self._ledger.give_back(self._ledger.open())
-        self._close_retired()
+        self._close_settled()
 
     def close(self) -> None:
         """Acknowledges the messages of a lazy mode, gives back the others, and ends all consumers.
@@ -214,7 +214,7 @@ class Inbox:
                 self._ledger.give_back([delivery])
         except ProviderError:
             if self.transaction is None:
-                self._ledger.put_off(delivery)
+                self._ledger.give_back_later(delivery)
             raise
 
     def _roll_back(self, transaction: Transaction) -> None:
@@ -226,12 +226,12 @@ class Inbox:
         key = f"{self._connection.client_id}|{self._transactions}|"
         return Transaction(self._access, self._ledger, key, gives_back=True)
 
-    def _put_off_unseen(self, delivery: Delivery) -> None:
+    def _give_back_unseen(self, delivery: Delivery) -> None:
         delivery.begun = 0
-        self._ledger.put_off(delivery)
+        self._ledger.give_back_later(delivery)
 
-    def _close_retired(self) -> None:
-        if self._retired:
-            for poller in [poller for poller in self._retired if not self._ledger.is_held(poller)]:
-                self._retired.remove(poller)
+    def _close_settled(self) -> None:
+        if self._closing:
+            for poller in [poller for poller in self._closing if not self._ledger.is_held(poller)]:
+                self._closing.remove(poller)
                 poller.close()

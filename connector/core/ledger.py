@@ -46,7 +46,7 @@ class Delivery:
         self.begun = 1
         """How often the program has, or may have, seen the message since the claim."""
 
-    def end(self, state: DeliveryState) -> None:
+    def set_state(self, state: DeliveryState) -> None:
         """Sets the final state of the delivery. Called by the ledger."""
         self.state = state
 
@@ -98,10 +98,10 @@ class Ledger:
         """Whether a message of this poller is open."""
         return any(delivery.poller is poller for delivery in self._open.values())
 
-    def forget(self, delivery: Delivery, state: DeliveryState = DeliveryState.RETURNED) -> None:
+    def remove(self, delivery: Delivery, state: DeliveryState = DeliveryState.RETURNED) -> None:
         """Removes a delivery whose message is gone or belongs to another client."""
         self._open.pop(delivery.claim.sequence, None)
-        delivery.end(state)
+        delivery.set_state(state)
 
     def acknowledge(
         self, deliveries: Iterable[Delivery], sends: Sequence[Prepared] = (), *, fenced: bool = False
@@ -123,10 +123,10 @@ class Ledger:
             self._connection.settle(settlements, sends, fenced=fenced)
         except ClaimLost:
             if len(chosen) == 1:
-                self.forget(chosen[0])
+                self.remove(chosen[0])
             raise
         for delivery in chosen:
-            self.forget(delivery, DeliveryState.ACKNOWLEDGED)
+            self.remove(delivery, DeliveryState.ACKNOWLEDGED)
 
     def give_back(self, deliveries: Iterable[Delivery], discards: Sequence[Prepared] = ()) -> None:
         """Gives messages back with the count of their deliveries. ``discards`` are never sent.
@@ -138,13 +138,13 @@ class Ledger:
         """
         self._return([delivery for delivery in deliveries if delivery.state is _OPEN], discards)
 
-    def put_off(self, delivery: Delivery) -> None:
+    def give_back_later(self, delivery: Delivery) -> None:
         """Removes a delivery, and gives the message back as soon as the provider works again."""
-        self.forget(delivery)
+        self.remove(delivery)
         self._overdue.append(delivery)
 
     def give_back_overdue(self) -> None:
-        """Gives back the messages of :meth:`put_off`. Raises ProviderError while the provider fails."""
+        """Gives back what :meth:`give_back_later` has noted. Raises ProviderError if that fails."""
         if self._overdue:
             self._return(self._overdue, ())
             self._overdue = []
@@ -164,4 +164,4 @@ class Ledger:
                     with contextlib.suppress(ClaimLost):
                         self._connection.settle([], discards=discards)
         for delivery in returned:
-            self.forget(delivery)
+            self.remove(delivery)

@@ -17,7 +17,7 @@ from connector.messaging.selectors.identifiers import check_property_name, is_pr
 _HIGHEST_PRIORITY: Final = 9
 
 
-class Sending(Protocol):
+class SendingSession(Protocol):
     """The part of a session that a producer needs."""
 
     @property
@@ -33,7 +33,7 @@ class SessionProducer:
 
     def __init__(
         self,
-        session: Sending,
+        session: SendingSession,
         destination: Destination | str | None = None,
         *,
         delivery_mode: int | None = None,

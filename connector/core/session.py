@@ -15,7 +15,7 @@ from typing import Final
 from connector.core.consumer import Listener, SessionConsumer
 from connector.core.dispatch import Dispatcher
 from connector.core.fair_lock import FairLock
-from connector.core.inbox import Inbox, Owner
+from connector.core.inbox import Inbox, SessionOwner
 from connector.core.ledger import Delivery
 from connector.core.producer import SessionProducer, as_destination
 from connector.core.subscriptions import check
@@ -32,8 +32,8 @@ _SLICE: Final = 0.05
 """Longest wait in seconds, after which a ``close`` in another thread can go on."""
 
 
-class Session:
-    """Implements :class:`connector.messaging.client.Session`.
+class CoreSession:
+    """Implements :class:`connector.messaging.client.CoreSession`.
 
     Args:
         connection: of the provider, for this session only.
@@ -41,7 +41,7 @@ class Session:
         owner: the connection of JMS.
     """
 
-    def __init__(self, connection: Connection, mode: AcknowledgeMode, owner: Owner) -> None:
+    def __init__(self, connection: Connection, mode: AcknowledgeMode, owner: SessionOwner) -> None:
         self.mode = mode
         self._connection = connection
         self._owner = owner
@@ -53,7 +53,7 @@ class Session:
 
     @property
     def transacted(self) -> bool:
-        """See :meth:`connector.messaging.client.Session.transacted`."""
+        """See :meth:`connector.messaging.client.CoreSession.transacted`."""
         return self.mode is AcknowledgeMode.TRANSACTED
 
     @property
@@ -64,23 +64,23 @@ class Session:
     # -- destinations ------------------------------------------------------------------------------
 
     def queue(self, name: str) -> Destination:
-        """See :meth:`connector.messaging.client.Session.queue`."""
+        """See :meth:`connector.messaging.client.CoreSession.queue`."""
         return parse_destination(f"queue://{name}")
 
     def topic(self, name: str) -> Destination:
-        """See :meth:`connector.messaging.client.Session.topic`."""
+        """See :meth:`connector.messaging.client.CoreSession.topic`."""
         return parse_destination(f"topic://{name}")
 
     def temporary_queue(self) -> Destination:
-        """See :meth:`connector.messaging.client.Session.temporary_queue`."""
+        """See :meth:`connector.messaging.client.CoreSession.temporary_queue`."""
         return self._temporary("queue")
 
     def temporary_topic(self) -> Destination:
-        """See :meth:`connector.messaging.client.Session.temporary_topic`."""
+        """See :meth:`connector.messaging.client.CoreSession.temporary_topic`."""
         return self._temporary("topic")
 
     def delete_temporary(self, destination: Destination) -> None:
-        """See :meth:`connector.messaging.client.Session.delete_temporary`."""
+        """See :meth:`connector.messaging.client.CoreSession.delete_temporary`."""
         self._check_open()
         self._owner.delete_temporary(destination)
 
@@ -99,18 +99,18 @@ class Session:
         priority: int | None = None,
         time_to_live: int | None = None,
     ) -> SessionProducer:
-        """See :meth:`connector.messaging.client.Session.producer`."""
+        """See :meth:`connector.messaging.client.CoreSession.producer`."""
         self._check_open()
         return SessionProducer(
             self, destination, delivery_mode=delivery_mode, priority=priority, time_to_live=time_to_live
         )
 
     def send(self, destination: Destination | str, body: Body) -> str:
-        """See :meth:`connector.messaging.client.Session.send`."""
+        """See :meth:`connector.messaging.client.CoreSession.send`."""
         return SessionProducer(self, destination).send(body)
 
     def send_many(self, destination: Destination | str, bodies: Iterable[Body]) -> list[str]:
-        """See :meth:`connector.messaging.client.Session.send_many`."""
+        """See :meth:`connector.messaging.client.CoreSession.send_many`."""
         return SessionProducer(self, destination).send_many(bodies)
 
     def dispatch(self, destination: Destination, messages: list[Message]) -> list[str]:
@@ -126,7 +126,7 @@ class Session:
     def consumer(
         self, destination: Destination | str, selector: str = "", *, no_local: bool = False
     ) -> SessionConsumer:
-        """See :meth:`connector.messaging.client.Session.consumer`."""
+        """See :meth:`connector.messaging.client.CoreSession.consumer`."""
         source = as_destination(destination)
         if not source.is_queue:
             wanted = TopicSubscription(
@@ -143,7 +143,7 @@ class Session:
     def durable_consumer(
         self, topic: Destination | str, name: str, selector: str = "", *, no_local: bool = False
     ) -> SessionConsumer:
-        """See :meth:`connector.messaging.client.Session.durable_consumer`."""
+        """See :meth:`connector.messaging.client.CoreSession.durable_consumer`."""
         return self._subscribe(
             TopicSubscription(
                 as_destination(topic),
@@ -158,7 +158,7 @@ class Session:
     def shared_durable_consumer(
         self, topic: Destination | str, name: str, selector: str = ""
     ) -> SessionConsumer:
-        """See :meth:`connector.messaging.client.Session.shared_durable_consumer`."""
+        """See :meth:`connector.messaging.client.CoreSession.shared_durable_consumer`."""
         return self._subscribe(
             TopicSubscription(
                 as_destination(topic),
@@ -171,7 +171,7 @@ class Session:
         )
 
     def shared_consumer(self, topic: Destination | str, name: str, selector: str = "") -> SessionConsumer:
-        """See :meth:`connector.messaging.client.Session.shared_consumer`."""
+        """See :meth:`connector.messaging.client.CoreSession.shared_consumer`."""
         return self._subscribe(
             TopicSubscription(
                 as_destination(topic), name, self._owner.client_id, shared=True, selector=selector
@@ -179,14 +179,14 @@ class Session:
         )
 
     def unsubscribe(self, name: str) -> None:
-        """See :meth:`connector.messaging.client.Session.unsubscribe`."""
+        """See :meth:`connector.messaging.client.CoreSession.unsubscribe`."""
         self._require(self._owner.capabilities.topics, "topics")
         with self._lock:
             self._check_open()
             self._connection.unsubscribe(name, self._owner.client_id)
 
     def browser(self, queue: Destination | str, selector: str = "") -> Iterator[Message]:
-        """See :meth:`connector.messaging.client.Session.browser`."""
+        """See :meth:`connector.messaging.client.CoreSession.browser`."""
         self._check_open()
         self._check_selector(selector)
         wanted = compile_selector(selector) if selector else None
@@ -239,10 +239,10 @@ class Session:
             if self._dispatcher is None and listener is not None:
                 self._dispatcher = Dispatcher(self._inbox, self._lock, self._received, self._owner.report)
 
-    def retire(self, consumer: SessionConsumer) -> None:
+    def remove(self, consumer: SessionConsumer) -> None:
         """Removes a closed consumer."""
         with self._lock:
-            self._inbox.retire(consumer)
+            self._inbox.remove(consumer)
 
     def _received(self, delivery: Delivery, message: Message) -> ReceivedMessage:
         return ReceivedMessage.of(message, lambda: self._acknowledge(delivery))
@@ -256,18 +256,18 @@ class Session:
     # -- acknowledging -----------------------------------------------------------------------------
 
     def commit(self) -> None:
-        """See :meth:`connector.messaging.client.Session.commit`."""
+        """See :meth:`connector.messaging.client.CoreSession.commit`."""
         with self._lock:
             self._inbox.commit(self._transaction("commit"))
 
     def rollback(self) -> None:
-        """See :meth:`connector.messaging.client.Session.rollback`."""
+        """See :meth:`connector.messaging.client.CoreSession.rollback`."""
         with self._lock:
             self._transaction("rollback")
             self._inbox.give_back()
 
     def recover(self) -> None:
-        """See :meth:`connector.messaging.client.Session.recover`."""
+        """See :meth:`connector.messaging.client.CoreSession.recover`."""
         with self._lock:
             self._check_open()
             if self.transacted:
@@ -286,11 +286,11 @@ class Session:
     # -- the end -----------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """See :meth:`connector.messaging.client.Session.close`."""
+        """See :meth:`connector.messaging.client.CoreSession.close`."""
         self.refuse_own_listener()
         self._closing = True  # first, because this ends a receive in another thread
         if self._dispatcher is not None:
-            self._dispatcher.end()
+            self._dispatcher.stop()
         with self._lock:
             if self._closed:
                 return
@@ -314,7 +314,7 @@ class Session:
         with self._lock:
             pass
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> CoreSession:
         return self
 
     def __exit__(

@@ -58,7 +58,7 @@ def try_take_over(connection: Connection, *, at_start: bool) -> None:
         _log.warning("taking over from dead clients failed, and is tried again", extra={"reason": str(error)})
 
 
-class Schedule:
+class TakeoverTimer:
     """The time of the next look for dead clients, shared by all sessions of a connection."""
 
     def __init__(self) -> None:

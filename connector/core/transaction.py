@@ -87,7 +87,7 @@ class Transaction:
         except ProviderError:  # after the commit point: recovery finishes the commit
             for delivery in self._deliveries:
                 if delivery.state is DeliveryState.OPEN:
-                    self._ledger.forget(delivery, DeliveryState.ACKNOWLEDGED)
+                    self._ledger.remove(delivery, DeliveryState.ACKNOWLEDGED)
             self._end()
             raise
         self._end()

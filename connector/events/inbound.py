@@ -340,7 +340,7 @@ class Inbound:
         total = CycleReport()
         while True:
             if self.stopping:
-                total.add(self._close(self._schedule.call_off()))
+                total.add(self._close(self._schedule.cancel()))
             if not self._schedule.running:
                 return total
             total.add(self.settle_ended(None, after_batch))

@@ -193,7 +193,7 @@ class Recovery:
         self._connection.settle(settlements)
         for claim in doubtful:
             if self._policy is not InDoubtPolicy.REPROCESS:  # with REPROCESS adopt() counts the delivery
-                self._connection.leave(claim)
+                self._connection.leave_unowned(claim)
             self._doubt(claim, result)
         for (claim, outcome, discarded), identity in zip(settled, identities, strict=True):
             self._summary.settled(str(claim.destination), identity, outcome, discarded=discarded)

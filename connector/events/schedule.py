@@ -357,16 +357,16 @@ class Schedule:
                 self._return(claim, ended_claims)
         self._repeat(repeated, stopped, ended_claims, is_untouched=is_untouched)
         if ends_poll:
-            self._call_off(ended_claims)
+            self._cancel_all(ended_claims)
         for key in [key for key in stopped if _is_ordered(key)]:
-            self._call_off_group(key, ended_claims)
+            self._cancel_group(key, ended_claims)
         self._release_copies(ended_claims, stopped)
         return ended_claims
 
-    def call_off(self) -> EndedClaims:
+    def cancel(self) -> EndedClaims:
         """Returns all waiting claims for going back, because nothing more may begin."""
         ended_claims = EndedClaims()
-        self._call_off(ended_claims)
+        self._cancel_all(ended_claims)
         self._release_copies(ended_claims, set())
         return ended_claims
 
@@ -424,15 +424,15 @@ class Schedule:
     def _return(self, claim: Claim, ended_claims: EndedClaims) -> None:
         ended_claims.returned.append((claim, self._cycles[claim.cycle].attempts.get(claim.sequence, 0)))
 
-    def _call_off(self, ended_claims: EndedClaims) -> None:
+    def _cancel_all(self, ended_claims: EndedClaims) -> None:
         for key in list(self._order_groups):
-            self._call_off_group(key, ended_claims)
+            self._cancel_group(key, ended_claims)
         for copies in self._copies.values():
             for claim in copies[1:]:
                 self._return(claim, ended_claims)
             del copies[1:]
 
-    def _call_off_group(self, key: Hashable, ended_claims: EndedClaims) -> None:
+    def _cancel_group(self, key: Hashable, ended_claims: EndedClaims) -> None:
         for claim in self._order_groups.pop(key, ()):
             self._waiting[claim.destination] -= 1
             self._return(claim, ended_claims)

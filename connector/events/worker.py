@@ -99,7 +99,7 @@ class Runner:
             if self._ended in ready or self._answers in ready:
                 raise RunnerEnded(self._how_it_ended())
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Lets the runner end by itself, and kills the runner after a few seconds."""
         close({self._commands})
         self._commands = -1
@@ -163,7 +163,7 @@ def run_assignment(plan_bytes: bytes, deployment: str, payload: bytes) -> bytes:
     try:
         return _runner(plan_bytes, deployment).run(payload)
     except RunnerEnded as ended:
-        _forget()
+        _remove_runner()
         return pack_answer({}, ended=ended.why)
 
 
@@ -185,7 +185,7 @@ def check_worker(plan_bytes: bytes, deployment: str, payload: bytes) -> bytes:
     try:
         _runner(plan_bytes, deployment).run(pickle.dumps(Assignment(None, [])))
     except RunnerEnded as ended:
-        _forget()
+        _remove_runner()
         raise PipelineError(f"the worker {ended.why} while it loaded processes and data handlers") from None
     return versions()
 
@@ -197,14 +197,14 @@ def _runner(plan_bytes: bytes, deployment: str) -> Runner:
         return runner
     if runner is not None and runner in _all:  # other settings: the adapter has started anew
         _all.remove(runner)
-        runner.end()
+        runner.stop()
     runner = Runner(_task_settings(plan_bytes), deployment)
     _all.add(runner)
     _runners.runner, _runners.task_settings = runner, task_settings
     return runner
 
 
-def _forget() -> None:
+def _remove_runner() -> None:
     """Removes the ended runner of this thread."""
     if _runners.runner is not None:
         _all.discard(_runners.runner)
@@ -214,4 +214,4 @@ def _forget() -> None:
 def stop_runners() -> None:
     """Ends the runners of this process. For callers of :func:`run_assignment` outside Spark."""
     while _all:
-        _all.pop().end()
+        _all.pop().stop()

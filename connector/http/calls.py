@@ -107,7 +107,7 @@ class Calls:
             if not (result.not_sent or result.refused):
                 kept = response
         finally:
-            self._answers.end(call, kept)
+            self._answers.finish(call, kept)
         return response
 
     async def _request(self, name: str, body: bytes, timeout: int | None) -> RequestResult:

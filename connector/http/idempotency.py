@@ -100,7 +100,7 @@ class KeptAnswers:
         self._begun[call] = fingerprint
         return None
 
-    def end(self, call: Call, answer: Response | None) -> None:
+    def finish(self, call: Call, answer: Response | None) -> None:
         """Notes the end of a call that has begun.
 
         Args:

@@ -278,16 +278,17 @@ class Connection(Protocol):
 
         Returns None if the message is gone.
 
-        Without the capability ``in_progress``, this method, :meth:`leave` and :meth:`unowned` find nothing.
+        Without the capability ``in_progress``, this method, :meth:`leave_unowned` and :meth:`unowned` find
+        nothing.
 
         The message counts as delivered once more, because it may have been delivered. A message that waits
-        (:attr:`Claim.waits`), or that :meth:`leave` has counted, is not counted again.
+        (:attr:`Claim.waits`), or that :meth:`leave_unowned` has counted, is not counted again.
 
         Raises:
             ProviderError: the message cannot be taken.
         """
 
-    def leave(self, claim: Claim) -> None:
+    def leave_unowned(self, claim: Claim) -> None:
         """Leaves a dead client's message in an in-progress destination, without an owner.
 
         The message counts as delivered once more, because it may have been delivered. A client that moves the

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from connector.core.takeover import Schedule, try_take_over
+from connector.core.takeover import TakeoverTimer, try_take_over
 from connector.errors import ClaimLost, MalformedData, ProviderError, RequestRefused, SettlementError
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
@@ -83,7 +83,7 @@ class ReplyReceiver:
         """The queues that :meth:`temporary` has made."""
         self._cycle = 0
         self._sequence = 0
-        self._schedule = Schedule()
+        self._schedule = TakeoverTimer()
         self._look_after = 0.0
         try_take_over(connection, at_start=True)
 

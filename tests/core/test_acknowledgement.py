@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from connector.core.connection import MessagingConnection
-from connector.core.session import Session
+from connector.core.session import CoreSession
 from connector.errors import ClaimLost, ProviderError, SessionStateError
 from connector.messaging import AcknowledgeMode, ReceivedMessage
 from connector.providers.dropbox.provider import DropboxProvider
@@ -31,7 +31,7 @@ def rest(connection: MessagingConnection) -> list[tuple[str, int]]:
         return [(m.value, m.delivery_count) for m in session.consumer("orders").messages(0)]
 
 
-def take(session: Session, number: int) -> list[ReceivedMessage]:
+def take(session: CoreSession, number: int) -> list[ReceivedMessage]:
     consumer = session.consumer("orders")
     found = [consumer.receive_nowait() for _ in range(number)]
     return [message for message in found if message is not None]

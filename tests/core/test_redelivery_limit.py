@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from connector.core.connection import MessagingConnection
-from connector.core.session import Session
+from connector.core.session import CoreSession
 from connector.messaging import AcknowledgeMode
 from connector.messaging.provider import Provider
 from connector.providers.dropbox.provider import DropboxProvider
@@ -29,7 +29,7 @@ def connection(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Messa
         yield connection
 
 
-def begin_and_undo(session: Session, source: str, name: str = "") -> list[tuple[str, int]]:
+def begin_and_undo(session: CoreSession, source: str, name: str = "") -> list[tuple[str, int]]:
     """What is delivered and not acknowledged, until nothing comes any more."""
     consumer = session.durable_consumer(source, name) if name else session.consumer(source)
     found = []

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from connector.core.connection import MessagingConnection
-from connector.core.session import Session
+from connector.core.session import CoreSession
 from connector.messaging import AcknowledgeMode, Consumer, ReceivedMessage
 from connector.providers.memory.provider import MemoryProvider
 
@@ -29,7 +29,7 @@ class Worker:
     """A session under test, and what the model says that it holds."""
 
     def __init__(self, connection: MessagingConnection, mode: AcknowledgeMode) -> None:
-        self.session: Session = connection.session(mode)
+        self.session: CoreSession = connection.session(mode)
         self.mode = mode
         self.consumer: Consumer = self.session.consumer("orders")
         self.held: list[tuple[Stored, ReceivedMessage]] = []

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from connector.core.connection import MessagingConnection
-from connector.core.session import Session
+from connector.core.session import CoreSession
 from connector.errors import CapabilityError, SettlementError, TransactionRolledBack
 from connector.messaging import PERSISTENT, AcknowledgeMode, Message
 from connector.providers.dropbox.provider import DropboxProvider
@@ -23,7 +23,7 @@ TRANSACTED = AcknowledgeMode.TRANSACTED
 
 
 @pytest.fixture
-def session(connection: MessagingConnection) -> Iterator[Session]:
+def session(connection: MessagingConnection) -> Iterator[CoreSession]:
     with connection.session(TRANSACTED) as session:
         yield session
         session.rollback()
@@ -42,7 +42,7 @@ def bodies(connection: MessagingConnection, queue: str) -> list[str]:
 
 
 def test_what_is_sent_is_seen_by_nobody_before_the_commit(
-    connection: MessagingConnection, session: Session
+    connection: MessagingConnection, session: CoreSession
 ) -> None:
     session.send("orders", "1")
     assert bodies(connection, "orders") == []
@@ -51,7 +51,7 @@ def test_what_is_sent_is_seen_by_nobody_before_the_commit(
 
 
 def test_nothing_sent_to_a_topic_is_forwarded_before_the_commit(
-    connection: MessagingConnection, session: Session
+    connection: MessagingConnection, session: CoreSession
 ) -> None:
     subscriber = connection.session().consumer("topic://prices")
     session.send("topic://prices", "1")
@@ -62,7 +62,7 @@ def test_nothing_sent_to_a_topic_is_forwarded_before_the_commit(
     assert received.value == "1"
 
 
-def test_the_id_that_send_returns_is_the_id_that_arrives(session: Session) -> None:
+def test_the_id_that_send_returns_is_the_id_that_arrives(session: CoreSession) -> None:
     identity = session.send("orders", "1")
     session.commit()
     received = session.consumer("orders").receive_nowait()
@@ -70,7 +70,7 @@ def test_the_id_that_send_returns_is_the_id_that_arrives(session: Session) -> No
     assert received.message_id == identity
 
 
-def test_messages_of_one_transaction_arrive_in_the_order_of_sending(session: Session) -> None:
+def test_messages_of_one_transaction_arrive_in_the_order_of_sending(session: CoreSession) -> None:
     for number in range(20):
         session.send("orders", str(number))
     session.commit()
@@ -79,7 +79,7 @@ def test_messages_of_one_transaction_arrive_in_the_order_of_sending(session: Ses
 
 
 def test_rollback_brings_received_messages_again_flagged_and_drops_sent_ones(
-    connection: MessagingConnection, session: Session
+    connection: MessagingConnection, session: CoreSession
 ) -> None:
     send(connection, "1")
     consumer = session.consumer("orders")
@@ -95,7 +95,7 @@ def test_rollback_brings_received_messages_again_flagged_and_drops_sent_ones(
 
 
 def test_what_is_received_stays_in_the_store_until_the_commit(
-    connection: MessagingConnection, session: Session
+    connection: MessagingConnection, session: CoreSession
 ) -> None:
     send(connection, "1", "2")
     assert len(list(session.consumer("orders").messages(0))) == 2
@@ -105,7 +105,7 @@ def test_what_is_received_stays_in_the_store_until_the_commit(
 
 
 def test_nobody_else_gets_what_an_open_transaction_has_received(
-    connection: MessagingConnection, session: Session
+    connection: MessagingConnection, session: CoreSession
 ) -> None:
     send(connection, "1")
     assert session.consumer("orders").receive_nowait() is not None
@@ -122,7 +122,7 @@ def test_a_relay_is_one_commit(connection: MessagingConnection) -> None:
     assert bodies(connection, "bills") == ["1 paid"]
 
 
-def test_the_next_transaction_begins_by_itself(connection: MessagingConnection, session: Session) -> None:
+def test_the_next_transaction_begins_by_itself(connection: MessagingConnection, session: CoreSession) -> None:
     session.send("orders", "1")
     session.commit()
     session.send("orders", "2")
@@ -160,7 +160,7 @@ def test_leaving_the_block_with_an_exception_rolls_back(connection: MessagingCon
 
 
 def test_a_message_that_has_expired_before_the_commit_rolls_everything_back(
-    connection: MessagingConnection, session: Session
+    connection: MessagingConnection, session: CoreSession
 ) -> None:
     send(connection, "1")
     consumer = session.consumer("orders")
@@ -177,7 +177,7 @@ def test_a_message_that_has_expired_before_the_commit_rolls_everything_back(
 
 
 def test_after_a_rollback_by_expiry_the_next_commit_works(
-    connection: MessagingConnection, session: Session
+    connection: MessagingConnection, session: CoreSession
 ) -> None:
     session.producer("bills", time_to_live=1).send("short-lived")
     time.sleep(0.01)
@@ -204,7 +204,7 @@ def test_a_commit_of_what_somebody_has_taken_over_becomes_a_rollback(tmp_path: P
         assert len(bodies(connection, "orders")) == 2
 
 
-Late = tuple[MessagingConnection, Session, MessagingConnection]
+Late = tuple[MessagingConnection, CoreSession, MessagingConnection]
 
 
 @pytest.fixture
@@ -289,7 +289,7 @@ def test_all_or_none_of_many_are_in_the_transaction() -> None:
 
 
 def test_a_message_received_twice_by_rollbacks_counts_its_deliveries(
-    connection: MessagingConnection, session: Session
+    connection: MessagingConnection, session: CoreSession
 ) -> None:
     send(connection, "1")
     consumer = session.consumer("orders")

@@ -262,7 +262,7 @@ def test_calling_off_leaves_what_runs() -> None:
     add(schedule, taken("a", "b"), {0: "x", 1: "y"})
     batch = schedule.next_batch(4)
     add(schedule, taken("a", "a", cycle=2), {0: "x", 1: "z"})
-    ended_claims = schedule.call_off()
+    ended_claims = schedule.cancel()
     assert len(ended_claims.returned) == 3
     schedule.closed(ended_claims)
     assert schedule.ids == ["x"]

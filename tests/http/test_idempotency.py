@@ -152,7 +152,7 @@ class Clock:
 
 def keep(answers: KeptAnswers, name: str, body: bytes = b"{}") -> None:
     assert answers.begin((0, name), b"f") is None
-    answers.end((0, name), Response(body))
+    answers.finish((0, name), Response(body))
 
 
 def kept(answers: KeptAnswers, *names: str) -> list[str]:
@@ -160,7 +160,7 @@ def kept(answers: KeptAnswers, *names: str) -> list[str]:
     found = []
     for name in names:
         if answers.begin((0, name), b"f") is None:
-            answers.end((0, name), None)
+            answers.finish((0, name), None)
         else:
             found.append(name)
     return found

@@ -284,11 +284,11 @@ class LocalConnection:
         assert isinstance(claim, LocalClaim)
         return self._recovery.adopt(claim, cycle, sequence)
 
-    def leave(self, claim: Claim) -> None:
-        """See :meth:`connector.messaging.provider.Connection.leave`."""
+    def leave_unowned(self, claim: Claim) -> None:
+        """See :meth:`connector.messaging.provider.Connection.leave_unowned`."""
         self._check_open()
         assert isinstance(claim, LocalClaim)
-        self._recovery.leave(claim)
+        self._recovery.leave_unowned(claim)
 
     def prune(self, retentions: Sequence[Retention] = (), *, seconds: float = 0.5) -> Pruned:
         """See :meth:`connector.messaging.provider.Connection.prune`."""

@@ -114,8 +114,8 @@ class Recovery:
         owner = Owner(self._client.info.client_id, cycle, sequence)
         return self._client.store.own(claim, owner, _delivered_once_more(claim))
 
-    def leave(self, claim: LocalClaim) -> None:
-        """See :meth:`connector.messaging.provider.Connection.leave`."""
+    def leave_unowned(self, claim: LocalClaim) -> None:
+        """See :meth:`connector.messaging.provider.Connection.leave_unowned`."""
         self._client.store.own(claim, None, _delivered_once_more(claim))
 
     def end_client(self, client_id: str, claims: Sequence[LocalClaim]) -> None:

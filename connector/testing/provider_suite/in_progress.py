@@ -185,7 +185,7 @@ class InProgress(SuiteBase):
         (leftover,) = second.leftovers(IN_PROGRESS, at_start=True)
         (claim,) = leftover.claims
         assert not claim.waits
-        second.leave(claim)
+        second.leave_unowned(claim)
         leftover.forget()
         (left,) = second.unowned(IN_PROGRESS)
         assert (left.waits, left.delivery_count, left.destination) == (False, 1, ORDERS)
@@ -198,13 +198,13 @@ class InProgress(SuiteBase):
         first.send(ORDERS, [self.text("body")])
         claim = self.take(first.poller(ORDERS, IN_PROGRESS))
         for _ in range(2):
-            second.leave(claim)
+            second.leave_unowned(claim)
             (claim,) = second.unowned(IN_PROGRESS)
             assert (claim.waits, claim.delivery_count) == (False, 1)
         adopted = second.adopt(claim, 2, 0)
         assert adopted is not None
         second.settle([Settlement(adopted)])
-        second.leave(claim)
+        second.leave_unowned(claim)
         assert self.bodies(second, IN_PROGRESS) == []
 
     def test_a_message_in_progress_that_nobody_took_has_no_owner(self, connect: Connect) -> None:

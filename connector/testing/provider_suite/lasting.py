@@ -99,7 +99,7 @@ class Lasting(SuiteBase):
             connection.waiter,
             connection.check,
             lambda: connection.adopt(claim, 2, 0),
-            lambda: connection.leave(claim),
+            lambda: connection.leave_unowned(claim),
             lambda: self.send(connection, ORDERS, "3"),
             lambda: connection.send(ORDERS, []),
             lambda: connection.browse(ORDERS),

@@ -67,7 +67,7 @@ class Limits(SuiteBase):
         self.send(strict, ORDERS, "1")
         poller = strict.poller(ORDERS, IN_PROGRESS)
         self.give_back(strict, poller, 1)
-        strict.leave(self.take_soon(poller, cycle=2))
+        strict.leave_unowned(self.take_soon(poller, cycle=2))
         (left,) = strict.unowned(IN_PROGRESS)
         adopted = strict.adopt(left, 3, 0)
         assert adopted is not None

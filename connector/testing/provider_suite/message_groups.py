@@ -205,6 +205,6 @@ class MessageGroups(_Grouped):
         for leftover in other.leftovers(IN_PROGRESS, at_start=False):
             assert poller.claim(1, range(5)) == []
             for claim in leftover.claims:
-                other.leave(claim)
+                other.leave_unowned(claim)
             leftover.forget()
         assert self.bodies_of(other, poller.claim(2, range(5))) == ["a2"]

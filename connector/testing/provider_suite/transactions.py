@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from connector.core.connection import MessagingConnection
-from connector.core.session import Session
+from connector.core.session import CoreSession
 from connector.errors import ProviderError
 from connector.messaging.client import AcknowledgeMode
 from connector.messaging.provider import Connection, Provider
@@ -17,14 +17,14 @@ from connector.testing.provider_suite.base import NOTES, ORDERS, SuiteBase, need
 
 class Transactions(SuiteBase):
     @pytest.fixture
-    def session(self, provider: Provider) -> Iterator[Session]:
+    def session(self, provider: Provider) -> Iterator[CoreSession]:
         """A transacted session."""
         with MessagingConnection(provider) as messaging, messaging.session(AcknowledgeMode.TRANSACTED) as one:
             yield one
             one.rollback()
 
     def test_a_transaction_receives_and_sends_at_its_commit(
-        self, connection: Connection, session: Session
+        self, connection: Connection, session: CoreSession
     ) -> None:
         connection.send(ORDERS, [self.text("1"), self.text("2")])
         consumer = session.consumer(ORDERS)
@@ -40,7 +40,7 @@ class Transactions(SuiteBase):
         assert self.bodies(connection, ORDERS) == []
 
     def test_a_transaction_that_is_rolled_back_leaves_the_count_only(
-        self, connection: Connection, session: Session
+        self, connection: Connection, session: CoreSession
     ) -> None:
         connection.send(ORDERS, [self.text("1")])
         consumer = session.consumer(ORDERS)
@@ -54,7 +54,7 @@ class Transactions(SuiteBase):
         assert self.bodies(connection, ORDERS) == ["1"]
 
     def test_a_transaction_after_one_that_was_rolled_back_sends_its_own_only(
-        self, connection: Connection, session: Session
+        self, connection: Connection, session: CoreSession
     ) -> None:
         session.send(NOTES, self.text("never"))
         session.rollback()
@@ -64,7 +64,7 @@ class Transactions(SuiteBase):
 
     @needs("by_value", has=False)
     def test_a_transaction_in_which_a_message_is_refused_goes_on(
-        self, connection: Connection, session: Session, unwritable: Any
+        self, connection: Connection, session: CoreSession, unwritable: Any
     ) -> None:
         connection.send(ORDERS, [self.text("1")])
         assert session.consumer(ORDERS).receive(self.patience) is not None

@@ -496,7 +496,7 @@ class LentConnection:
         self.check()
         return None
 
-    def leave(self, claim: Claim) -> None:
+    def leave_unowned(self, claim: Claim) -> None:
         self.check()
 
     def leftovers(self, in_progress: Destination | None, *, at_start: bool) -> Iterator[Leftover]:
