@@ -16,29 +16,29 @@ from connector.errors import ClaimLost, ProviderError, SettlementError
 from connector.messaging.destination import Destination
 from connector.providers.dropbox import codec, files
 from connector.providers.dropbox.claims import TAG, DropboxClaim
+from connector.providers.dropbox.client_context import ClientContext
 from connector.providers.dropbox.committer import lost, unwritable
 from connector.providers.dropbox.fan_out import FanOut, FanOutFiles
 from connector.providers.dropbox.headers import keys_of
 from connector.providers.dropbox.log import Copies, Move
-from connector.providers.dropbox.place import ClientPlace
 
 
 class Changes:
     """Makes the changes of one client.
 
     Args:
-        place: of the client.
+        context: of the client.
         fan_out: makes the files of messages for subscriptions.
     """
 
-    def __init__(self, place: ClientPlace, fan_out: FanOutFiles) -> None:
-        self._place = place
-        self._layout = place.layout
-        self._headers = place.headers
-        self._names = place.names
+    def __init__(self, context: ClientContext, fan_out: FanOutFiles) -> None:
+        self._context = context
+        self._layout = context.layout
+        self._headers = context.headers
+        self._names = context.names
         self._fan_out = fan_out
         self._numbers = itertools.count(1)
-        self._prefix = len(place.layout.root) + 1
+        self._prefix = len(context.layout.root) + 1
         self._compared: set[tuple[str, str]] = set()
         """Folders, source and target, that one commit moves files between."""
         self.returns: Callable[[str], object] = _nothing
@@ -47,7 +47,9 @@ class Changes:
     def apply(self, changes: Sequence[Change], *, fenced: bool) -> None:
         """See :meth:`connector.core.local.store.Store.apply`."""
         if len(changes) == 1 and (alone := self._alone(changes[0], fenced=fenced)) is not None:
-            self._place.committer.commit(alone, fence=_claimed(changes), synced=isinstance(changes[0], Sent))
+            self._context.committer.commit(
+                alone, fence=_claimed(changes), synced=isinstance(changes[0], Sent)
+            )
             return
         moves: list[Move] = []
         groups: list[Copies] = []
@@ -75,13 +77,13 @@ class Changes:
             return
         fence = _claimed(changes) if fenced else ()
         try:
-            self._place.committer.commit(moves, groups, fence=fence, synced=synced)
+            self._context.committer.commit(moves, groups, fence=fence, synced=synced)
         except SettlementError:
             self._fan_out.undo(fan_out)
             raise
         except ClaimLost:
             self._fan_out.undo(fan_out)
-            self._place.committer.assert_ours()
+            self._context.committer.assert_ours()
             if fenced or any(isinstance(change, Sent) for change in changes):
                 raise
 
@@ -160,19 +162,19 @@ class Changes:
     ) -> None:
         """Moves a file that another program has put into a topic to the subscriptions."""
         source = self._layout.absolute(claim.path)
-        if self._place.durable:
+        if self._context.durable:
             files.sync_files([source])
-        client_id, number = self._place.client_id, next(self._numbers)
+        client_id, number = self._context.client_id, next(self._numbers)
         base = f"{client_id}-f{number}{TAG}{client_id}-0-{number}"
         moves += self._fan_out.add(fan_out, channels, source, base, claim.name, moved=False)
-        if self._place.keep:
+        if self._context.keep:
             moves.append(Move("received", claim.path, f"{claim.folders.relative_processed}/{claim.name}"))
         else:
             moves += self._fan_out.removal(source, claim.name)
 
     def _remove(self, change: Removed, moves: list[Move]) -> None:
         claim = _ours(change.claim)
-        if not self._place.keep:
+        if not self._context.keep:
             self._end(claim, None, "", moves, change.published)
             return
         name = codec.without_properties(claim.name, (codec.OWNER,)) if claim.in_progress else claim.name
@@ -223,7 +225,7 @@ class Changes:
     def _send(self, change: Sent, moves: list[Move], fan_out: FanOut) -> None:
         working, target = change.handle
         if not self.is_there(working):
-            self._place.committer.assert_ours()
+            self._context.committer.assert_ours()
             raise lost(working)
         if change.channels and change.channels[0].destination.is_queue:
             moves.append(Move("sent", working, target))

@@ -40,7 +40,7 @@ def base36(number: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class ClientInfo:
+class ClientFile:
     """The content of the file of a client.
 
     Args:
@@ -61,7 +61,7 @@ class ClientInfo:
     declared_dead: bool = False
 
     @classmethod
-    def here(cls, application: str = "", instance: str = "", origin: str = "") -> ClientInfo:
+    def here(cls, application: str = "", instance: str = "", origin: str = "") -> ClientFile:
         return cls(application, instance, socket.gethostname(), os.getpid(), round(time.time(), 3), origin)
 
 
@@ -76,7 +76,7 @@ def new_client_id() -> str:
 class ClientLock:
     """The locked file of a living client. :meth:`close` removes the file."""
 
-    def __init__(self, directory: str, info: ClientInfo) -> None:
+    def __init__(self, directory: str, info: ClientFile) -> None:
         while True:
             self.client_id = new_client_id()
             self._path = os.path.join(directory, self.client_id)
@@ -142,10 +142,10 @@ class ClientLock:
             self._descriptor = -1
 
 
-class DeadClient:
+class DeadClientLock:
     """A client whose process is gone. Holds its lock, so that no other client takes over meanwhile."""
 
-    def __init__(self, client_id: str, info: ClientInfo, path: str, descriptor: int) -> None:
+    def __init__(self, client_id: str, info: ClientFile, path: str, descriptor: int) -> None:
         self.client_id = client_id
         self.info = info
         self._path = path
@@ -156,7 +156,7 @@ class DeadClient:
         """Whether this object holds the lock."""
         return self._descriptor >= 0
 
-    def forget(self) -> None:
+    def remove(self) -> None:
         """Removes the files of the client.
 
         A client that was declared dead stays known while its process may go on.
@@ -174,7 +174,7 @@ class DeadClient:
             self._descriptor = -1
 
 
-def dead_clients(directory: str, own: str, lease: float | None = None) -> list[DeadClient]:
+def dead_clients(directory: str, own: str, lease: float | None = None) -> list[DeadClientLock]:
     """Returns the clients whose lock was free, and locks them. The caller forgets or releases each.
 
     Args:
@@ -200,12 +200,12 @@ def dead_clients(directory: str, own: str, lease: float | None = None) -> list[D
         elif not _is_linked(path, descriptor):
             os.close(descriptor)
             continue
-        found.append(DeadClient(client_id, read_info(descriptor), path, descriptor))
+        found.append(DeadClientLock(client_id, read_info(descriptor), path, descriptor))
     return found
 
 
 def is_alive(directory: str, client_id: str, own: str, lease: float | None) -> bool:
-    """Whether a client that holds a lock is alive: it has a mark, touched within the lease."""
+    """Whether a client that holds a lock is alive: it has a file, touched within the lease."""
     path = os.path.join(directory, client_id)
     if client_id == own:
         return os.path.exists(path)
@@ -222,13 +222,13 @@ def is_alive(directory: str, client_id: str, own: str, lease: float | None) -> b
 
 
 def declare_dead(directory: str, client_id: str) -> ClientState | None:
-    """Marks a client that holds its lock as dead. The next client that looks takes over.
+    """Declares a client that holds its lock dead. The next client that looks takes over.
 
     Returns:
         the state before. Only a client that was alive is changed. None = there is no such client.
 
     Raises:
-        ProviderError: the client cannot be marked.
+        ProviderError: the file of the client cannot be written.
     """
     path = os.path.join(directory, client_id)
     if not client_id or client_id.startswith(".") or "/" in client_id:
@@ -236,9 +236,9 @@ def declare_dead(directory: str, client_id: str) -> ClientState | None:
     try:
         with open(f"{directory}.lock", "ab") as guard:
             fcntl.flock(guard, fcntl.LOCK_EX)  # as a takeover by a lease does
-            with open(path, "rb") as mark:
-                info = read_info(mark.fileno())
-                state = _state(info, mark.fileno())
+            with open(path, "rb") as shown:
+                info = read_info(shown.fileno())
+                state = _state(info, shown.fileno())
             if state is not ClientState.ALIVE:
                 return state
             late = _late(path)
@@ -257,7 +257,7 @@ def declare_dead(directory: str, client_id: str) -> ClientState | None:
 
 
 def list_clients(directory: str) -> list[ClientNote]:
-    """Returns the clients that have a mark, the oldest first. Changes nothing.
+    """Returns the clients that have a file, the oldest first. Changes nothing.
 
     Clients that vanish meanwhile are left out.
     """
@@ -286,14 +286,14 @@ def list_clients(directory: str) -> list[ClientNote]:
     return found
 
 
-def _state(info: ClientInfo, descriptor: int) -> ClientState:
+def _state(info: ClientFile, descriptor: int) -> ClientState:
     if info.declared_dead:
         return ClientState.DECLARED_DEAD
     return ClientState.ALIVE if is_locked(descriptor) else ClientState.DEAD
 
 
 def _late(path: str) -> str:
-    """Returns the path to which the mark of a client declared dead moves.
+    """Returns the path to which the file of a client declared dead moves.
 
     The client's process holds its lock.
     """
@@ -313,7 +313,7 @@ def _is_file_locked(path: str) -> bool:
 
 
 def _is_overdue(directory: str, own: str, descriptor: int, lease: float) -> bool:
-    """Whether a client has not touched its mark for the lease, by the clock that stamps the files."""
+    """Whether a client has not touched its file for the lease, by the clock that stamps the files."""
     try:
         with contextlib.suppress(FileNotFoundError):
             os.utime(os.path.join(directory, own))
@@ -351,24 +351,24 @@ def _take_lease(directory: str, own: str, path: str, descriptor: int, lease: flo
         os.close(guard)
 
 
-def read_info(descriptor: int) -> ClientInfo:
+def read_info(descriptor: int) -> ClientFile:
     """Returns the content of the file of a client. A client that died before writing is no adapter."""
     try:
         values = json.loads(os.pread(descriptor, 65536, 0))
-        return ClientInfo(
-            **{field.name: values[field.name] for field in fields(ClientInfo) if field.name in values}
+        return ClientFile(
+            **{field.name: values[field.name] for field in fields(ClientFile) if field.name in values}
         )
     except (ValueError, TypeError):
-        return ClientInfo()
+        return ClientFile()
 
 
 def holds_lock(directory: str, client_id: str) -> bool:
-    """Whether a client has a mark and its process lives, according to the lock."""
+    """Whether a client has a file and its process lives, according to the lock."""
     return _is_file_locked(os.path.join(directory, client_id))
 
 
-def info_of(directory: str, client_id: str) -> ClientInfo | None:
-    """Returns the content of the mark of a client. None if there is no mark."""
+def info_of(directory: str, client_id: str) -> ClientFile | None:
+    """Returns the content of the file of a client. None if there is no file."""
     try:
         descriptor = os.open(os.path.join(directory, client_id), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:

@@ -13,8 +13,8 @@ from connector import faults
 from connector.errors import ClaimLost, ProviderError, SettlementError
 from connector.providers.dropbox import files, headers
 from connector.providers.dropbox.clients import base36
+from connector.providers.dropbox.heartbeat import Heartbeat
 from connector.providers.dropbox.layout import SUBSCRIPTIONS, Layout
-from connector.providers.dropbox.lease import Pulse
 from connector.providers.dropbox.log import Copies, Move, format_record, parse_record, roll_forward
 
 
@@ -26,7 +26,7 @@ class Committer:
         client_id: names the records.
         durable: whether records and moves are synced.
         window: directory for finished records with published ids. None = not needed.
-        pulse: of the client, which must be alive at the commit point. None = the client only looks.
+        heartbeat: of the client, which must be alive at the commit point. None = the client only looks.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Committer:
         *,
         durable: bool,
         window: str | None,
-        pulse: Pulse | None,
+        heartbeat: Heartbeat | None,
     ) -> None:
         self._layout = layout
         self._root = layout.root + "/"
@@ -45,7 +45,7 @@ class Committer:
         self._client_id = client_id
         self._durable = durable
         self._window = window
-        self._pulse = pulse
+        self._heartbeat = heartbeat
         self._records = 0
 
     def commit(
@@ -80,8 +80,8 @@ class Committer:
         try:
             files.write_new(record, format_record(moves, copies), sync=self._durable)
             faults.point("settle.record")
-            # A client that takes over marks that first, and then removes this record. So either the check
-            # below sees the mark, or the rename fails.
+            # A client that takes over removes the file of this client first, and then this record. So either
+            # the check below sees that, or the rename fails.
             self._check(fence)
             os.rename(record, committing)
         except ClaimLost:
@@ -111,8 +111,8 @@ class Committer:
 
     def assert_ours(self) -> None:
         """Raises ClaimLost with the reason if another client has taken over from this client."""
-        if self._pulse is not None:
-            self._pulse.assert_ours()
+        if self._heartbeat is not None:
+            self._heartbeat.assert_ours()
 
     def _check(self, fence: Iterable[str]) -> None:
         self.assert_ours()

@@ -24,7 +24,7 @@ _BUFFER: Final = 1 << 16
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
-class Event(NamedTuple):
+class InotifyEvent(NamedTuple):
     """A single event.
 
     Args:
@@ -59,11 +59,11 @@ class Inotify:
         """
         return _check(_libc.inotify_add_watch(self.descriptor, os.fsencode(path), _ARRIVALS), path)
 
-    def forget(self, watch: int) -> None:
+    def remove_watch(self, watch: int) -> None:
         """Stops watching a directory. The watch of a removed directory has ended already."""
         _libc.inotify_rm_watch(self.descriptor, watch)
 
-    def read(self) -> Iterator[Event]:
+    def read(self) -> Iterator[InotifyEvent]:
         """Yields the events until now, without waiting: arrived files, and lost events."""
         while True:
             try:
@@ -76,7 +76,7 @@ class Inotify:
                 at += _HEAD.size + length
                 if mask & _OVERFLOW or (mask & _ARRIVALS and not mask & _ISDIR):
                     name = data[at - length : at].rstrip(b"\0")
-                    yield Event(watch, os.fsdecode(name))
+                    yield InotifyEvent(watch, os.fsdecode(name))
 
     def close(self) -> None:
         os.close(self.descriptor)

@@ -50,7 +50,7 @@ class QueueFolders:
         relative_working, relative_target, relative_processed: relative to the root.
         view: letter of a virtual destination, in the tags of its claims. Empty for others.
         requeues: a message settled without a copy always goes to ``processed`` as a new message.
-        mark: property that tells a copy from copies of other subscriptions, which may be the same file.
+        copy_tag: property that tells a copy from copies of other subscriptions, which may be the same file.
         whole: only the owner makes these folders, all at once. If they are missing, the subscription or the
             temporary destination has ended.
     """
@@ -69,7 +69,7 @@ class QueueFolders:
     relative_processed: str
     view: str = ""
     requeues: bool = False
-    mark: str = ""
+    copy_tag: str = ""
     whole: bool = False
 
 
@@ -180,7 +180,7 @@ class Layout:
             folders = replace(
                 self._folders(topic, base),
                 text=f"{topic}|{name}",
-                mark=f"{OWN}copyS={digest.hexdigest()}",
+                copy_tag=f"{OWN}copyS={digest.hexdigest()}",
                 whole=True,
             )
             self._subscriptions[base] = folders
@@ -257,7 +257,7 @@ class Layout:
         """
         self._require_root()
         if folders.whole and not os.path.isdir(folders.base):
-            what = "the subscription" if folders.mark else "the temporary destination"
+            what = "the subscription" if folders.copy_tag else "the temporary destination"
             raise UnknownDestination(f"{what} {folders.text} has ended")
         self.make_new(folders)
 

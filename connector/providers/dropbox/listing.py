@@ -88,7 +88,7 @@ class Listing:
             self._scan()
         return self._names.pop() if self._names else None
 
-    def forget(self) -> None:
+    def remove(self) -> None:
         """Makes the next call read the folder again, because a message came back."""
         self._stale_at = float("-inf")
 

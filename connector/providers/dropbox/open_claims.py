@@ -53,7 +53,7 @@ def claims_by_owner(
 def _places(layout: Layout) -> Iterator[tuple[QueueFolders, str]]:
     """Yields all folders of messages, each with the key of its subscription."""
     for folders in layout.everywhere():
-        yield folders, os.path.basename(folders.base) if folders.mark else ""
+        yield folders, os.path.basename(folders.base) if folders.copy_tag else ""
 
 
 def in_progress_claims(

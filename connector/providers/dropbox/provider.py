@@ -11,15 +11,15 @@ from connector.messaging.notes import BatchNote, ClientNote, ClientState, Waitin
 from connector.messaging.provider import Capabilities
 from connector.messaging.subscription import TopicSubscription
 from connector.providers.dropbox import codec
-from connector.providers.dropbox.clients import ClientInfo, ClientLock, declare_dead, list_clients
+from connector.providers.dropbox.client_context import ClientContext
+from connector.providers.dropbox.clients import ClientFile, ClientLock, declare_dead, list_clients
 from connector.providers.dropbox.committer import Committer
+from connector.providers.dropbox.file_names import FileNames
 from connector.providers.dropbox.headers import HeaderStore
+from connector.providers.dropbox.heartbeat import Heartbeat
 from connector.providers.dropbox.layout import Layout, QueueFolders
-from connector.providers.dropbox.lease import Pulse
 from connector.providers.dropbox.log import published_keys
-from connector.providers.dropbox.looking import look_at_waiting, open_batches
-from connector.providers.dropbox.names import Names
-from connector.providers.dropbox.place import ClientPlace
+from connector.providers.dropbox.monitoring import look_at_waiting, open_batches
 from connector.providers.dropbox.pruning import Pruner
 from connector.providers.dropbox.registry import DropboxRegistry
 from connector.providers.dropbox.root import Root
@@ -91,7 +91,7 @@ class DropboxProvider:
         """See :meth:`connector.messaging.provider.Provider.connect`."""
         self.root.enter()
         self.layout.prepare()
-        return self._open(ClientInfo.here(application, instance, origin or client_id), client_id)
+        return self._open(ClientFile.here(application, instance, origin or client_id), client_id)
 
     def folders(self, destination: Destination) -> QueueFolders:
         """Returns the folders of a destination, for tests that put files there. Makes missing folders.
@@ -104,7 +104,7 @@ class DropboxProvider:
         return self.layout.ensure(destination)
 
     def clients(self) -> list[ClientNote]:
-        """Returns the clients that have a mark under the root, the oldest first."""
+        """Returns the clients that have a file under the root, the oldest first."""
         return list_clients(self.layout.clients)
 
     def declare_dead(self, client_id: str) -> ClientState | None:
@@ -114,7 +114,7 @@ class DropboxProvider:
             the state before. Only a client that was alive is changed. None = there is no such client.
 
         Raises:
-            ProviderError: the client cannot be marked.
+            ProviderError: the file of the client cannot be written.
         """
         return declare_dead(self.layout.clients, client_id)
 
@@ -154,24 +154,26 @@ class DropboxProvider:
             raise ProviderError(f"there is no root {self.root.path} yet; run or send makes it")
         return self._open(None)
 
-    def _open(self, info: ClientInfo | None, client_id: str = "") -> LocalConnection:
+    def _open(self, info: ClientFile | None, client_id: str = "") -> LocalConnection:
         """Opens a connection. Without ``info`` the connection only looks."""
         layout = self.layout
-        mark = ClientLock(layout.clients, info) if info is not None else None
-        file = mark.info if mark is not None else ClientInfo()
-        own = mark.client_id if mark is not None else ""
-        pulse = Pulse(mark, self.lease) if mark is not None else None
+        client_lock = ClientLock(layout.clients, info) if info is not None else None
+        file = client_lock.info if client_lock is not None else ClientFile()
+        own = client_lock.client_id if client_lock is not None else ""
+        heartbeat = Heartbeat(client_lock, self.lease) if client_lock is not None else None
         headers = HeaderStore(layout.headers, own, sync=self.durable)
         window = None
         if file.application:
             window = self.existing_state(file.application).published
             os.makedirs(window, exist_ok=True)
-        committer = Committer(layout, headers, own, durable=self.durable, window=window, pulse=pulse)
+        committer = Committer(layout, headers, own, durable=self.durable, window=window, heartbeat=heartbeat)
         keep = self.keep_processed != 0
-        place = ClientPlace(layout, headers, Names(headers), committer, own, self.durable, keep, pulse)
+        context = ClientContext(
+            layout, headers, FileNames(headers), committer, own, self.durable, keep, heartbeat
+        )
         shared = layout.application(file.application) if file.application else ""
-        store = DropboxStore(place, Pruner(layout, headers, self.keep_processed, shared))
-        registry = DropboxRegistry(place, mark, file, self.lease)
+        store = DropboxStore(context, Pruner(layout, headers, self.keep_processed, shared))
+        registry = DropboxRegistry(context, client_lock, file, self.lease)
         watch = DropboxWatch(store.directories, store.tell_returns)
         limit = self.redelivery_limit or None
         return LocalConnection(store, registry, watch, limit=limit, client_id=client_id)

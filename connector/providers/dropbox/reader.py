@@ -15,18 +15,18 @@ from connector.core.local.store import Judge, Verdict
 from connector.errors import MalformedData, ProviderError
 from connector.providers.dropbox import codec
 from connector.providers.dropbox.claims import TAG, DropboxClaim, owned_name, owner_text
+from connector.providers.dropbox.client_context import ClientContext
 from connector.providers.dropbox.clients import base36
 from connector.providers.dropbox.files import MANY, OpenFolders, rename_to_free_name
 from connector.providers.dropbox.layout import QueueFolders
 from connector.providers.dropbox.listing import Listing
-from connector.providers.dropbox.place import ClientPlace
 
 
 class DropboxReader:
     """Takes files of one folder (see :class:`connector.core.local.store.Reader`).
 
     Args:
-        place: of the client.
+        context: of the client.
         channel: with its part.
         folders: of the channel, or of the virtual destination that shows its part.
         judge: asked before a message is taken.
@@ -36,7 +36,7 @@ class DropboxReader:
 
     def __init__(
         self,
-        place: ClientPlace,
+        context: ClientContext,
         channel: Channel,
         folders: QueueFolders,
         judge: Judge,
@@ -44,21 +44,21 @@ class DropboxReader:
         closed: Callable[[DropboxReader], None],
     ) -> None:
         self._on_close = closed
-        self._layout = place.layout
-        self._headers = place.headers
-        self._names = place.names
-        self._client_id = place.client_id
-        self._pulse = place.pulse
-        self._keep = place.keep
+        self._layout = context.layout
+        self._headers = context.headers
+        self._names = context.names
+        self._client_id = context.client_id
+        self._heartbeat = context.heartbeat
+        self._keep = context.keep
         self._judge = judge
-        self._claimed = partial(DropboxClaim, place.layout, place.headers, folders, channel)
+        self._claimed = partial(DropboxClaim, context.layout, context.headers, folders, channel)
         self._folders = folders
         self._in_progress = into
         self._listing = Listing(folders.target)
         self._target = folders.target + "/"
         self._processing = folders.processing + "/"
-        self._relative = place.layout.relative(self._processing)
-        self._tag = f"{TAG}{place.client_id}-"
+        self._relative = context.layout.relative(self._processing)
+        self._tag = f"{TAG}{context.client_id}-"
         self._end_of_tag = f"-{folders.view}" if folders.view else ""
         self._is_topic = not channel.destination.is_queue and not channel.subscription
         self._closed = False
@@ -95,8 +95,8 @@ class DropboxReader:
         Raises:
             ProviderError: as :meth:`claim`.
         """
-        if self._pulse is not None:
-            self._pulse.check()
+        if self._heartbeat is not None:
+            self._heartbeat.check()
         judge = self._judge
         while not self._closed and (name := self._listing.next()) is not None:
             # A virtual destination shows expired and failed messages. A name with three fields is neither.
@@ -148,7 +148,7 @@ class DropboxReader:
 
     def look_again(self) -> None:
         """Makes the next :meth:`claim` see messages that came back to the queue."""
-        self._listing.forget()
+        self._listing.remove()
 
     def _claim(self, name: str, cycle: int, sequence: int, *, again: bool = False) -> DropboxClaim | None:
         if self._in_progress is not None:

@@ -20,10 +20,11 @@ from connector.messaging.destination import Destination
 from connector.messaging.subscription import TopicSubscription
 from connector.providers.dropbox import files
 from connector.providers.dropbox.claims import remove_messages
-from connector.providers.dropbox.clients import ClientInfo as ClientFile
+from connector.providers.dropbox.client_context import ClientContext
 from connector.providers.dropbox.clients import (
+    ClientFile,
     ClientLock,
-    DeadClient,
+    DeadClientLock,
     dead_clients,
     holds_lock,
     info_of,
@@ -32,9 +33,8 @@ from connector.providers.dropbox.clients import (
 )
 from connector.providers.dropbox.codec import NAME_MAX, encode_field
 from connector.providers.dropbox.layout import Layout
-from connector.providers.dropbox.marks import CONSUMERS, Mark, exclusive, living
+from connector.providers.dropbox.lock_files import CONSUMERS, LockFile, exclusive, living
 from connector.providers.dropbox.open_claims import claims_by_owner
-from connector.providers.dropbox.place import ClientPlace
 from connector.providers.dropbox.subscription_files import (
     DELETED,
     NEW,
@@ -62,21 +62,21 @@ def client_info(client_id: str, file: ClientFile) -> ClientInfo:
 
 
 class DropboxDead:
-    """See :class:`connector.core.local.registry.DeadClient`."""
+    """See :class:`connector.core.local.registry.DeadClientLock`."""
 
-    def __init__(self, registry: DropboxRegistry, info: ClientInfo, dead: DeadClient | None) -> None:
+    def __init__(self, registry: DropboxRegistry, info: ClientInfo, dead: DeadClientLock | None) -> None:
         self.info = info
         self._registry = registry
         self._dead = dead
 
     def forget(self) -> None:
-        """See :meth:`connector.core.local.registry.DeadClient.forget`."""
+        """See :meth:`connector.core.local.registry.DeadClientLock.remove`."""
         if self._dead is not None:
-            self._dead.forget()
+            self._dead.remove()
         self._registry.sweep()
 
     def release(self) -> None:
-        """See :meth:`connector.core.local.registry.DeadClient.release`."""
+        """See :meth:`connector.core.local.registry.DeadClientLock.release`."""
         if self._dead is not None:
             self._dead.release()
 
@@ -85,32 +85,32 @@ class DropboxRegistry:
     """See :class:`connector.core.local.registry.Registry`.
 
     Args:
-        place: of the client.
-        mark: of the client. None = the client only looks.
-        file: content of the mark.
+        context: of the client.
+        client_lock: of the client. None = the client only looks.
+        file: content of the file of the client.
         lease: seconds after which a client that does not run counts as dead. None = never.
     """
 
     def __init__(
-        self, place: ClientPlace, mark: ClientLock | None, file: ClientFile, lease: float | None
+        self, context: ClientContext, client_lock: ClientLock | None, file: ClientFile, lease: float | None
     ) -> None:
-        self.info = client_info(place.client_id, file)
-        self._place = place
-        self._layout: Layout = place.layout
-        self._mark = mark
+        self.info = client_info(context.client_id, file)
+        self._context = context
+        self._layout: Layout = context.layout
+        self._client_lock = client_lock
         self._file = file
         self._lease = lease
         self._numbers = itertools.count(1)
-        self._marks: dict[tuple[str, Channel | str, str], Mark] = {}
+        self._lock_files: dict[tuple[str, Channel | str, str], LockFile] = {}
         self._known: dict[Destination, tuple[int, Sequence[Record]]] = {}
         self._turn = threading.RLock()
         self._depth = 0
 
     def check(self) -> None:
         """See :meth:`connector.core.local.registry.Registry.check`. A root that is gone looks drained."""
-        if self._place.pulse is not None:
-            self._place.pulse.assert_ours()
-        if not os.path.exists(os.path.join(self._layout.clients, self._place.client_id)):
+        if self._context.heartbeat is not None:
+            self._context.heartbeat.assert_ours()
+        if not os.path.exists(os.path.join(self._layout.clients, self._context.client_id)):
             raise ProviderError(
                 f"the root {self._layout.root} is not the one that this adapter uses any more "
                 "(moved, removed or not mounted); bring it back"
@@ -118,7 +118,7 @@ class DropboxRegistry:
 
     def living(self, client_id: str) -> ClientInfo | None:
         """See :meth:`connector.core.local.registry.Registry.living`."""
-        if client_id != self._place.client_id:
+        if client_id != self._context.client_id:
             if not (holds_lock(self._layout.clients, client_id) and self._is_alive(client_id)):
                 return None
             file = info_of(self._layout.clients, client_id)
@@ -126,7 +126,7 @@ class DropboxRegistry:
         return self.info
 
     def _is_alive(self, client_id: str) -> bool:
-        return is_alive(self._layout.clients, client_id, self._place.client_id, self._lease)
+        return is_alive(self._layout.clients, client_id, self._context.client_id, self._lease)
 
     def knows(self, client_id: str) -> bool:
         """See :meth:`connector.core.local.registry.Registry.knows`."""
@@ -134,7 +134,7 @@ class DropboxRegistry:
 
     def dead(self, *, at_start: bool) -> Iterator[DropboxDead]:
         """See :meth:`connector.core.local.registry.Registry.dead`."""
-        found = dead_clients(self._layout.clients, self._place.client_id, self._lease)
+        found = dead_clients(self._layout.clients, self._context.client_id, self._lease)
         for dead in found:
             yield DropboxDead(self, client_info(dead.client_id, dead.info), dead)
         if at_start:
@@ -142,11 +142,13 @@ class DropboxRegistry:
                 yield DropboxDead(self, ClientInfo(client_id, is_known=False), None)
 
     def _unknown(self) -> list[str]:
-        """Returns the clients whose mark was removed, but not their claims or commits."""
+        """Returns the clients whose file was removed, but not their claims or commits."""
         names = sorted(os.listdir(self._layout.committing))
-        claims = claims_by_owner(self._layout, self._place.headers, None, None)
-        marks = living_clients(self._layout.clients)  # after the names: a client has its mark before a record
-        return sorted(({name.partition("-")[0] for name in names} | set(claims)) - marks)
+        claims = claims_by_owner(self._layout, self._context.headers, None, None)
+        living = living_clients(
+            self._layout.clients
+        )  # after the names: a client has its file before a record
+        return sorted(({name.partition("-")[0] for name in names} | set(claims)) - living)
 
     # -- records -----------------------------------------------------------------------------------
 
@@ -197,7 +199,7 @@ class DropboxRegistry:
         return found
 
     def _directory(self, kind: str, of: Channel | str) -> str:
-        """Returns the directory of the marks of one kind."""
+        """Returns the directory of the lock files of one kind."""
         if kind == CLIENT_ID:
             assert isinstance(of, str)
             folder = encode_field(of)
@@ -225,19 +227,21 @@ class DropboxRegistry:
         """See :meth:`connector.core.local.registry.Registry.write`."""
         if record.kind == SUBSCRIPTION:
             assert isinstance(record.of, Channel)
-            unique = f"{self._place.client_id}-{next(self._numbers)}"
-            write_subscription(self._layout, record, unique, durable=self._place.durable)
+            unique = f"{self._context.client_id}-{next(self._numbers)}"
+            write_subscription(self._layout, record, unique, durable=self._context.durable)
             self._known.pop(record.of.destination, None)
             return
         number = next(self._numbers)
-        mark = Mark(self._directory(record.kind, record.of), self._place.client_id, number, self._file)
-        self._marks[record.kind, record.of, record.key] = mark
+        lock_file = LockFile(
+            self._directory(record.kind, record.of), self._context.client_id, number, self._file
+        )
+        self._lock_files[record.kind, record.of, record.key] = lock_file
 
     def remove(self, record: Record) -> None:
         """See :meth:`connector.core.local.registry.Registry.remove`."""
-        mark = self._marks.pop((record.kind, record.of, record.key), None)
-        if mark is not None:
-            mark.close()
+        lock_file = self._lock_files.pop((record.kind, record.of, record.key), None)
+        if lock_file is not None:
+            lock_file.close()
 
     def sweep(self) -> None:
         """Removes the remains of clients that died while making or removing a subscription or destination."""
@@ -252,23 +256,23 @@ class DropboxRegistry:
             for prefix in prefixes:
                 if name.startswith(prefix):
                     owner = name[len(prefix) :].removeprefix("temporary-").partition("-")[0]
-                    if owner == self._place.client_id or not self._is_alive(owner):
-                        remove_messages(self._place.headers, os.path.join(directory, name))
+                    if owner == self._context.client_id or not self._is_alive(owner):
+                        remove_messages(self._context.headers, os.path.join(directory, name))
 
     # -- the end -----------------------------------------------------------------------------------
 
     def end(self, *, abandoned: bool) -> None:
         """See :meth:`connector.core.local.registry.Registry.end`."""
-        while self._marks:
-            _, mark = self._marks.popitem()  # another thread may make a mark meanwhile
+        while self._lock_files:
+            _, lock_file = self._lock_files.popitem()  # another thread may make a file meanwhile
             if abandoned:
-                mark.abandon()
+                lock_file.abandon()
             else:
-                mark.close()
-        if self._place.pulse is not None:
-            self._place.pulse.stop()
-        if self._mark is not None:
+                lock_file.close()
+        if self._context.heartbeat is not None:
+            self._context.heartbeat.stop()
+        if self._client_lock is not None:
             if abandoned:
-                self._mark.abandon()
+                self._client_lock.abandon()
             else:
-                self._mark.close()
+                self._client_lock.close()

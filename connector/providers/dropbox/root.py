@@ -43,7 +43,7 @@ class Root:
         self.path = os.path.abspath(os.fspath(path))
         self._own = os.path.join(self.path, OWN_DIRECTORY)
         self._create = create
-        self._record = None if record is None else Record(os.fspath(record))
+        self._record = None if record is None else KnownRoots(os.fspath(record))
         self._entered = False
         self._identity: str | None = None
 
@@ -174,7 +174,7 @@ class Root:
         return identity
 
 
-class Record:
+class KnownRoots:
     """The roots that a deployment has used: a file with a line for each, the id and the path.
 
     A root within the deployment's directory is recorded by its relative path. So the record holds for a

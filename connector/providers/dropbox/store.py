@@ -35,12 +35,12 @@ from connector.providers.dropbox.claims import (
     remove_messages,
     split_tag,
 )
+from connector.providers.dropbox.client_context import ClientContext
 from connector.providers.dropbox.fan_out import FanOut, FanOutFiles
 from connector.providers.dropbox.layout import QueueFolders
 from connector.providers.dropbox.listing import rank
 from connector.providers.dropbox.log import Move
 from connector.providers.dropbox.open_claims import claims_by_owner, in_progress_claims
-from connector.providers.dropbox.place import ClientPlace
 from connector.providers.dropbox.pruning import Pruner
 from connector.providers.dropbox.reader import DropboxReader
 from connector.providers.dropbox.subscription_files import DELETED
@@ -55,23 +55,23 @@ class DropboxStore:
     """See :class:`connector.core.local.store.Store`.
 
     Args:
-        place: of the client.
+        context: of the client.
         pruner: removes messages whose retention is over.
     """
 
     has_foreign = True
 
-    def __init__(self, place: ClientPlace, pruner: Pruner) -> None:
-        self.title = place.layout.root
-        self.place = place
-        self.layout = place.layout
-        self.headers = place.headers
-        self._fan_out = FanOutFiles(place.layout, place.headers, durable=place.durable)
-        self.changes = Changes(place, self._fan_out)
+    def __init__(self, context: ClientContext, pruner: Pruner) -> None:
+        self.title = context.layout.root
+        self.context = context
+        self.layout = context.layout
+        self.headers = context.headers
+        self._fan_out = FanOutFiles(context.layout, context.headers, durable=context.durable)
+        self.changes = Changes(context, self._fan_out)
         self._pruner = pruner
         self._readers: list[DropboxReader] = []
         self._numbers = itertools.count(1)
-        self._tag = f"{TAG}{place.client_id}-0-0"
+        self._tag = f"{TAG}{context.client_id}-0-0"
 
     # -- channels ----------------------------------------------------------------------------------
 
@@ -115,7 +115,9 @@ class DropboxStore:
         Raises:
             ProviderError: the directory cannot be renamed.
         """
-        hidden = os.path.join(os.path.dirname(path), f"{DELETED}{self.place.client_id}-{next(self._numbers)}")
+        hidden = os.path.join(
+            os.path.dirname(path), f"{DELETED}{self.context.client_id}-{next(self._numbers)}"
+        )
         try:
             os.rename(path, hidden)
         except FileNotFoundError:
@@ -214,7 +216,7 @@ class DropboxStore:
         """See :meth:`connector.core.local.store.Store.reader`."""
         folders = self._folders(channel) if channel.subscription else self.layout.queue(destination)
         moved_to = self.layout.queue(into.destination) if into is not None else None
-        reader = DropboxReader(self.place, channel, folders, judge, moved_to, self._forget)
+        reader = DropboxReader(self.context, channel, folders, judge, moved_to, self._forget)
         self._readers.append(reader)
         return reader
 
@@ -282,7 +284,7 @@ class DropboxStore:
                     working = f"{folders.working}/{identity}{self._tag}"
                     written.append(working)
                     self.layout.write(folders, working, message.body)
-                if self.place.durable:
+                if self.context.durable:
                     files.sync_files(written)
                 if destination.is_queue:
                     self._show(folders, written, names)
@@ -304,7 +306,7 @@ class DropboxStore:
         """Makes messages visible in a queue: one by a rename, several by one commit record."""
         if len(written) > 1:
             target, relative = folders.relative_target, self.layout.relative
-            self.place.committer.commit(
+            self.context.committer.commit(
                 [
                     Move("sent", relative(source), f"{target}/{name}")
                     for source, name in zip(written, names, strict=True)
@@ -317,8 +319,8 @@ class DropboxStore:
         except FileNotFoundError:
             self.layout.make(folders)
             os.rename(written[0], target)
-        if self.place.durable:
-            self.place.committer.sync(folders.target)
+        if self.context.durable:
+            self.context.committer.sync(folders.target)
 
     def _distribute(
         self, channels: Sequence[Sequence[Channel]], written: Sequence[str], names: Sequence[str]
@@ -335,7 +337,7 @@ class DropboxStore:
             self._fan_out.undo(fan_out)
             raise
         try:
-            self.place.committer.commit(moves)
+            self.context.committer.commit(moves)
         except (SettlementError, ClaimLost):
             self._fan_out.undo(fan_out)
             raise
@@ -352,7 +354,7 @@ class DropboxStore:
     def prepared(self, handle: tuple[str, str]) -> Message | None:
         """See :meth:`connector.core.local.store.Store.prepared`."""
         if not self.changes.is_there(handle[0]):
-            self.place.committer.assert_ours()
+            self.context.committer.assert_ours()
             return None
         return codec.decode(self.headers.full(handle[1].rpartition("/")[2]), readable_only=True)[0]
 
@@ -372,8 +374,8 @@ class DropboxStore:
 
     def apply(self, changes: Sequence[Change], *, fenced: bool) -> None:
         """See :meth:`connector.core.local.store.Store.apply`."""
-        if self.place.pulse is not None:
-            self.place.pulse.check()
+        if self.context.heartbeat is not None:
+            self.context.heartbeat.check()
         self.changes.apply(changes, fenced=fenced)
         for change in changes:
             if isinstance(change, GivenBack):
@@ -391,8 +393,8 @@ class DropboxStore:
         self, client_ids: Collection[str], in_progress: Channel | None
     ) -> Mapping[str, Sequence[LocalClaim]]:
         """See :meth:`connector.core.local.store.Store.claims`."""
-        place = in_progress.destination if in_progress is not None else None
-        return claims_by_owner(self.layout, self.headers, client_ids, place)
+        queue = in_progress.destination if in_progress is not None else None
+        return claims_by_owner(self.layout, self.headers, client_ids, queue)
 
     def finish(self, client_id: str) -> None:
         """See :meth:`connector.core.local.store.Store.finish`."""
@@ -404,7 +406,7 @@ class DropboxStore:
         for name in sorted(os.listdir(self.layout.committing)):
             if name.startswith(prefix):
                 _log.info("a commit record of a dead client is finished", extra={"record": name})
-                self.place.committer.finish_record(os.path.join(self.layout.committing, name))
+                self.context.committer.finish_record(os.path.join(self.layout.committing, name))
 
     def forget(self, client_id: str) -> None:
         """See :meth:`connector.core.local.store.Store.forget`."""
@@ -420,8 +422,10 @@ class DropboxStore:
 
     def tasks(self) -> DropboxTaskSpec:
         """See :meth:`connector.core.local.store.Store.tasks`."""
-        layout, place = self.layout, self.place
-        return DropboxTaskSpec(layout.root, layout.incoming, layout.outgoing, place.client_id, place.durable)
+        layout, context = self.layout, self.context
+        return DropboxTaskSpec(
+            layout.root, layout.incoming, layout.outgoing, context.client_id, context.durable
+        )
 
 
 def _names(folder: str) -> list[str]:

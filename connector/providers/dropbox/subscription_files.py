@@ -1,7 +1,7 @@
 """Subscriptions of topics: a directory each, beside the topic (DropboxMQ README, "The DropboxMQ Dropbox").
 
 The directory is ``.subscriptions/<name>.<client id>`` for a durable subscription. ``.non-durable`` and
-``.no-local`` follow if they apply. ``subscription.json`` has the details, ``consumers/`` a mark for each
+``.no-local`` follow if they apply. ``subscription.json`` has the details, ``consumers/`` a lock file for each
 consumer. A directory without details, made by another program, is a durable subscription with the name of the
 directory.
 
@@ -29,7 +29,7 @@ from connector.messaging.subscription import TopicSubscription
 from connector.providers.dropbox import files
 from connector.providers.dropbox.codec import NAME_MAX, decode_field, encode_field
 from connector.providers.dropbox.layout import FOLDERS, Layout, QueueFolders
-from connector.providers.dropbox.marks import CONSUMERS
+from connector.providers.dropbox.lock_files import CONSUMERS
 
 _log: Final = logging.getLogger("connector.dropbox")
 

@@ -29,7 +29,7 @@ _LIMITS: Final = {
 }
 
 
-def make_waiter(directories: Callable[[], Iterable[str]]) -> Waiter | None:
+def make_waiter(directories: Callable[[], Iterable[str]]) -> InotifyWaiter | None:
     """Returns a waiter. None if the kernel reports nothing. The log gives the reason.
 
     Args:
@@ -39,14 +39,14 @@ def make_waiter(directories: Callable[[], Iterable[str]]) -> Waiter | None:
         _log.info("polls are not woken", extra={"reason": "this system has no inotify"})
         return None
     try:
-        return Waiter(Inotify(), directories)
+        return InotifyWaiter(Inotify(), directories)
     except OSError as error:
         _warn_of_limit(error)
         return None
 
 
-class Waiter:
-    """See :class:`connector.messaging.provider.Waiter`.
+class InotifyWaiter:
+    """See :class:`connector.messaging.provider.InotifyWaiter`.
 
     A directory is watched by its inode. So each :meth:`begin` watches all names again. The kernel answers
     with the same number, unless the name now stands for another directory.
@@ -83,7 +83,7 @@ class Waiter:
         self._returned.add(path)
 
     def begin(self) -> bool:
-        """See :meth:`connector.messaging.provider.Waiter.begin`."""
+        """See :meth:`connector.messaging.provider.InotifyWaiter.begin`."""
         with self._turn:
             if self._ended:
                 return False
@@ -94,7 +94,7 @@ class Waiter:
             return is_whole
 
     def wait(self, seconds: float) -> bool:
-        """See :meth:`connector.messaging.provider.Waiter.wait`."""
+        """See :meth:`connector.messaging.provider.InotifyWaiter.wait`."""
         deadline = time.monotonic() + seconds
         with self._turn:
             while not (self._ended or self._has_come):
@@ -136,7 +136,7 @@ class Waiter:
                 self._watches[path] = watch
         self._paths = {watch: path for path, watch in self._watches.items()}
         for watch in set(before.values()) - self._paths.keys():
-            self._kernel.forget(watch)
+            self._kernel.remove_watch(watch)
         return len(self._watches) == len(wanted)
 
     def _watch(self, path: str, before: int | None) -> int | None:
@@ -151,7 +151,7 @@ class Waiter:
                 self._is_limited = True
                 _warn_of_limit(error)
             return None  # a missing directory may exist at the next poll
-        self._kernel.forget(watch)
+        self._kernel.remove_watch(watch)
         if not self._shared:
             _log.info(
                 "polls are not woken",
@@ -201,7 +201,7 @@ class DropboxWatch:
     ) -> None:
         self._directories = directories
         self._returns = returns
-        self._waiter: Waiter | None = None
+        self._waiter: InotifyWaiter | None = None
         self._was_asked = False
         self._woken = threading.Event()
         self._ended = False
@@ -217,11 +217,11 @@ class DropboxWatch:
         return self._waiter is not None
 
     def begin(self) -> bool:
-        """See :meth:`connector.messaging.provider.Waiter.begin`."""
+        """See :meth:`connector.messaging.provider.InotifyWaiter.begin`."""
         return self._waiter is not None and self._waiter.begin()
 
     def wait(self, seconds: float) -> bool:
-        """See :meth:`connector.messaging.provider.Waiter.wait`."""
+        """See :meth:`connector.messaging.provider.InotifyWaiter.wait`."""
         return self._waiter.wait(seconds) if self._waiter is not None else True
 
     def pause(self, has_news: Callable[[], bool], seconds: float) -> None:

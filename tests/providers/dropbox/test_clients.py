@@ -17,7 +17,7 @@ from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
-from connector.providers.dropbox.clients import ClientInfo, ClientLock, dead_clients, new_client_id
+from connector.providers.dropbox.clients import ClientFile, ClientLock, dead_clients, new_client_id
 from connector.providers.dropbox.provider import DropboxProvider
 
 ORDERS = parse_destination("queue://orders")
@@ -193,15 +193,15 @@ def test_client_ids_are_unique_sort_by_time_and_need_no_escape() -> None:
 def test_a_mark_that_cannot_be_read_is_of_a_client_that_was_no_adapter_yet(root: Path, content: str) -> None:
     (root / "unknown").write_text(content)
     (client,) = dead_clients(str(root), "own")
-    assert (client.client_id, client.info) == ("unknown", ClientInfo())
-    client.forget()
+    assert (client.client_id, client.info) == ("unknown", ClientFile())
+    client.remove()
     assert list(root.iterdir()) == []
 
 
 def test_a_mark_with_more_in_it_than_this_version_knows_is_still_read(root: Path) -> None:
     (root / "later").write_text('{"application": "a", "instance": "i", "pid": 7, "colour": "red"}')
     (client,) = dead_clients(str(root), "own")
-    assert client.info == ClientInfo("a", "i", pid=7)
+    assert client.info == ClientFile("a", "i", pid=7)
     client.release()
 
 
@@ -213,7 +213,7 @@ def test_what_else_lies_among_the_marks_is_left_alone(root: Path) -> None:
 
 
 def test_a_mark_says_where_its_client_runs(root: Path) -> None:
-    mark = ClientLock(str(root), ClientInfo.here("shop", "host-a"))
+    mark = ClientLock(str(root), ClientFile.here("shop", "host-a"))
     assert dead_clients(str(root), "own") == []
     mark.abandon()
     (client,) = dead_clients(str(root), "own")

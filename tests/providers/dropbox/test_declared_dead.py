@@ -17,7 +17,7 @@ from connector.messaging.message import Message
 from connector.messaging.notes import ClientState
 from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
-from connector.providers.dropbox import lease
+from connector.providers.dropbox import heartbeat
 from connector.providers.dropbox.provider import DropboxProvider
 
 ORDERS = parse_destination("queue://orders")
@@ -115,7 +115,7 @@ def test_what_it_claims_before_it_finds_out_is_given_back_until_its_process_has_
     provider.declare_dead(late.client_id)
     assert take_over(connection) == [0]
     monkeypatch.setattr(
-        lease.time, "monotonic", lambda: late.store.place.pulse._beaten
+        heartbeat.time, "monotonic", lambda: late.store.context.heartbeat._beaten
     )  # no time passes for it
     assert poller.take(1, 0) is not None
     monkeypatch.undo()

@@ -238,7 +238,7 @@ def test_what_becomes_of_a_file_while_its_sidecar_is_gone_loses_no_headers(
         found = NOTES
         claim = connection.poller(ORDERS, NOTES).take(1, 0)
         assert claim is not None
-        connection.leave(claim)
+        connection.leave_unowned(claim)
     else:
         back = Settlement(take(connection), give_back=True, delivery_count=3, properties=properties)
         connection.settle([back])

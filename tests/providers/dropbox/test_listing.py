@@ -186,7 +186,7 @@ def test_a_listing_that_was_told_to_forget_looks_again_at_once(folder: Path) -> 
     found = Listing(str(folder))
     assert found.next() == structured(5)
     (folder / structured(1)).touch()
-    found.forget()
+    found.remove()
     assert found.next() == structured(1)
 
 
@@ -256,7 +256,7 @@ def test_what_is_no_message_is_left_where_it_is_and_reported_once(
     found = Listing(str(folder))
     with caplog.at_level(logging.WARNING, "connector.dropbox"):
         for _ in range(3):
-            found.forget()
+            found.remove()
             assert drain(found) == ["message"]
     said = [(record.getMessage(), vars(record)) for record in caplog.records]
     assert {text for text, _ in said} == {"this is no message and stays where it is"}

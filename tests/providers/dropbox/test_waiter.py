@@ -17,7 +17,7 @@ from connector.messaging.subscription import TopicSubscription
 from connector.providers.dropbox import waiter as waiter_module
 from connector.providers.dropbox.inotify import Inotify
 from connector.providers.dropbox.provider import DropboxProvider
-from connector.providers.dropbox.waiter import Waiter
+from connector.providers.dropbox.waiter import InotifyWaiter
 from tests.providers.conftest import Children
 
 ORDERS = parse_destination("queue://orders")
@@ -31,7 +31,7 @@ Mv = Callable[..., Path]
 
 
 @pytest.fixture
-def waiter(connection: LocalConnection) -> Waiter:
+def waiter(connection: LocalConnection) -> InotifyWaiter:
     """That of a connection which polls two queues; a poll has begun."""
     connection.poller(ORDERS)
     connection.poller(NOTES)
@@ -51,13 +51,13 @@ def said(caplog: pytest.LogCaptureFixture, text: str) -> list[str]:
     return [vars(record)["reason"] for record in caplog.records if record.getMessage() == text]
 
 
-def test_what_is_moved_there_is_told(waiter: Waiter, mv: Mv) -> None:
+def test_what_is_moved_there_is_told(waiter: InotifyWaiter, mv: Mv) -> None:
     assert not waiter.wait(AT_ONCE)
     mv("orders", "order.json")
     assert waiter.wait(PATIENCE)
 
 
-def test_what_is_written_there_is_told_once_it_is_closed(waiter: Waiter, target: Path) -> None:
+def test_what_is_written_there_is_told_once_it_is_closed(waiter: InotifyWaiter, target: Path) -> None:
     with open(target / "order.json", "w") as file:
         file.write("half")
         file.flush()
@@ -65,13 +65,13 @@ def test_what_is_written_there_is_told_once_it_is_closed(waiter: Waiter, target:
     assert waiter.wait(PATIENCE)
 
 
-def test_what_is_copied_there_is_told(waiter: Waiter, target: Path, tmp_path: Path) -> None:
+def test_what_is_copied_there_is_told(waiter: InotifyWaiter, target: Path, tmp_path: Path) -> None:
     (tmp_path / "order.json").write_bytes(b"body")
     shutil.copy(tmp_path / "order.json", target)
     assert waiter.wait(PATIENCE)
 
 
-def test_a_hidden_file_is_told_when_it_gets_its_name(waiter: Waiter, target: Path) -> None:
+def test_a_hidden_file_is_told_when_it_gets_its_name(waiter: InotifyWaiter, target: Path) -> None:
     (target / ".order.json").write_bytes(b"body")
     assert not waiter.wait(AT_ONCE)
     (target / ".order.json").rename(target / "order.json")
@@ -79,7 +79,7 @@ def test_a_hidden_file_is_told_when_it_gets_its_name(waiter: Waiter, target: Pat
 
 
 def test_what_leaves_and_what_is_no_file_is_not_told(
-    waiter: Waiter, target: Path, mv: Mv, tmp_path: Path
+    waiter: InotifyWaiter, target: Path, mv: Mv, tmp_path: Path
 ) -> None:
     mv("orders", "order.json")
     waiter.begin()
@@ -107,7 +107,7 @@ def test_what_another_program_puts_into_a_topic_is_told_and_taken(
 
 
 def test_a_directory_that_is_replaced_is_watched_from_the_next_poll_on(
-    waiter: Waiter, target: Path, mv: Mv
+    waiter: InotifyWaiter, target: Path, mv: Mv
 ) -> None:
     target.rename(target.parent / "old")
     target.mkdir()
@@ -119,7 +119,7 @@ def test_a_directory_that_is_replaced_is_watched_from_the_next_poll_on(
 
 
 def test_a_directory_that_is_removed_is_watched_when_it_is_there_again(
-    waiter: Waiter, target: Path, mv: Mv, caplog: pytest.LogCaptureFixture
+    waiter: InotifyWaiter, target: Path, mv: Mv, caplog: pytest.LogCaptureFixture
 ) -> None:
     shutil.rmtree(target.parent)
     assert not waiter.begin(), "one of two is missing"
@@ -164,7 +164,7 @@ def test_too_many_watches_are_one_warning_and_the_others_are_told(
         connection.poller(one)
     directories = list(connection.store.directories())
     kernel = SmallKernel()
-    waiter = Waiter(kernel, lambda: directories)
+    waiter = InotifyWaiter(kernel, lambda: directories)
     assert not waiter.begin()
     assert not waiter.begin()
     assert [reason.partition(":")[0] for reason in said(caplog, "some polls are not woken")] == [
@@ -204,7 +204,7 @@ print(poller.take(1, 0) is not None)
 
 
 def test_after_an_overflow_a_poll_begins_at_once_and_waking_goes_on(
-    waiter: Waiter, target: Path, mv: Mv, caplog: pytest.LogCaptureFixture
+    waiter: InotifyWaiter, target: Path, mv: Mv, caplog: pytest.LogCaptureFixture
 ) -> None:
     most = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     for _ in range(2):

@@ -1,8 +1,8 @@
-"""Marks: a locked file shows that a living client has a consumer or a client id.
+"""Lock files: a locked file shows that a living client has a consumer or a client id.
 
-The kernel drops the lock when the process dies. So a mark with a free lock does not count any more. One lock
-for the whole root guards marks and the decisions about them. So two clients never decide differently at the
-same time.
+The kernel drops the lock when the process dies. So a file with a free lock does not count any more. One lock
+for the whole root guards the files and the decisions about them. So two clients never decide differently at
+the same time.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from dataclasses import asdict
 from typing import Final
 
 from connector.errors import ProviderError
-from connector.providers.dropbox.clients import ClientInfo, read_info
+from connector.providers.dropbox.clients import ClientFile, read_info
 from connector.state.locks import is_locked
 
 IsAlive = Callable[[str], bool]
 """Whether a client lives, by its id."""
 
 CONSUMERS: Final = "consumers"
-"""The directory of the marks of consumers, in a subscription or a temporary queue."""
+"""The directory of the lock files of consumers, in a subscription or a temporary queue."""
 
 
 @contextlib.contextmanager
 def exclusive(path: str) -> Iterator[None]:
-    """Waits for the lock for all decisions about marks, and holds it.
+    """Waits for the lock for all decisions about lock files, and holds it.
 
     Raises:
         ProviderError: the lock cannot be had.
@@ -49,20 +49,20 @@ def exclusive(path: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-class Mark:
-    """One mark, from now until :meth:`close`. Placed under :func:`exclusive`.
+class LockFile:
+    """One lock file, from now until :meth:`close`. Placed under :func:`exclusive`.
 
     Args:
-        directory: of the marks of one thing. Made when missing.
-        client_id: the owner. Begins the name of the mark.
-        number: tells the marks of one client apart.
+        directory: of the lock files of one thing. Made when missing.
+        client_id: the owner. Begins the name of the lock file.
+        number: tells the lock files of one client apart.
         info: of the holder, for other clients.
 
     Raises:
-        ProviderError: the mark cannot be written.
+        ProviderError: the lock file cannot be written.
     """
 
-    def __init__(self, directory: str, client_id: str, number: int, info: ClientInfo) -> None:
+    def __init__(self, directory: str, client_id: str, number: int, info: ClientFile) -> None:
         self._path = os.path.join(directory, f"{client_id}-{number}")
         self._descriptor = -1
         try:
@@ -81,7 +81,7 @@ class Mark:
             ) from error
 
     def close(self) -> None:
-        """Removes the mark. Repeatable."""
+        """Removes the lock file. Repeatable."""
         if self._descriptor < 0:
             return
         with contextlib.suppress(OSError):
@@ -95,13 +95,13 @@ class Mark:
             self._descriptor = -1
 
 
-def living(directory: str, is_alive: IsAlive, *, tidy: bool) -> list[tuple[str, ClientInfo]]:
-    """Returns the names of the marks of living clients in a directory, with their holders.
+def living(directory: str, is_alive: IsAlive, *, tidy: bool) -> list[tuple[str, ClientFile]]:
+    """Returns the names of the lock files of living clients in a directory, with their holders.
 
     Args:
-        directory: of the marks.
-        is_alive: tells whether the client of a mark lives.
-        tidy: removes the marks of dead clients. Under :func:`exclusive` only.
+        directory: of the lock files.
+        is_alive: tells whether the client of a lock file lives.
+        tidy: removes the lock files of dead clients. Under :func:`exclusive` only.
     """
     try:
         names = sorted(os.listdir(directory))

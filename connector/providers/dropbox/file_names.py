@@ -21,7 +21,7 @@ _COPIES_LACK: Final = (
 """Properties that a copy does not inherit from the claimed message."""
 
 
-class Names:
+class FileNames:
     """Makes the file names of one client.
 
     Args:
@@ -45,9 +45,9 @@ class Names:
                 name = full  # the sidecar has properties that the copy must not inherit
         if "connector_" in name or codec.DELIVERY_COUNT in name or codec.OWNER in name:
             name = codec.without_properties(name, _COPIES_LACK)
-        if claim.folders.mark:
+        if claim.folders.copy_tag:
             # Two subscriptions may hold the same file. The copy of each has its own name.
-            pairs = f"{pairs}&{claim.folders.mark}" if pairs else claim.folders.mark
+            pairs = f"{pairs}&{claim.folders.copy_tag}" if pairs else claim.folders.copy_tag
         return self._headers.fit(codec.add_properties(name, pairs))
 
     def requeued(self, claim: DropboxClaim) -> str:

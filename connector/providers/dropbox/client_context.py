@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from connector.providers.dropbox.committer import Committer
+from connector.providers.dropbox.file_names import FileNames
 from connector.providers.dropbox.headers import HeaderStore
+from connector.providers.dropbox.heartbeat import Heartbeat
 from connector.providers.dropbox.layout import Layout
-from connector.providers.dropbox.lease import Pulse
-from connector.providers.dropbox.names import Names
 
 
 @dataclass(frozen=True, slots=True)
-class ClientPlace:
+class ClientContext:
     """One client of one root.
 
     Args:
@@ -22,14 +22,14 @@ class ClientPlace:
         client_id: names the owner in claims. Empty for a client that only looks.
         durable: whether sent messages and commits are synced.
         keep: whether ``processed/`` and ``expired/`` keep files.
-        pulse: knows whether the client is alive to others. None = the client only looks.
+        heartbeat: knows whether the client is alive to others. None = the client only looks.
     """
 
     layout: Layout
     headers: HeaderStore
-    names: Names
+    names: FileNames
     committer: Committer
     client_id: str
     durable: bool
     keep: bool
-    pulse: Pulse | None
+    heartbeat: Heartbeat | None

@@ -1,4 +1,4 @@
-"""The pulse of a client, by which the client finds out that others take it for dead (see :mod:`.clients`)."""
+"""The heartbeat of a client: whether others take the client for dead (see :mod:`.clients`)."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ _BEATS: Final = 3
 _LOOK: Final = 1.0
 
 
-class Pulse:
+class Heartbeat:
     """Checks whether a client is alive to others.
 
-    With a lease, a thread touches the mark of the client every third of the lease, until :meth:`stop`.
+    With a lease, a thread touches the file of the client every third of the lease, until :meth:`stop`.
 
     Args:
-        mark: of the client.
+        client_lock: of the client.
         lease: seconds after which others take the client for dead. None = never, except by an operator.
     """
 
-    def __init__(self, mark: ClientLock, lease: float | None) -> None:
-        self._mark = mark
+    def __init__(self, client_lock: ClientLock, lease: float | None) -> None:
+        self._lock = client_lock
         self._lease = lease
         self._fresh = _LOOK if lease is None else lease / 2
         self._stopped = threading.Event()
         self._beaten = time.monotonic()
         if lease is not None:
-            name = f"pulse-{mark.client_id}"
+            name = f"heartbeat-{client_lock.client_id}"
             threading.Thread(target=self._beat, args=(lease / _BEATS,), name=name, daemon=True).start()
 
     def check(self) -> None:
@@ -49,29 +49,29 @@ class Pulse:
         Raises:
             ClaimLost: another client has taken over.
         """
-        if self._mark.is_ours():
+        if self._lock.is_ours():
             return
-        if self._mark.is_declared_dead():
+        if self._lock.is_declared_dead():
             raise ClaimLost(
-                f"client {self._mark.client_id} was declared dead by an operator (connector takeover); "
+                f"client {self._lock.client_id} was declared dead by an operator (connector takeover); "
                 "its messages come again, to us or another: connect anew"
             )
         if self._lease is not None:
             raise ClaimLost(
-                f"client {self._mark.client_id} was taken for dead: it has not run for longer than its lease "
+                f"client {self._lock.client_id} was taken for dead: it has not run for longer than its lease "
                 f"of {self._lease:g} s; its messages come again, to us or another: connect anew"
             )
 
     def stop(self) -> None:
-        """Stops touching the mark."""
+        """Stops touching the file."""
         self._stopped.set()
 
     def _touch(self) -> None:
         self._beaten = time.monotonic()
         if self._lease is not None:
-            self._mark.touch()
+            self._lock.touch()
 
     def _beat(self, interval: float) -> None:
         while not self._stopped.wait(interval):
-            if self._mark.is_ours():
+            if self._lock.is_ours():
                 self._touch()
