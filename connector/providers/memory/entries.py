@@ -91,7 +91,7 @@ class MemoryClaim(LocalClaim):
         return self.entry.ticket == self._ticket
 
 
-class Waiting:
+class WaitingEntries:
     """Waiting entries, the lowest order first. Entries that have left are dropped later."""
 
     __slots__ = ("_heap",)
@@ -130,7 +130,7 @@ class ChannelPart:
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
-        self.waiting = Waiting()
+        self.waiting = WaitingEntries()
         self.count = 0
         """Number of waiting messages."""
         self.claimed: dict[int, Entry] = {}

@@ -157,7 +157,7 @@ class Memory:
         if first is not None:
             self.remove(first)
 
-    def let_go(self, entry: Entry) -> None:
+    def take_out(self, entry: Entry) -> None:
         """Takes a message out of its part."""
         part, claim = entry.part, entry.claim
         assert part is not None
@@ -183,7 +183,7 @@ class Memory:
     def remove(self, entry: Entry) -> None:
         """Removes a message from any place, and its body with the last entry."""
         if entry.part is not None:
-            self.let_go(entry)
+            self.take_out(entry)
         if self.entries.pop(entry.number, None) is not None:
             self.expired.pop(entry.number, None)
             body = entry.body

@@ -168,7 +168,7 @@ class MemoryProvider:
             self.closed = True
             for connection in list(self._connections):
                 connection.close()
-            self._memory.state.end()
+            self._memory.state.close()
 
 
 def _find_provider(key: int, pid: int) -> MemoryProvider:

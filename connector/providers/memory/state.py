@@ -55,7 +55,7 @@ class MemoryState:
                 ) from error
         return StateDirectory(path, folder=_folder, keys_of=_published_keys)
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Lets other providers clear the directory, and removes a temporary directory. Repeatable."""
         self._end()
 

@@ -18,7 +18,7 @@ from connector.errors import ClaimLost, SettlementError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.retention import Pruned, Retention
-from connector.providers.memory.entries import ChannelPart, Entry, MemoryClaim, Waiting
+from connector.providers.memory.entries import ChannelPart, Entry, MemoryClaim, WaitingEntries
 from connector.providers.memory.memory import Memory, MemoryClient
 from connector.providers.memory.registry import MemoryWatch
 from connector.providers.memory.tasks import MemoryTaskSpec
@@ -48,10 +48,10 @@ class MemoryReader:
         self._destination = destination
         self._has_news = True
         self._waiting = part.waiting
-        self._left = Waiting()
+        self._left = WaitingEntries()
         """Messages that the selector rejects and that expire, the first to expire first."""
         if judge.selects:
-            self._waiting = Waiting()
+            self._waiting = WaitingEntries()
             for entry in part.waiting:
                 self._offer(entry)
         part.readers[self] = self._offer
@@ -81,7 +81,7 @@ class MemoryReader:
                 if entry is None:
                     self._has_news = False
                     break
-                memory.let_go(entry)
+                memory.take_out(entry)
                 owner = Owner(client_id, cycle, number)
                 claim = MemoryClaim(entry, home, owner, source, in_progress=in_progress)
                 claims.append(memory.lie(claim, self._place))
@@ -98,7 +98,7 @@ class MemoryReader:
 
     def _put_aside(self, entry: Entry, verdict: Verdict) -> None:
         memory, part = self._memory, Part.EXPIRED if verdict is Verdict.EXPIRED else Part.ERROR
-        memory.let_go(entry)
+        memory.take_out(entry)
         if verdict is Verdict.EXPIRED:
             self.expired += 1
             memory.expired[entry.number] = entry
@@ -270,7 +270,7 @@ class MemoryStore:
                 elif isinstance(change, GivenBack):
                     self._give_back(change)
                 elif isinstance(change, Removed):
-                    if (entry := self._let_go(change.claim)) is not None:
+                    if (entry := self._release_claims(change.claim)) is not None:
                         self.memory.remove(entry)
                 elif (entry := self._prepared(change.handle)) is not None:
                     del self.memory.clients[change.handle[0]].prepared[change.handle[1]]
@@ -293,26 +293,26 @@ class MemoryStore:
                     "nothing was settled, it comes again to whoever takes it"
                 )
 
-    def _let_go(self, claim: LocalClaim, edit: Edit | None = None) -> Entry | None:
+    def _release_claims(self, claim: LocalClaim, edit: Edit | None = None) -> Entry | None:
         """Ends a claim. Returns None if the claim is lost: then its new owner settles the message."""
         assert isinstance(claim, MemoryClaim)
         if not claim.is_held:
             return None
         entry = claim.entry
-        self.memory.let_go(entry)
+        self.memory.take_out(entry)
         if edit is not None:
             self.memory.change_headers(entry, edited(entry.message, edit))
         return entry
 
     def _move(self, claim: LocalClaim, channels: Sequence[Channel], edit: Edit) -> None:
-        if (entry := self._let_go(claim, edit)) is not None:
+        if (entry := self._release_claims(claim, edit)) is not None:
             self.memory.send(entry, channels)
 
     def _give_back(self, change: GivenBack) -> None:
         claim = change.claim
         assert isinstance(claim, MemoryClaim)
         place = claim.entry.part
-        if (entry := self._let_go(claim, change.edit)) is None:
+        if (entry := self._release_claims(claim, change.edit)) is None:
             return
         if change.stays and place is not None:
             left = MemoryClaim(entry, claim.home, None, claim.destination, in_progress=True, waits=True)
@@ -348,7 +348,7 @@ class MemoryStore:
         with self.memory:
             self.client.check_alive()
             place = claim.entry.part
-            if place is None or (entry := self._let_go(claim, edit)) is None:
+            if place is None or (entry := self._release_claims(claim, edit)) is None:
                 return None
             owned = MemoryClaim(entry, claim.home, owner, claim.destination, in_progress=True)
             return self.memory.lie(owned, place)
