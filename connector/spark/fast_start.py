@@ -231,7 +231,9 @@ class FastStart:
         port, secret = self._gateway()
         silence_py4j()
         if pyspark.SparkContext._active_spark_context is None:
-            forget(None)  # else the Java of a Spark that this process has stopped would be taken for ours
+            discard_context(
+                None
+            )  # else the Java of a Spark that this process has stopped would be taken for ours
         gateway = {
             "PYSPARK_GATEWAY_PORT": str(port),
             "PYSPARK_GATEWAY_SECRET": secret,
@@ -334,7 +336,7 @@ class FastStart:
                 end()
         context, self._context = self._context, None
         if self._is_known:
-            forget(context)
+            discard_context(context)
         if self._reader is not None:
             # The output ends when its last writer ends: the workers live a moment longer than Java.
             self._reader.join(3.0)
@@ -394,7 +396,7 @@ class FastStart:
                     self._output = None
 
 
-def forget(context: SparkContext | None) -> None:
+def discard_context(context: SparkContext | None) -> None:
     """Takes a context apart whose Java has ended.
 
     Otherwise PySpark would keep the gateway to that Java for the life of the process.

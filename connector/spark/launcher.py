@@ -43,7 +43,7 @@ _OPEN_FILES: Final = 512
 """Open files that Spark needs: there are more than 300 jars, and each core has connections."""
 
 
-class Settings(Protocol):
+class SparkSettings(Protocol):
     """The ``spark:`` section of adapter.yaml."""
 
     @property
@@ -70,7 +70,7 @@ class Launcher:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: SparkSettings,
         deployment: Path,
         application: str,
         *,
@@ -85,7 +85,7 @@ class Launcher:
         self._jvm_options = jvm_options
         self._stop_seconds = stop_seconds
 
-    def make(self, master: Master) -> sessions.Spark:
+    def make(self, master: Master) -> sessions.SparkApplication:
         """Returns a Spark for a master. The Java of a :class:`FastStart` still has to be launched.
 
         Raises:

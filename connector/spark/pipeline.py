@@ -25,7 +25,7 @@ from connector.config.spark_master import Master, parse_master
 from connector.errors import PipelineError
 from connector.spark import session as sessions
 from connector.spark import shipping
-from connector.spark.launcher import FastStart, Launcher, Settings
+from connector.spark.launcher import FastStart, Launcher, SparkSettings
 from connector.spark.reasons import java_reason
 from connector.spark.scratch import Scratch
 from connector.spark.worker import Task, probing, task
@@ -83,7 +83,7 @@ class SparkPipeline:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: SparkSettings,
         deployment: Path,
         application: str,
         *,
@@ -107,7 +107,7 @@ class SparkPipeline:
             stop_seconds=stop_seconds,
         )
         self._group = f"connector {application} {os.getpid()}.{next(_numbers)}"
-        self._spark: sessions.Spark | None = None
+        self._spark: sessions.SparkApplication | None = None
         self._local = True
         self._archive = ""
         self._stopping = False
@@ -202,7 +202,7 @@ class SparkPipeline:
         if self._spark is not None:
             self._spark.kill()
 
-    def _use(self, spark: sessions.Spark, why: str) -> None:
+    def _use(self, spark: sessions.SparkApplication, why: str) -> None:
         """Takes a given Spark, and logs which settings of adapter.yaml have no effect."""
         self._spark = spark
         unused = [f"spark.{name}" for name in ("master", "python", "conf") if getattr(self._settings, name)]

@@ -28,7 +28,7 @@ _CONNECT_SECONDS: Final = 5.0
 _GATEWAY: Final = "PYSPARK_GATEWAY_PORT"
 
 
-class Spark(Protocol):
+class SparkApplication(Protocol):
     """A Spark application, seen from the driver."""
 
     @property
