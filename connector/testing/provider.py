@@ -24,71 +24,71 @@ extra (pytest).
 
 from __future__ import annotations
 
-from connector.testing.provider_suite.browsing import Browsing
-from connector.testing.provider_suite.claiming import Claiming
-from connector.testing.provider_suite.duplicates import Duplicates
-from connector.testing.provider_suite.fencing import Fencing
-from connector.testing.provider_suite.groups import Groups
-from connector.testing.provider_suite.in_progress import InProgress, InProgressRefused
-from connector.testing.provider_suite.keeping import Keeping
-from connector.testing.provider_suite.lasting import Lasting
-from connector.testing.provider_suite.lending import Lending
-from connector.testing.provider_suite.limits import Limits
-from connector.testing.provider_suite.message_groups import MessageGroups, MessageGroupsIgnored
-from connector.testing.provider_suite.recovery import Recovery
-from connector.testing.provider_suite.replies import SentIds, Waking
-from connector.testing.provider_suite.returning import Returning
-from connector.testing.provider_suite.selectors import Selectors, SelectorsRefused
-from connector.testing.provider_suite.sending import Sending
-from connector.testing.provider_suite.sessions import Sessions
-from connector.testing.provider_suite.settling import Settling
-from connector.testing.provider_suite.subscription_names import SubscriptionNames
-from connector.testing.provider_suite.subscription_rules import SubscriptionRules
-from connector.testing.provider_suite.subscriptions import Subscriptions
-from connector.testing.provider_suite.taking import Taking
-from connector.testing.provider_suite.tasks import Tasks
-from connector.testing.provider_suite.temporary import Temporary, TemporaryRefused
-from connector.testing.provider_suite.topics import Topics, TopicsRefused
-from connector.testing.provider_suite.transactions import Transactions
-from connector.testing.provider_suite.virtual import Virtual, VirtualRefused
-from connector.testing.provider_suite.waiting import Waiting
+from connector.testing.provider_suite.browsing import BrowsingTests
+from connector.testing.provider_suite.claiming import ClaimingTests
+from connector.testing.provider_suite.duplicates import DuplicateTests
+from connector.testing.provider_suite.fencing import FencingTests
+from connector.testing.provider_suite.groups import GroupTests
+from connector.testing.provider_suite.in_progress import InProgressRefusedTests, InProgressTests
+from connector.testing.provider_suite.keeping import KeepingTests
+from connector.testing.provider_suite.lasting import LastingTests
+from connector.testing.provider_suite.lending import LendingTests
+from connector.testing.provider_suite.limits import LimitTests
+from connector.testing.provider_suite.message_groups import MessageGroupsIgnoredTests, MessageGroupTests
+from connector.testing.provider_suite.recovery import RecoveryTests
+from connector.testing.provider_suite.replies import SentIdTests, WakingTests
+from connector.testing.provider_suite.returning import ReturningTests
+from connector.testing.provider_suite.selectors import SelectorsRefusedTests, SelectorTests
+from connector.testing.provider_suite.sending import SendingTests
+from connector.testing.provider_suite.sessions import SessionTests
+from connector.testing.provider_suite.settling import SettlingTests
+from connector.testing.provider_suite.subscription_names import SubscriptionNameTests
+from connector.testing.provider_suite.subscription_rules import SubscriptionRuleTests
+from connector.testing.provider_suite.subscriptions import SubscriptionTests
+from connector.testing.provider_suite.taking import TakingTests
+from connector.testing.provider_suite.tasks import TaskTests
+from connector.testing.provider_suite.temporary import TemporaryRefusedTests, TemporaryTests
+from connector.testing.provider_suite.topics import TopicsRefusedTests, TopicTests
+from connector.testing.provider_suite.transactions import TransactionTests
+from connector.testing.provider_suite.virtual import VirtualRefusedTests, VirtualTests
+from connector.testing.provider_suite.waiting import WaitingTests
 
 
 class ProviderSuite(
-    Sending,
-    Taking,
-    Claiming,
-    Browsing,
-    Returning,
-    Settling,
-    Groups,
-    MessageGroupsIgnored,
-    MessageGroups,
-    Keeping,
-    Fencing,
-    Transactions,
-    Sessions,
-    Tasks,
-    Waking,
-    Waiting,
-    SentIds,
-    Duplicates,
-    Recovery,
-    Lending,
-    InProgressRefused,
-    InProgress,
-    Lasting,
-    Limits,
-    SelectorsRefused,
-    Selectors,
-    TopicsRefused,
-    Topics,
-    Subscriptions,
-    SubscriptionRules,
-    SubscriptionNames,
-    TemporaryRefused,
-    Temporary,
-    VirtualRefused,
-    Virtual,
+    SendingTests,
+    TakingTests,
+    ClaimingTests,
+    BrowsingTests,
+    ReturningTests,
+    SettlingTests,
+    GroupTests,
+    MessageGroupsIgnoredTests,
+    MessageGroupTests,
+    KeepingTests,
+    FencingTests,
+    TransactionTests,
+    SessionTests,
+    TaskTests,
+    WakingTests,
+    WaitingTests,
+    SentIdTests,
+    DuplicateTests,
+    RecoveryTests,
+    LendingTests,
+    InProgressRefusedTests,
+    InProgressTests,
+    LastingTests,
+    LimitTests,
+    SelectorsRefusedTests,
+    SelectorTests,
+    TopicsRefusedTests,
+    TopicTests,
+    SubscriptionTests,
+    SubscriptionRuleTests,
+    SubscriptionNameTests,
+    TemporaryRefusedTests,
+    TemporaryTests,
+    VirtualRefusedTests,
+    VirtualTests,
 ):
     """The tests of a provider. Override the fixtures ``provider``, ``unwritable`` and ``limited``."""

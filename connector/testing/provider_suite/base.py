@@ -82,7 +82,7 @@ class SuiteBase:
     can_tell: ClassVar[bool] = True
     """Whether the provider has a waiter."""
 
-    patience: ClassVar[float] = 5.0
+    wait_timeout: ClassVar[float] = 5.0
     """Seconds after which every client sees a message that was sent or given back."""
 
     able: Capabilities
@@ -175,7 +175,7 @@ class SuiteBase:
 
     def take_soon(self, poller: Poller, cycle: int = 1, sequence: int = 0) -> Claim:
         """Takes a message that may take a moment to come."""
-        deadline = time.monotonic() + self.patience
+        deadline = time.monotonic() + self.wait_timeout
         while (claim := poller.take(cycle, sequence)) is None:
             assert time.monotonic() < deadline, f"nothing came to {poller.destination}"
             time.sleep(0.01)
@@ -208,7 +208,7 @@ class SuiteBase:
 
     def rest_soon(self, connection: Connection, poller: Poller, count: int) -> list[str]:
         """Does the same as :meth:`rest`, but waits until ``count`` messages have come."""
-        deadline = time.monotonic() + self.patience
+        deadline = time.monotonic() + self.wait_timeout
         found = self.rest(connection, poller)
         while len(found) < count and time.monotonic() < deadline:
             time.sleep(0.01)

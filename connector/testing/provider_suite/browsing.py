@@ -15,7 +15,7 @@ from connector.testing.provider_suite.base import (
 )
 
 
-class Browsing(SuiteBase):
+class BrowsingTests(SuiteBase):
     def test_browsing_shows_what_waits_and_what_is_claimed_in_the_order_of_taking(
         self, connection: Connection
     ) -> None:

@@ -14,7 +14,7 @@ from connector.messaging.settlement import Settlement
 from connector.testing.provider_suite.base import ORDERS, Connect, SuiteBase, needs
 
 
-class Claiming(SuiteBase):
+class ClaimingTests(SuiteBase):
     def _bodies(self, connection: Connection, claims: Sequence[Claim]) -> list[str]:
         return [self.load(connection, claim).body.decode() for claim in claims]
 
@@ -117,7 +117,7 @@ class Claiming(SuiteBase):
     def _claim_soon(self, poller: Poller, cycle: int, count: int) -> list[Claim]:
         """Claims ``count`` messages that were given back, or sent by another client."""
         claims: list[Claim] = []
-        deadline = time.monotonic() + self.patience
+        deadline = time.monotonic() + self.wait_timeout
         while len(claims) < count:
             assert time.monotonic() < deadline, f"{len(claims)} of {count} came to {poller.destination}"
             claims += poller.claim(cycle, range(len(claims), count))

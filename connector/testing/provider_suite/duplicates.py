@@ -14,7 +14,7 @@ from connector.testing.provider_suite.base import (
 )
 
 
-class Duplicates(SuiteBase):
+class DuplicateTests(SuiteBase):
     def test_the_duplicate_key_stays_when_a_message_comes_again(self, connection: Connection) -> None:
         connection.send(ORDERS, [self.text("body")])
         poller = connection.poller(ORDERS)

@@ -11,7 +11,7 @@ from connector.messaging.settlement import Settlement
 from connector.testing.provider_suite.base import ARCHIVE, NOTES, ORDERS, Connect, SuiteBase
 
 
-class Fencing(SuiteBase):
+class FencingTests(SuiteBase):
     def test_a_claim_that_was_taken_over_cannot_be_settled_by_its_late_owner(self, connect: Connect) -> None:
         late, connection, lost = self._lost(connect, 1)
         for settlement in (

@@ -29,7 +29,7 @@ ADDED: dict[str, PropertyValue] = {"connector_outcome": "published", "connector_
 DONE = Destination("queue", "done")
 
 
-class Groups(SuiteBase):
+class GroupTests(SuiteBase):
     def _kinds(self) -> list[Message]:
         """Returns messages of many kinds: copied and dropped properties, and headers of any length."""
         kept = self.text("kept", correlation_id="c1", type="T1", priority=8)

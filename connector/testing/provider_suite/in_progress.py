@@ -18,7 +18,7 @@ from connector.testing.provider_suite.base import (
 )
 
 
-class InProgressRefused(SuiteBase):
+class InProgressRefusedTests(SuiteBase):
     """A provider without in-progress destinations refuses them."""
 
     def test_in_progress_destinations_are_refused_by_a_provider_without_them(
@@ -35,7 +35,7 @@ class InProgressRefused(SuiteBase):
 
 
 @needs("in_progress")
-class InProgress(SuiteBase):
+class InProgressTests(SuiteBase):
     def test_taking_into_an_in_progress_destination_is_the_move_there(self, connection: Connection) -> None:
         message = self.text("body", type="T1")
         message.set_property("p", "v")

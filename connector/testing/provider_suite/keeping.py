@@ -24,7 +24,7 @@ from connector.testing.provider_suite.base import (
 _HOUR: Final = 3600.0
 
 
-class Keeping(SuiteBase):
+class KeepingTests(SuiteBase):
     def test_a_copy_that_was_kept_long_enough_is_removed(self, connection: Connection) -> None:
         self.copy(connection, "old", hours=3)
         self.copy(connection, "long", hours=3, reason="é& " * 2700)

@@ -17,7 +17,7 @@ from connector.messaging.subscription import TopicSubscription
 from connector.testing.provider_suite.base import NOTES, ORDERS, PRICES, Connect, SuiteBase, needs
 
 
-class Lasting(SuiteBase):
+class LastingTests(SuiteBase):
     def test_a_new_connection_finds_what_an_earlier_one_sent_and_left(self, connect: Connect) -> None:
         first = connect()
         self.send(first, ORDERS, "1", "2", "3")
@@ -115,7 +115,7 @@ class Lasting(SuiteBase):
             with pytest.raises(SettlementError, match="closed"):
                 connection.settle(settlements)
         assert waiter is None or not waiter.begin()
-        connection.wait(self.patience)
+        connection.wait(self.wait_timeout)
         poller.close()
         connection.wake()
         connection.close()
@@ -172,7 +172,7 @@ class Lasting(SuiteBase):
         timer.start()
         begun = time.monotonic()
         while (claim := poller.take(1, 0)) is None:
-            connection.wait(self.patience)
+            connection.wait(self.wait_timeout)
         timer.join()
-        assert time.monotonic() - begun < self.patience
+        assert time.monotonic() - begun < self.wait_timeout
         assert self.load(connection, claim).body == b"1"

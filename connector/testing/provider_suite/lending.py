@@ -15,7 +15,7 @@ from connector.messaging.settlement import Settlement
 from connector.testing.provider_suite.base import NO_LIMIT, NOTES, ORDERS, Connect, SuiteBase, needs
 
 
-class Lending(SuiteBase):
+class LendingTests(SuiteBase):
     @needs("takeover", has=False)
     @pytest.mark.parametrize("end", ["close", "abandon"])
     def test_what_is_not_settled_comes_again_as_soon_as_its_connection_ends(
@@ -62,14 +62,14 @@ class Lending(SuiteBase):
             messaging.session(AcknowledgeMode.TRANSACTED) as session,
         ):
             consumer = session.consumer(ORDERS)
-            assert consumer.receive(self.patience) is not None
+            assert consumer.receive(self.wait_timeout) is not None
             session.send(NOTES, self.text("never"))
             session.send(str(unwritable), self.text("refused"))
             for _ in range(2):
                 with pytest.raises(SettlementError):
                     session.commit()
             session.rollback()
-            again = consumer.receive(self.patience)
+            again = consumer.receive(self.wait_timeout)
             assert again is not None
             assert again.delivery_count == 2
             session.commit()

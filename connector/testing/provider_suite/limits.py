@@ -12,7 +12,7 @@ from connector.testing.provider_suite.base import ARCHIVE, IN_PROGRESS, ORDERS, 
 REPAIRED = parse_destination("queue://orders~RECOVER-ERROR")
 
 
-class Limits(SuiteBase):
+class LimitTests(SuiteBase):
     """The tests of a redelivery limit. Override the fixture ``limited`` to run them."""
 
     @pytest.fixture

@@ -50,7 +50,7 @@ class _Grouped(SuiteBase):
 
 
 @needs("message_groups", has=False)
-class MessageGroupsIgnored(_Grouped):
+class MessageGroupsIgnoredTests(_Grouped):
     def test_a_poller_by_group_takes_what_any_poller_takes(self, connect: Connect) -> None:
         one, other = connect(), connect()
         self.send_grouped(one, ORDERS, "a1", "a2")
@@ -59,7 +59,7 @@ class MessageGroupsIgnored(_Grouped):
 
 
 @needs("message_groups")
-class MessageGroups(_Grouped):
+class MessageGroupTests(_Grouped):
     @pytest.mark.parametrize("selector", ["", "JMSPriority = 4"])
     def test_a_poller_by_group_leaves_the_groups_that_another_client_has_claimed(
         self, connect: Connect, selector: str

@@ -14,7 +14,7 @@ from connector.testing.provider_suite.base import (
 )
 
 
-class Recovery(SuiteBase):
+class RecoveryTests(SuiteBase):
     @needs("takeover")
     def test_claims_of_a_client_that_ended_are_found_with_who_it_was(self, connect: Connect) -> None:
         first, second = connect("suite", "a"), connect("suite", "b")

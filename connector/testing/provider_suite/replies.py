@@ -21,7 +21,7 @@ from connector.testing.provider_suite.base import NOTES, ORDERS, Connect, SuiteB
 REPLIES = parse_destination("queue://replies")
 
 
-class Waking(SuiteBase):
+class WakingTests(SuiteBase):
     """Another thread can end a wait."""
 
     def seconds_of_a_wait(self, connection: Connection, seconds: float) -> float:
@@ -33,9 +33,9 @@ class Waking(SuiteBase):
     def test_a_wait_under_way_is_woken_by_another_thread(self, connection: Connection) -> None:
         timer = threading.Timer(0.1, connection.wake)
         timer.start()
-        waited = self.seconds_of_a_wait(connection, self.patience)
+        waited = self.seconds_of_a_wait(connection, self.wait_timeout)
         timer.join()
-        assert waited < self.patience / 2
+        assert waited < self.wait_timeout / 2
 
     def test_a_wait_for_messages_is_woken_too(self, connection: Connection) -> None:
         poller = connection.poller(NOTES)
@@ -50,18 +50,18 @@ class Waking(SuiteBase):
         begun = time.monotonic()
         while not stop.is_set():
             assert poller.take(1, 0) is None
-            connection.wait(self.patience)
+            connection.wait(self.wait_timeout)
         timer.join()
-        assert time.monotonic() - begun < self.patience / 2
+        assert time.monotonic() - begun < self.wait_timeout / 2
 
     def test_a_wake_before_the_wait_is_not_lost(self, connection: Connection) -> None:
         connection.wake()
-        assert self.seconds_of_a_wait(connection, self.patience) < self.patience / 2
+        assert self.seconds_of_a_wait(connection, self.wait_timeout) < self.wait_timeout / 2
 
     def test_several_wakes_before_one_wait_are_one(self, connection: Connection) -> None:
         for _ in range(3):
             connection.wake()
-        connection.wait(self.patience)
+        connection.wait(self.wait_timeout)
         assert self.seconds_of_a_wait(connection, 0.2) >= 0.19
 
     def test_a_wake_is_for_its_own_connection(self, connection: Connection, connect: Connect) -> None:
@@ -77,7 +77,7 @@ class Waking(SuiteBase):
         def look() -> None:
             for _ in range(rounds):
                 while not asked.acquire(blocking=False):
-                    connection.wait(self.patience)
+                    connection.wait(self.wait_timeout)
                 seen.release()
 
         looker = threading.Thread(target=look)
@@ -87,10 +87,10 @@ class Waking(SuiteBase):
             begun = time.monotonic()
             asked.release()
             connection.wake()
-            assert seen.acquire(timeout=2 * self.patience)
+            assert seen.acquire(timeout=2 * self.wait_timeout)
             slowest = max(slowest, time.monotonic() - begun)
         looker.join()
-        assert slowest < self.patience / 2
+        assert slowest < self.wait_timeout / 2
 
     def test_waking_a_connection_that_has_ended_is_nothing(self, connection: Connection) -> None:
         connection.close()
@@ -100,7 +100,7 @@ class Waking(SuiteBase):
             connection.check()
 
 
-class SentIds(SuiteBase):
+class SentIdTests(SuiteBase):
     """A client knows the ids of its messages."""
 
     def ids_of(self, connection: Connection) -> list[str]:

@@ -13,7 +13,7 @@ from connector.testing.provider_suite.base import (
 )
 
 
-class Returning(SuiteBase):
+class ReturningTests(SuiteBase):
     def test_an_untouched_message_comes_back_as_it_was(self, connection: Connection) -> None:
         connection.send(ORDERS, [self.text("body", type="T1")])
         poller = connection.poller(ORDERS)

@@ -17,7 +17,7 @@ from connector.messaging.settlement import Settlement
 from connector.testing.provider_suite.base import ARCHIVE, IN_PROGRESS, ORDERS, Connect, SuiteBase, needs
 
 
-class SelectorsRefused(SuiteBase):
+class SelectorsRefusedTests(SuiteBase):
     """A provider without selectors refuses them."""
 
     def test_selectors_are_refused_by_a_provider_without_them(
@@ -32,7 +32,7 @@ class SelectorsRefused(SuiteBase):
 
 
 @needs("selectors")
-class Selectors(SuiteBase):
+class SelectorTests(SuiteBase):
     @needs("shows_all")
     def test_a_message_that_has_expired_is_put_aside_whatever_the_selector(
         self, connection: Connection
@@ -43,7 +43,7 @@ class Selectors(SuiteBase):
         connection.send(ORDERS, [self.text("waits")])
         poller = connection.poller(ORDERS, selector="region = 'EU'")
         assert (poller.take(1, 0), poller.expired) == (None, 1)
-        deadline = time.monotonic() + self.patience
+        deadline = time.monotonic() + self.wait_timeout
         while poller.expired < 2 and time.monotonic() < deadline:
             assert poller.take(1, 0) is None
             time.sleep(0.01)

@@ -35,7 +35,7 @@ _TYPED: dict[str, tuple[PropertyValue, ...]] = {
 }
 
 
-class Sending(SuiteBase):
+class SendingTests(SuiteBase):
     def test_headers_arrive_as_they_were_sent(self, connection: Connection) -> None:
         far = 4102444800000
         sent = self.text(

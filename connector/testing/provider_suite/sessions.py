@@ -17,7 +17,7 @@ from connector.messaging.provider import Capabilities, Connection, Provider
 from connector.testing.provider_suite.base import NOTES, ORDERS, PRICES, SuiteBase, needs
 
 
-class Sessions(SuiteBase):
+class SessionTests(SuiteBase):
     accepts_persistent: ClassVar[bool] = False
     """Whether an unreliable provider was configured to take persistent messages all the same."""
 
@@ -77,7 +77,7 @@ class Sessions(SuiteBase):
         messaging.exception_listener = told.append
         session = messaging.session()
         session.consumer(ORDERS).listen(listen)
-        assert done.wait(self.patience)
+        assert done.wait(self.wait_timeout)
         session.close()
         assert counts == [1, 2, 3]
         assert len(told) == 2
@@ -104,7 +104,7 @@ class Sessions(SuiteBase):
         thread.start()
         time.sleep(0.05)
         messaging.close()
-        thread.join(self.patience)
+        thread.join(self.wait_timeout)
         assert not thread.is_alive()
         assert found == [None]
 
@@ -143,7 +143,7 @@ class Sessions(SuiteBase):
                 other.session().send(PRICES, self.text(str(number)))
 
     def received(self, consumer: Consumer) -> ReceivedMessage:
-        message = consumer.receive(self.patience)
+        message = consumer.receive(self.wait_timeout)
         assert message is not None
         return message
 
@@ -151,7 +151,7 @@ class Sessions(SuiteBase):
         """Returns the messages of ORDERS. Waits a moment for ``count`` messages to come back."""
         consumer = messaging.session().consumer(ORDERS)
         found: list[ReceivedMessage] = []
-        deadline = time.monotonic() + self.patience / 10
+        deadline = time.monotonic() + self.wait_timeout / 10
         while len(found) < count and time.monotonic() < deadline:
             found += list(consumer.messages(timeout=0.05))
         return found

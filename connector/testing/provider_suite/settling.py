@@ -20,7 +20,7 @@ from connector.testing.provider_suite.base import (
 )
 
 
-class Settling(SuiteBase):
+class SettlingTests(SuiteBase):
     def test_a_copy_has_everything_of_the_message_and_what_was_added(self, connection: Connection) -> None:
         message = self.text("body", correlation_id="c1", type="T1", priority=8)
         message.set_property("region", "EU")

@@ -18,7 +18,7 @@ from connector.testing.provider_suite.base import (
 )
 
 
-class Taking(SuiteBase):
+class TakingTests(SuiteBase):
     def test_an_empty_destination_gives_nothing_and_does_not_wait(self, connection: Connection) -> None:
         poller = connection.poller(ORDERS)
         begun = time.monotonic()
@@ -39,7 +39,7 @@ class Taking(SuiteBase):
         poller = connection.poller(ORDERS)
         self.take(poller)
         connection.send(ORDERS, [self.text("urgent", priority=9)])
-        deadline = time.monotonic() + self.patience
+        deadline = time.monotonic() + self.wait_timeout
         sequence = 1
         while time.monotonic() < deadline:
             claim = poller.take(1, sequence)

@@ -19,7 +19,7 @@ from connector.testing.provider_suite.base import (
 )
 
 
-class Tasks(SuiteBase):
+class TaskTests(SuiteBase):
     def test_a_worker_reads_a_claim_by_its_reference(self, connection: Connection) -> None:
         connection.send(ORDERS, [self.text("body")])
         claim = self.take(connection.poller(ORDERS))

@@ -24,7 +24,7 @@ from connector.messaging.subscription import TopicSubscription
 from connector.testing.provider_suite.base import ARCHIVE, ORDERS, Connect, SuiteBase, needs
 
 
-class TemporaryRefused(SuiteBase):
+class TemporaryRefusedTests(SuiteBase):
     """A provider without temporary destinations refuses them."""
 
     @pytest.mark.parametrize("kind", ["queue", "topic"])
@@ -40,7 +40,7 @@ class TemporaryRefused(SuiteBase):
 
 
 @needs("temporary_destinations")
-class Temporary(SuiteBase):
+class TemporaryTests(SuiteBase):
     def test_anybody_may_send_to_a_temporary_queue_and_its_own_connection_takes(
         self, connect: Connect
     ) -> None:

@@ -22,7 +22,7 @@ AUDIT = TopicSubscription(PRICES, "audit", durable=True, shared=True)
 BOOKS = TopicSubscription(PRICES, "books", durable=True, shared=True)
 
 
-class TopicsRefused(SuiteBase):
+class TopicsRefusedTests(SuiteBase):
     """A provider without topics refuses them."""
 
     def test_topics_are_refused_by_a_provider_without_them(
@@ -39,7 +39,7 @@ class TopicsRefused(SuiteBase):
 
 
 @needs("topics")
-class Topics(SuiteBase):
+class TopicTests(SuiteBase):
     def test_every_subscription_gets_every_message_in_its_order(self, connection: Connection) -> None:
         pollers = [connection.poller(source) for source in (ALL, ALL, AUDIT, BOOKS)]
         self.send(connection, PRICES, "1", "2")

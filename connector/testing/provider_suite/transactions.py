@@ -15,7 +15,7 @@ from connector.messaging.provider import Connection, Provider
 from connector.testing.provider_suite.base import NOTES, ORDERS, SuiteBase, needs
 
 
-class Transactions(SuiteBase):
+class TransactionTests(SuiteBase):
     @pytest.fixture
     def session(self, provider: Provider) -> Iterator[CoreSession]:
         """A transacted session."""
@@ -29,7 +29,7 @@ class Transactions(SuiteBase):
         connection.send(ORDERS, [self.text("1"), self.text("2")])
         consumer = session.consumer(ORDERS)
         for _ in range(2):
-            got = consumer.receive(self.patience)
+            got = consumer.receive(self.wait_timeout)
             assert got is not None
             session.send(NOTES, self.text(f"got {got.value}"))
         assert consumer.receive_nowait() is None
@@ -45,7 +45,7 @@ class Transactions(SuiteBase):
         connection.send(ORDERS, [self.text("1")])
         consumer = session.consumer(ORDERS)
         for count in range(1, 4):
-            got = consumer.receive(self.patience)
+            got = consumer.receive(self.wait_timeout)
             assert got is not None, "it did not come back"
             assert (got.delivery_count, got.redelivered) == (count, count > 1)
             session.send(NOTES, self.text("never"))
@@ -67,7 +67,7 @@ class Transactions(SuiteBase):
         self, connection: Connection, session: CoreSession, unwritable: Any
     ) -> None:
         connection.send(ORDERS, [self.text("1")])
-        assert session.consumer(ORDERS).receive(self.patience) is not None
+        assert session.consumer(ORDERS).receive(self.wait_timeout) is not None
         with pytest.raises(ProviderError):
             session.send(unwritable, self.text("refused"))
         session.send(NOTES, self.text("sent"))

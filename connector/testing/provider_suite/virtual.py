@@ -16,7 +16,7 @@ PROCESSING = parse_destination("queue://orders~PROCESSING")
 EXPIRED = parse_destination("queue://orders~EXPIRED")
 
 
-class VirtualRefused(SuiteBase):
+class VirtualRefusedTests(SuiteBase):
     """A provider without virtual destinations refuses them."""
 
     def test_virtual_destinations_are_refused_by_a_provider_without_them(
@@ -32,7 +32,7 @@ class VirtualRefused(SuiteBase):
 
 
 @needs("virtual_destinations")
-class Virtual(SuiteBase):
+class VirtualTests(SuiteBase):
     @pytest.mark.parametrize("view", sorted(VIEWS))
     def test_nothing_is_sent_to_a_virtual_destination(self, connection: Connection, view: str) -> None:
         self.send(connection, ORDERS, "1")
@@ -90,7 +90,7 @@ class Virtual(SuiteBase):
         claim = self.take(poller)
         key = claim.duplicate_key
         connection.settle([Settlement(claim, give_back=True)])
-        deadline = time.monotonic() + self.patience
+        deadline = time.monotonic() + self.wait_timeout
         while not poller.expired and time.monotonic() < deadline:
             again = poller.take(2, round(time.monotonic() * 1000))
             if again is not None:

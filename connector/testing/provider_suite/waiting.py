@@ -16,7 +16,7 @@ NOT_TOLD = 0.2
 """Seconds of a wait in which nothing may be reported."""
 
 
-class Waiting(SuiteBase):
+class WaitingTests(SuiteBase):
     """The tests of a waiter, which lets a poll begin when a message comes."""
 
     @pytest.fixture
@@ -30,7 +30,7 @@ class Waiting(SuiteBase):
     def is_told_soon(self, waiter: Waiter) -> bool:
         """Whether a new message ends a wait long before the time is up."""
         begun = time.monotonic()
-        return waiter.wait(self.patience) and time.monotonic() - begun < self.patience / 2
+        return waiter.wait(self.wait_timeout) and time.monotonic() - begun < self.wait_timeout / 2
 
     def test_a_message_of_another_is_told(
         self, connection: Connection, connect: Connect, waiter: Waiter
@@ -140,13 +140,13 @@ class Waiting(SuiteBase):
         timer = threading.Timer(0.1, connection.wake)
         timer.start()
         begun = time.monotonic()
-        assert not waiter.wait(self.patience)
-        assert time.monotonic() - begun < self.patience / 2
+        assert not waiter.wait(self.wait_timeout)
+        assert time.monotonic() - begun < self.wait_timeout / 2
         timer.join()
         connection.wake()
         begun = time.monotonic()
-        assert not waiter.wait(self.patience), "one before the wait is not lost"
-        assert time.monotonic() - begun < self.patience / 2
+        assert not waiter.wait(self.wait_timeout), "one before the wait is not lost"
+        assert time.monotonic() - begun < self.wait_timeout / 2
 
     def test_a_connection_that_ends_lets_nobody_wait(self, connection: Connection, waiter: Waiter) -> None:
         connection.poller(ORDERS)
