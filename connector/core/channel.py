@@ -158,7 +158,7 @@ class Channel(ABC):
 
     def _handle_synchronously(self, message: Message) -> bool:
         reference = Reference(replace(message, body=b""), partial(replace, message))
-        with self._turn():
+        with self._delivery_lock():
             positive = []
             for receiver in self._receivers(reference):
                 try:
@@ -195,7 +195,7 @@ class Channel(ABC):
             self._is_asked = True
             return False
         self._client.take_over_if_due()
-        with self._turn():
+        with self._delivery_lock():
             self._attempt()
             return not (self._closed or self._has_new())
 
@@ -213,11 +213,11 @@ class Channel(ABC):
             ProviderError: an acknowledgement could not be made. The next delivery repeats the attempt.
         """
         self._check_open()
-        with self._turn():
+        with self._delivery_lock():
             return self._delivered.redeliver(receiver)
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
+    def _delivery_lock(self) -> Iterator[None]:
         """Lets this thread deliver. At the end also makes the attempts that other threads have asked for."""
         try:
             with self._delivering:

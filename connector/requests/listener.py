@@ -73,7 +73,7 @@ class ReplyListener:
         self._max_body = max_body
         self._deadlines = Deadlines()
         self._lock = threading.Lock()
-        self._turn = threading.Lock()
+        self._reader_lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._ending = self._ended = False
         self._woken = threading.Event()
@@ -135,14 +135,14 @@ class ReplyListener:
         A caller that waits alone gets its reply without a change of threads. If several callers wait, one
         takes the replies for all. When its own reply has come, the listener's thread goes on.
         """
-        if not self._turn.acquire(blocking=False):
+        if not self._reader_lock.acquire(blocking=False):
             self._wake()
             return
         try:
             while not call.completed and not self._ending:
                 self._try_round()
         finally:
-            self._turn.release()
+            self._reader_lock.release()
         if self._deadlines.next() != math.inf or self._commands:
             self._wake()
 
@@ -188,13 +188,13 @@ class ReplyListener:
 
     def _run(self) -> None:
         while not self._ending:
-            with self._turn:
+            with self._reader_lock:
                 failed = not self._try_round()
             if failed:
                 self._rest(self._pause)  # a new request ends the pause
             elif self._deadlines.next() == math.inf:
                 self._rest(_QUIET)
-        with self._turn:
+        with self._reader_lock:
             self._end()
 
     def _rest(self, seconds: float) -> None:

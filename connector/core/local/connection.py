@@ -12,10 +12,10 @@ from connector.core.local.claims import LocalClaim
 from connector.core.local.client import Client, check_sendable, hold_client_id
 from connector.core.local.headers import Stamp
 from connector.core.local.poller import LocalPoller
-from connector.core.local.recovery import LocalLeftover, Recovery
+from connector.core.local.recovery import LocalLeftover, LocalRecovery
 from connector.core.local.registry import Record, Registry
 from connector.core.local.rules import DeliveryRules
-from connector.core.local.settlement import Settler
+from connector.core.local.settlement import LocalSettler
 from connector.core.local.store import Store, Unreadable, Watch
 from connector.core.local.subscriptions import Subscription, Subscriptions
 from connector.core.local.temporary import TemporaryDestinations
@@ -70,8 +70,8 @@ class LocalConnection:
         self._subscriptions = Subscriptions(client)
         self._temporaries = TemporaryDestinations(client, self._subscriptions)
         self._foreign = ForeignMessages(client, self._subscriptions)
-        self._settler = Settler(client, self._subscriptions, self._temporaries)
-        self._recovery = Recovery(client, self._subscriptions, self._temporaries)
+        self._settler = LocalSettler(client, self._subscriptions, self._temporaries)
+        self._recovery = LocalRecovery(client, self._subscriptions, self._temporaries)
         self._queues: dict[Destination, tuple[Channel]] = {}
         """Queues that were sent to and are not temporary. They need no further check."""
         self._pollers: dict[LocalPoller, None] = {}

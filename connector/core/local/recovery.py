@@ -21,7 +21,7 @@ _log: Final = logging.getLogger("connector.core")
 class LocalLeftover:
     """See :class:`connector.messaging.provider.Leftover`."""
 
-    def __init__(self, recovery: Recovery, dead: DeadClient, claims: Sequence[LocalClaim]) -> None:
+    def __init__(self, recovery: LocalRecovery, dead: DeadClient, claims: Sequence[LocalClaim]) -> None:
         self._recovery = recovery
         self._dead = dead
         self.claims = claims
@@ -45,7 +45,7 @@ class LocalLeftover:
         self._dead.release()
 
 
-class Recovery:
+class LocalRecovery:
     """Takes over from dead clients, for a living client."""
 
     def __init__(

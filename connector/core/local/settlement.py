@@ -21,7 +21,7 @@ _log: Final = logging.getLogger("connector.core")
 _AS_NEW: Final = Edit(deliveries=0)
 
 
-class Settler:
+class LocalSettler:
     """Settles the claims of one client.
 
     Args:

@@ -103,7 +103,7 @@ class DropboxRegistry:
         self._numbers = itertools.count(1)
         self._lock_files: dict[tuple[str, Channel | str, str], LockFile] = {}
         self._known: dict[Destination, tuple[int, Sequence[Record]]] = {}
-        self._turn = threading.RLock()
+        self._lock = threading.RLock()
         self._depth = 0
 
     def check(self) -> None:
@@ -158,7 +158,7 @@ class DropboxRegistry:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        with self._turn:
+        with self._lock:
             if self._depth:
                 yield
                 return
