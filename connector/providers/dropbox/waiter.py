@@ -70,7 +70,7 @@ class InotifyWaiter:
         self._has_come = False
         self._is_limited = self._was_flooded = False
         self._ended = False
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         """Held while the descriptors are used, so that no other thread closes them meanwhile."""
         self._end = threading.RLock()
         """Held briefly by :meth:`close` and :meth:`wake`.
@@ -84,7 +84,7 @@ class InotifyWaiter:
 
     def begin(self) -> bool:
         """See :meth:`connector.messaging.provider.InotifyWaiter.begin`."""
-        with self._turn:
+        with self._lock:
             if self._ended:
                 return False
             is_whole = self._watch_all()
@@ -96,7 +96,7 @@ class InotifyWaiter:
     def wait(self, seconds: float) -> bool:
         """See :meth:`connector.messaging.provider.InotifyWaiter.wait`."""
         deadline = time.monotonic() + seconds
-        with self._turn:
+        with self._lock:
             while not (self._ended or self._has_come):
                 left = deadline - time.monotonic()
                 ready = self._descriptors.poll(max(0.0, left) * 1000)
@@ -122,7 +122,7 @@ class InotifyWaiter:
                 return
             self._ended = True
             os.eventfd_write(self._woken, 1)
-        with self._turn:
+        with self._lock:
             self._kernel.close()
             os.close(self._woken)
 
