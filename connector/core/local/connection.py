@@ -130,12 +130,12 @@ class LocalConnection:
             raise CapabilityError(f"{self.store.title} has no virtual destinations: poll {source.base}")
         compiled = compile_selector(selector) if selector else None
         channel = Channel(source.base, part=_PARTS[source.view])
-        leave: Callable[[LocalPoller], None] = self._forget_poller
+        on_close: Callable[[LocalPoller], None] = self._remove_poller
         if channel.can_end:
             with self._registry.lock():
                 self._temporaries.check_consumer(source.base)
                 consumer = self._subscriptions.consume(Channel(source.base))
-            leave = partial(self._leave_temporary, consumer)
+            on_close = partial(self._close_temporary, consumer)
         else:
             self.store.create(Channel(source.base))
         if in_progress is not None:
@@ -143,7 +143,7 @@ class LocalConnection:
         judge = DeliveryRules(self._client.limit, compiled, is_view=bool(source.view), by_group=by_group)
         into = Channel(in_progress) if in_progress is not None else None
         reader = self.store.reader(channel, judge, into, source)
-        return LocalPoller(self._client, channel, reader, source, leave, may_end=channel.can_end)
+        return LocalPoller(self._client, channel, reader, source, on_close, may_end=channel.can_end)
 
     def _subscription_poller(self, wanted: TopicSubscription, *, by_group: bool) -> LocalPoller:
         check(wanted)
@@ -153,27 +153,27 @@ class LocalConnection:
         subscription, consumer = self._subscriptions.attach(wanted)
         judge = DeliveryRules(self._client.limit, None, is_view=False, by_group=by_group)
         reader = self.store.reader(subscription.channel, judge, None, wanted.topic)
-        leave = partial(self._leave_subscription, subscription, consumer)
+        on_close = partial(self._close_subscription, subscription, consumer)
         return LocalPoller(
             self._client,
             subscription.channel,
             reader,
             wanted.topic,
-            leave,
+            on_close,
             may_end=True,
             foreign=self._foreign,
         )
 
-    def _forget_poller(self, poller: LocalPoller) -> None:
+    def _remove_poller(self, poller: LocalPoller) -> None:
         self._pollers.pop(poller, None)
 
-    def _leave_temporary(self, consumer: Record, poller: LocalPoller) -> None:
-        self._forget_poller(poller)
+    def _close_temporary(self, consumer: Record, poller: LocalPoller) -> None:
+        self._remove_poller(poller)
         with self._registry.lock():
             self._registry.remove(consumer)
 
-    def _leave_subscription(self, subscription: Subscription, consumer: Record, poller: LocalPoller) -> None:
-        self._forget_poller(poller)
+    def _close_subscription(self, subscription: Subscription, consumer: Record, poller: LocalPoller) -> None:
+        self._remove_poller(poller)
         self._subscriptions.detach(subscription, consumer)
 
     def wait(self, seconds: float) -> None:

@@ -23,7 +23,7 @@ class LocalPoller(Poller):
         channel: the channel that is taken from, with its part.
         reader: of that channel.
         destination: as requested.
-        leave: called once, when the poller is closed.
+        on_close: called once, when the poller is closed.
         may_end: whether the channel can end before its consumers do.
         foreign: distributes messages that other programs put into the topic of a subscription. None for a
             queue.
@@ -35,7 +35,7 @@ class LocalPoller(Poller):
         channel: Channel,
         reader: Reader,
         destination: Destination,
-        leave: Callable[[LocalPoller], None],
+        on_close: Callable[[LocalPoller], None],
         *,
         may_end: bool,
         foreign: ForeignMessages | None = None,
@@ -45,7 +45,7 @@ class LocalPoller(Poller):
         self._client = client
         self._channel = channel
         self._reader = reader
-        self._leave = leave
+        self._on_close = on_close
         self._may_end = may_end
         self._foreign = foreign
         self._closed = False
@@ -76,10 +76,10 @@ class LocalPoller(Poller):
         with self._ending:
             if not self._closed:
                 self.abandon()
-                self._leave(self)
+                self._on_close(self)
 
     def abandon(self) -> None:
-        """Closes the poller as a crash would, without a call of ``leave``."""
+        """Closes the poller as a crash would, without a call of ``on_close``."""
         with self._ending:
             self._closed = True
             self._reader.close()

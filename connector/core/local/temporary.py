@@ -87,7 +87,7 @@ class TemporaryDestinations:
             if consumers:
                 who = consumers[0].owner.who if consumers[0].owner else "unknown"
                 raise SubscriptionError(f"{destination} has a consumer ({who}); close that first")
-            self._drop(destination)
+            self._remove(destination)
             self._made.pop(destination, None)
 
     def end_all(self) -> None:
@@ -95,15 +95,15 @@ class TemporaryDestinations:
         if self._made:
             with self._client.registry.lock():
                 for destination in self._made:
-                    self._drop(destination)
+                    self._remove(destination)
 
     def end_of(self, client_id: str) -> None:
         """Ends the temporary destinations of a dead client."""
         with self._client.registry.lock():
             for destination in self._client.store.destinations():
                 if temporary_owner(destination) == client_id:
-                    self._drop(destination)
+                    self._remove(destination)
 
-    def _drop(self, destination: Destination) -> None:
+    def _remove(self, destination: Destination) -> None:
         self._subscriptions.remove_all(destination)
         self._client.store.drop(Channel(destination), claimed=True)

@@ -216,11 +216,11 @@ class DropboxStore:
         """See :meth:`connector.core.local.store.Store.reader`."""
         folders = self._folders(channel) if channel.subscription else self.layout.queue(destination)
         moved_to = self.layout.queue(into.destination) if into is not None else None
-        reader = DropboxReader(self.context, channel, folders, judge, moved_to, self._forget)
+        reader = DropboxReader(self.context, channel, folders, judge, moved_to, self._remove_reader)
         self._readers.append(reader)
         return reader
 
-    def _forget(self, reader: DropboxReader) -> None:
+    def _remove_reader(self, reader: DropboxReader) -> None:
         with contextlib.suppress(ValueError):  # two threads may close the reader
             self._readers.remove(reader)
 

@@ -254,7 +254,7 @@ class Memory:
             )
         deadline = time.monotonic() + self._send_timeout
         while self._used + size > self._max_bytes + _bytes(client.claims.values()):
-            if self._forget_expired():
+            if self._remove_expired():
                 continue
             if _bytes(client.prepared.values()) + size > self._max_bytes:
                 raise ProviderError(
@@ -273,7 +273,7 @@ class Memory:
                 raise ProviderError(f"cannot send to {destination}: the connection was closed")
             self.check_target(channel)
 
-    def _forget_expired(self) -> bool:
+    def _remove_expired(self) -> bool:
         """Removes the oldest expired message that no client has claimed. False if there is none."""
         for entry in self.expired.values():
             if entry.claim is None and entry.part is not None and entry.part.channel.part is Part.EXPIRED:
@@ -299,7 +299,7 @@ class Memory:
             raise ProviderError(f"the client {client_id} of the memory provider has ended")
         return client
 
-    def drop_prepared(self, client: MemoryClient) -> None:
+    def remove_prepared(self, client: MemoryClient) -> None:
         """Removes the prepared messages of a client."""
         for entry in client.prepared.values():
             self.remove(entry)

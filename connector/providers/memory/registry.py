@@ -25,7 +25,7 @@ class MemoryDead:
 
     def forget(self) -> None:
         with self._memory:
-            _forget(self._memory, self._client)
+            _remove(self._memory, self._client)
 
     def release(self) -> None:
         with self._memory:
@@ -106,7 +106,7 @@ class MemoryRegistry:
                 if other.taken_by is client:
                     other.taken_by = None
             if not abandoned and not client.claims:
-                _forget(memory, client)
+                _remove(memory, client)
             memory.room.notify_all()
 
 
@@ -114,7 +114,7 @@ def _key(client_id: str, name: str, *, durable: bool) -> str:
     return json.dumps(["durable" if durable else "shared", client_id, name])
 
 
-def _forget(memory: Memory, client: MemoryClient) -> None:
+def _remove(memory: Memory, client: MemoryClient) -> None:
     """Removes a client.
 
     The messages that the client leaves in an in-progress destination lose their owner.
@@ -122,7 +122,7 @@ def _forget(memory: Memory, client: MemoryClient) -> None:
     for entry in client.claims.values():
         entry.hand_over(None)
     client.claims.clear()
-    memory.drop_prepared(client)
+    memory.remove_prepared(client)
     memory.clients.pop(client.info.client_id, None)
     for kind, of in list(memory.records):
         for record in list(memory.records[kind, of].values()):

@@ -33,7 +33,7 @@ class MemoryState:
     def __init__(self, directory: str | os.PathLike[str] | None) -> None:
         self._directory = "" if directory is None else os.path.abspath(directory)
         self._locks: dict[str, int] = {}
-        self._end: weakref.finalize[Any, MemoryState] = weakref.finalize(self, _end, self._locks, "", 0)
+        self._close: weakref.finalize[Any, MemoryState] = weakref.finalize(self, _close, self._locks, "", 0)
 
     def of(self, application: str) -> StateDirectory:
         """Returns the state of one ApplicationName.
@@ -43,9 +43,9 @@ class MemoryState:
         """
         if not self._directory:
             self._directory = tempfile.mkdtemp(prefix="connector-memory-")
-            self._end = weakref.finalize(self, _end, self._locks, self._directory, os.getpid())
+            self._close = weakref.finalize(self, _close, self._locks, self._directory, os.getpid())
         path = os.path.join(self._directory, _folder(application))
-        if path not in self._locks and self._end.alive:
+        if path not in self._locks and self._close.alive:
             try:
                 self._locks[path] = _join(path)
             except OSError as error:
@@ -57,7 +57,7 @@ class MemoryState:
 
     def close(self) -> None:
         """Lets other providers clear the directory, and removes a temporary directory. Repeatable."""
-        self._end()
+        self._close()
 
 
 def _join(path: str) -> int:
@@ -78,7 +78,7 @@ def _join(path: str) -> int:
     return descriptor
 
 
-def _end(locks: dict[str, int], temporary: str, pid: int) -> None:
+def _close(locks: dict[str, int], temporary: str, pid: int) -> None:
     while locks:
         os.close(locks.popitem()[1])
     if temporary and pid == os.getpid():  # not in a process that was forked off

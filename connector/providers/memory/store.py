@@ -379,7 +379,7 @@ class MemoryStore:
         with self.memory:
             client = self.memory.clients.get(client_id)
             if client is not None:
-                self.memory.drop_prepared(client)
+                self.memory.remove_prepared(client)
 
     def prune(self, retentions: Sequence[Retention], seconds: float) -> Pruned:
         """See :meth:`connector.core.local.store.Store.prune`. Settled messages are not kept."""
