@@ -49,7 +49,7 @@ class Restarts:
             stop=tenacity.stop_after_attempt(self._count),
             wait=tenacity.wait_fixed(self._interval),
             retry=tenacity.retry_if_exception_type((ProviderError, PipelineError)),
-            before_sleep=self._tell,
+            before_sleep=self._log_failure,
             sleep=self._wait,
             reraise=True,
         )
@@ -66,7 +66,7 @@ class Restarts:
             ) from error
         _log.info("connected again")
 
-    def _tell(self, state: tenacity.RetryCallState) -> None:
+    def _log_failure(self, state: tenacity.RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else ""
         _log.warning(
             "restarting the connection failed",

@@ -40,27 +40,27 @@ class ServiceManager:
         """
         if not self._address:
             return
-        self._tell("READY=1", f"STATUS={status()}")
+        self._notify("READY=1", f"STATUS={status()}")
 
         def report() -> None:
             half = self.watchdog / 2
             while not self._ended.wait(min(half or _STATUS_SECONDS, _STATUS_SECONDS)):
                 alive = ["WATCHDOG=1"] if half and working_for() < half else []
                 how = [] if self._stopping else [f"STATUS={status()}"]
-                self._tell(*alive, *how)
+                self._notify(*alive, *how)
 
         threading.Thread(target=report, name="connector-notify", daemon=True).start()
 
     def stopping(self, why: str) -> None:
         """Reports STOPPING. Repeatable, for any thread."""
         self._stopping = True
-        self._tell("STOPPING=1", f"STATUS=stopping: {why}")
+        self._notify("STOPPING=1", f"STATUS=stopping: {why}")
 
     def close(self) -> None:
         """Ends the reports. Repeatable."""
         self._ended.set()
 
-    def _tell(self, *lines: str) -> None:
+    def _notify(self, *lines: str) -> None:
         if not self._address or not lines:
             return
         address = f"\0{self._address[1:]}" if self._address.startswith("@") else self._address

@@ -24,9 +24,9 @@ from connector.http.tokens import Tokens
 
 _log = logging.getLogger("connector.http")
 
-_TELL: Final = 1.0
+_REFUSAL_SECONDS: Final = 1.0
 """Seconds that the refusals of requests that wait to be sent may take."""
-_FINISH: Final = 2.0
+_FINISH_SECONDS: Final = 2.0
 """Seconds that writing the last answers may take."""
 
 
@@ -90,17 +90,17 @@ class Server:
         thread, loop, calls, server = self._thread, self._loop, self._calls, self._server
         if thread is None or loop is None or calls is None or server is None:
             return
-        deadline = time.monotonic() + max(timeout, _TELL)
+        deadline = time.monotonic() + max(timeout, _REFUSAL_SECONDS)
         self._requests.refuse()
         self._call(calls.refuse)
         while calls.under_way and time.monotonic() < deadline and thread.is_alive():
             time.sleep(0.01)
         self._call(calls.cut)
         server.should_exit = True
-        thread.join(_FINISH)
+        thread.join(_FINISH_SECONDS)
         if thread.is_alive():
             server.force_exit = True
-            thread.join(_FINISH)
+            thread.join(_FINISH_SECONDS)
         self._thread = None
 
     def _call(self, what: Callable[[], object]) -> None:

@@ -55,21 +55,22 @@ from connector.trace import CONVERSION, DETAILS, HANDOVER, dump
 
 _log = logging.getLogger("connector.requests")
 
-_GRACE: Final = 5.0
+_GRACE_SECONDS: Final = 5.0
 """Seconds after its deadline at which a request ends although the provider does not answer."""
 _NAME: Final = "connector-requests"
-_HELPERS: Final = 8
+_HELPER_THREADS: Final = 8
 """Number of threads that send requests of ``request_async``, and of threads that read their replies."""
 _SENDING: Final = "send"
 _FINISHING: Final = "finish"
 """Separate thread pools: a slow callback of a future delays no other request."""
 _MOST_STATIC: Final = 1000
-_COMPLAINTS: Final = 10.0
+_WARNING_SECONDS: Final = 10.0
 """Seconds between two warnings that requests have to wait."""
 
 _STOPPING: Final = Failure(ReturnCode.FAIL, "the adapter is stopping; nothing was sent", not_sent=True)
 _SILENT: Final = Failure(
-    ReturnCode.APPRESPONSETIMEOUT, f"the provider has not answered for {_GRACE:.0f} s beyond ResponseTimeout"
+    ReturnCode.APPRESPONSETIMEOUT,
+    f"the provider has not answered for {_GRACE_SECONDS:.0f} s beyond ResponseTimeout",
 )
 
 
@@ -140,14 +141,16 @@ class RequestClient:
         if isinstance(made, RequestResult):
             return self._counted(made)
         if not made.properties.synchronous:
-            self._tell(made)
+            self._send_only(made)
         elif not self._slots.try_take() and not self._wait_for_slot():
             made.complete(self._refusal())
         else:
             self._begin(made, attended=True)
         self._exchange.attend(made)
         try:
-            answer = made.answer.result(made.deadline - time.monotonic() + _GRACE if made.reply_to else None)
+            answer = made.answer.result(
+                made.deadline - time.monotonic() + _GRACE_SECONDS if made.reply_to else None
+            )
         except TimeoutError:
             self._exchange.give_up(made, _SILENT)
             answer = made.answer.result()
@@ -166,7 +169,7 @@ class RequestClient:
         call = made
         call.answer.add_done_callback(lambda _: self._help(_FINISHING, self._finish, call, future))
         if not call.properties.synchronous:
-            self._help(_SENDING, self._tell, call)
+            self._help(_SENDING, self._send_only, call)
         elif self._slots.try_take():
             self._begin_watched(call)
         else:
@@ -289,7 +292,7 @@ class RequestClient:
     def _queue(self, granted: Callable[[SlotRequest], object]) -> SlotRequest:
         """Waits for a slot. Any thread may call ``granted``, even before this method returns."""
         now = time.monotonic()
-        if now - self._complained > _COMPLAINTS:
+        if now - self._complained > _WARNING_SECONDS:
             self._complained = now
             _log.warning(
                 "requests wait: as many as SessionPoolSizeForRequests are in flight",
@@ -305,7 +308,7 @@ class RequestClient:
         else:
             self._exchange.begin(call, attended=attended)
 
-    def _tell(self, call: Call) -> None:
+    def _send_only(self, call: Call) -> None:
         """Sends a request that awaits no reply, and so needs no slot."""
         if self._stopping:
             call.complete(_STOPPING)
@@ -327,7 +330,7 @@ class RequestClient:
     def _help(self, how: str, what: Callable[..., object], *arguments: Any) -> None:
         with self._lock:
             if how not in self._helpers and not self._stopping:
-                self._helpers[how] = ThreadPoolExecutor(_HELPERS, f"{_NAME}-{how}")
+                self._helpers[how] = ThreadPoolExecutor(_HELPER_THREADS, f"{_NAME}-{how}")
             helpers = self._helpers.get(how)
         if helpers is not None:
             try:
@@ -350,7 +353,7 @@ class RequestClient:
     def _begin_watched(self, call: Call) -> None:
         self._begin(call)
         if call.reply_to is not None and not call.completed:
-            end = call.deadline + _GRACE
+            end = call.deadline + _GRACE_SECONDS
             self._timer.at(end, lambda: self._exchange.give_up(call, _SILENT), call.answer.done)
 
     def _finish(self, call: Call, future: RequestFuture) -> None:

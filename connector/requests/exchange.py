@@ -66,7 +66,7 @@ class Exchange:
             if call.properties.synchronous:
                 self._ask(call, attended)
             else:
-                self._tell(call)
+                self._send_only(call)
         except Exception as error:
             may_be_sent = call.outgoing is not None and call.outgoing.attempted
             self.give_up(call, _failure(error, may_be_sent=may_be_sent))
@@ -95,7 +95,7 @@ class Exchange:
 
     # -- asynchronous --------------------------------------------------------------------------------
 
-    def _tell(self, call: Call) -> None:
+    def _send_only(self, call: Call) -> None:
         if call.properties.reply_to is not None:
             call.message.reply_to = str(call.properties.reply_to)
         self._send(self._others, call)

@@ -16,10 +16,10 @@ from connector.status import timestamp
 
 _log = logging.getLogger("connector.requests")
 
-_AGAIN: Final = 10.0
+_RETRY_SECONDS: Final = 10.0
 """Seconds until a failed copy is tried again."""
 
-_QUIET: Final = 10.0
+_WARNING_SECONDS: Final = 10.0
 """Seconds between two warnings."""
 
 _WHY: Final = {
@@ -37,7 +37,7 @@ class LateReplies:
 
     def __init__(self, copy_to: Destination | None) -> None:
         self._copy_to = copy_to
-        self._put_off: list[Settlement] = []
+        self._unsettled: list[Settlement] = []
         self._next = self._quiet_until = 0.0
         self.late = 0
         self.duplicate = 0
@@ -55,7 +55,7 @@ class LateReplies:
         why = why or _WHY[unmatched]
         # a copy in the reply queue itself would be taken as one more late reply, without end
         copy_to = self._copy_to if self._copy_to != claim.destination else None
-        self._tell(claim, unmatched, why, copy_to)
+        self._log_reply(claim, unmatched, why, copy_to)
         if copy_to is None:
             return Settlement(claim)
         return Settlement(
@@ -69,12 +69,14 @@ class LateReplies:
             },
         )
 
-    def _tell(self, claim: Claim, unmatched: UnmatchedReply, why: str, copy_to: Destination | None) -> None:
+    def _log_reply(
+        self, claim: Claim, unmatched: UnmatchedReply, why: str, copy_to: Destination | None
+    ) -> None:
         """Logs a warning with the counts now and then, and each reply at level debug."""
         now = time.monotonic()
         level = logging.WARNING if now >= self._quiet_until else logging.DEBUG
         if level == logging.WARNING:
-            self._quiet_until = now + _QUIET
+            self._quiet_until = now + _WARNING_SECONDS
         _log.log(
             level,
             "no request awaits this reply",
@@ -93,10 +95,10 @@ class LateReplies:
         """Keeps replies that could not be settled. They stay claimed and are tried again."""
         _log.error(
             "late replies cannot be settled now, and are tried again",
-            extra={"number": len(settlements), "seconds": _AGAIN, "reason": str(error)},
+            extra={"number": len(settlements), "seconds": _RETRY_SECONDS, "reason": str(error)},
         )
-        self._put_off += settlements
-        self._next = time.monotonic() + _AGAIN
+        self._unsettled += settlements
+        self._next = time.monotonic() + _RETRY_SECONDS
 
     def try_again(self, connection: Connection) -> None:
         """Settles the kept replies if their pause is over.
@@ -104,8 +106,8 @@ class LateReplies:
         Raises:
             ProviderError: the provider failed otherwise.
         """
-        if self._put_off and time.monotonic() >= self._next:
-            waiting, self._put_off = self._put_off, []
+        if self._unsettled and time.monotonic() >= self._next:
+            waiting, self._unsettled = self._unsettled, []
             try:
                 connection.settle(waiting)
             except SettlementError as error:
@@ -113,7 +115,7 @@ class LateReplies:
 
     def close(self, connection: Connection) -> None:
         """Gives the kept replies back to their destinations."""
-        waiting, self._put_off = self._put_off, []
+        waiting, self._unsettled = self._unsettled, []
         if waiting:
             connection.settle(
                 [Settlement(s.claim, give_back=True, delivery_count=s.claim.delivery_count) for s in waiting]
@@ -121,4 +123,4 @@ class LateReplies:
 
     def reset(self) -> None:
         """Drops the kept replies: the connection has failed, and a takeover gives the replies back."""
-        self._put_off = []
+        self._unsettled = []

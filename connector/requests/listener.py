@@ -24,14 +24,14 @@ from connector.messaging.provider import Connection
 from connector.requests.late import LateReplies
 from connector.requests.own_replies import OwnReplies
 from connector.requests.pending import Call, Deadlines, Failure, Pending
-from connector.requests.reply_receiver import MOST, ReplyReceiver
+from connector.requests.reply_receiver import MAX_REPLIES, ReplyReceiver
 from connector.status import ReturnCode
 
 _log = logging.getLogger("connector.requests")
 
-_SLICE: Final = 0.25
+_WAIT_SECONDS: Final = 0.25
 """Longest wait in seconds. A request, a reply or a deadline ends the wait early."""
-_QUIET: Final = 1.0
+_IDLE_SECONDS: Final = 1.0
 """Seconds between two looks for late replies while no request waits."""
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 10.0
@@ -193,7 +193,7 @@ class ReplyListener:
             if failed:
                 self._rest(self._pause)  # a new request ends the pause
             elif self._deadlines.next() == math.inf:
-                self._rest(_QUIET)
+                self._rest(_IDLE_SECONDS)
         with self._reader_lock:
             self._end()
 
@@ -222,7 +222,7 @@ class ReplyListener:
         while self._commands:
             self._carry_out(self._commands.popleft(), receiver)
         taken = receiver.take()
-        if taken < MOST:  # every reply that had come before these deadlines has been taken
+        if taken < MAX_REPLIES:  # every reply that had come before these deadlines has been taken
             self._time_out(receiver, began)
         if not taken:
             receiver.look_after()
@@ -266,7 +266,7 @@ class ReplyListener:
         """Waits for a reply, an operation or a deadline, if a call waits."""
         deadline = self._deadlines.next()
         if deadline != math.inf and not self._woken.is_set():  # anything that comes from now on ends the wait
-            receiver.wait(max(0.0, min(_SLICE, deadline - time.monotonic())))
+            receiver.wait(max(0.0, min(_WAIT_SECONDS, deadline - time.monotonic())))
 
     # -- the end -------------------------------------------------------------------------------------
 

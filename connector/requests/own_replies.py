@@ -16,9 +16,9 @@ from connector.requests.settings import CORRELATION_ID
 
 _log = logging.getLogger("connector.requests")
 
-_MOST: Final = 64
+_MAX_DESTINATIONS: Final = 64
 """Most reply destinations that are kept while no reply is awaited there: callers may name any destination."""
-_PATTERNS: Final = 8
+_MAX_PATTERNS: Final = 8
 """Most sending connections whose replies are still taken. There are several only after failures."""
 
 
@@ -35,7 +35,7 @@ class OwnReplies:
     def __init__(self, field: str) -> None:
         self._field = field
         self._lock = threading.Lock()
-        self._patterns: deque[str] = deque(maxlen=_PATTERNS)
+        self._patterns: deque[str] = deque(maxlen=_MAX_PATTERNS)
         self._destinations: dict[Destination, None] = {}
         self._stale = False
         self._selector = ""
@@ -85,7 +85,7 @@ class OwnReplies:
             ProviderError: the provider failed.
         """
         self.refresh(connection)
-        if len(self._pollers) >= _MOST:
+        if len(self._pollers) >= _MAX_DESTINATIONS:
             kept = in_use()
             for unused in [found for found in self._pollers if found not in kept]:
                 self._pollers.pop(unused).close()

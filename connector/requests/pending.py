@@ -22,7 +22,7 @@ from connector.status import ReturnCode
 _REMEMBERED: Final = 10_000
 """Number of ended requests that stay known, so that their replies are called late or duplicate."""
 
-_FEW: Final = 1000
+_MIN_DEADLINES: Final = 1000
 """Smallest number of deadlines at which the deadlines of completed calls are removed."""
 
 
@@ -181,7 +181,7 @@ class Deadlines:
         self._lock = threading.Lock()
         self._numbers = itertools.count()
         self._heap: list[tuple[float, int, Call]] = []
-        self._many = _FEW
+        self._many = _MIN_DEADLINES
 
     def add(self, call: Call) -> None:
         """Adds a call whose ``deadline`` is set."""
@@ -189,7 +189,7 @@ class Deadlines:
             if len(self._heap) >= self._many:
                 self._heap = [one for one in self._heap if not one[2].completed]
                 heapq.heapify(self._heap)
-                self._many = max(_FEW, 2 * len(self._heap))
+                self._many = max(_MIN_DEADLINES, 2 * len(self._heap))
             heapq.heappush(self._heap, (call.deadline, next(self._numbers), call))
 
     def next(self) -> float:

@@ -27,9 +27,9 @@ from connector.status import ReturnCode
 
 _log = logging.getLogger("connector.requests")
 
-MOST: Final = 500
+MAX_REPLIES: Final = 500
 """Most replies that are taken at a time."""
-_LOOK: Final = 0.1
+_CHECK_SECONDS: Final = 0.1
 """Seconds between two checks of the provider."""
 
 
@@ -147,7 +147,7 @@ class ReplyReceiver:
     # -- taking --------------------------------------------------------------------------------------
 
     def take(self) -> int:
-        """Takes up to :data:`MOST` messages, completes their calls, and returns the number of messages.
+        """Takes up to :data:`MAX_REPLIES` messages, completes their calls, and returns the number taken.
 
         Raises:
             ProviderError: the provider failed. Replies that were read before complete their calls.
@@ -174,7 +174,7 @@ class ReplyReceiver:
     def _look(self, watch: _SelectorPoller, found: _Found) -> bool:
         """Looks for the reply of a call with a response selector. Returns whether the call is done."""
         try:
-            while self._sequence < MOST and (claim := self._claim(watch.poller)) is not None:
+            while self._sequence < MAX_REPLIES and (claim := self._claim(watch.poller)) is not None:
                 message, failure = self._load(claim)
                 named = self._pending.named(self._own.key(message))
                 if isinstance(named, UnmatchedReply):  # an earlier request, which was answered or given up
@@ -196,7 +196,7 @@ class ReplyReceiver:
         A failure of the destination fails only the calls that await replies there.
         """
         try:
-            while self._sequence < MOST and (claim := self._claim(poller)) is not None:
+            while self._sequence < MAX_REPLIES and (claim := self._claim(poller)) is not None:
                 message, failure = self._load(claim)
                 call = self._pending.take(self._own.key(message))
                 if isinstance(call, UnmatchedReply):
@@ -287,7 +287,7 @@ class ReplyReceiver:
         now = time.monotonic()
         if now < self._look_after:
             return
-        self._look_after = now + _LOOK
+        self._look_after = now + _CHECK_SECONDS
         self._connection.check()
         if self._schedule.is_due():
             try_take_over(self._connection, at_start=False)

@@ -23,7 +23,7 @@ from connector.messaging.settlement import Prepared
 
 _log = logging.getLogger("connector.requests")
 
-_MOST: Final = 256
+_MAX_BATCH: Final = 256
 """Most requests in one commit."""
 
 
@@ -95,7 +95,7 @@ class Sender:
         self._waiting.append(outgoing)
         with self._lock:
             while not outgoing.done:
-                batch = [self._waiting.popleft() for _ in range(min(_MOST, len(self._waiting)))]
+                batch = [self._waiting.popleft() for _ in range(min(_MAX_BATCH, len(self._waiting)))]
                 self._send(batch)
         if outgoing.error is not None:
             raise outgoing.error

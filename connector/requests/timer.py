@@ -12,7 +12,7 @@ from typing import Final
 
 _log = logging.getLogger("connector.requests")
 
-_FEW: Final = 1000
+_MIN_ENTRIES: Final = 1000
 """Smallest number of entries at which finished entries are removed."""
 
 
@@ -23,7 +23,7 @@ class Timer:
         self._condition = threading.Condition()
         self._numbers = itertools.count()
         self._times: list[tuple[float, int, Callable[[], object], Callable[[], bool]]] = []
-        self._many = _FEW
+        self._many = _MIN_ENTRIES
         self._thread: threading.Thread | None = None
         self._ending = False
 
@@ -38,7 +38,7 @@ class Timer:
             if len(self._times) >= self._many:
                 self._times = [one for one in self._times if not one[3]()]
                 heapq.heapify(self._times)
-                self._many = max(_FEW, 2 * len(self._times))
+                self._many = max(_MIN_ENTRIES, 2 * len(self._times))
             heapq.heappush(self._times, (when, next(self._numbers), then, is_over))
             if self._thread is None and not self._ending:
                 self._thread = threading.Thread(target=self._run, name="connector-clock", daemon=True)

@@ -10,7 +10,7 @@ from connector.errors import ClaimLost
 from connector.providers.dropbox.clients import ClientLock
 
 _BEATS: Final = 3
-_LOOK: Final = 1.0
+_CHECK_SECONDS: Final = 1.0
 
 
 class Heartbeat:
@@ -26,7 +26,7 @@ class Heartbeat:
     def __init__(self, client_lock: ClientLock, lease: float | None) -> None:
         self._lock = client_lock
         self._lease = lease
-        self._fresh = _LOOK if lease is None else lease / 2
+        self._fresh = _CHECK_SECONDS if lease is None else lease / 2
         self._stopped = threading.Event()
         self._beaten = time.monotonic()
         if lease is not None:
