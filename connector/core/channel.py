@@ -17,7 +17,7 @@ from connector.core.channel_client import ChannelClient, ChannelDelivery, Channe
 from connector.core.channel_delivered import DeliveredMessages
 from connector.core.channel_receiver import Filter, NotAccepted, Receiver, Reference
 from connector.core.fair_lock import FairLock
-from connector.core.state import MessageState
+from connector.core.message_state import MessageState
 from connector.errors import CapabilityError, ProviderError, SessionStateError
 from connector.messaging.destination import Destination
 from connector.messaging.message import PERSISTENT, Message

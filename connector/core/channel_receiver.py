@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from connector.core.state import order_key
+from connector.core.message_state import order_key
 from connector.errors import ConnectorError
 from connector.messaging.message import Message
 from connector.messaging.selector import Selector, compile_selector

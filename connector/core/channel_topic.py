@@ -12,7 +12,7 @@ from connector.core.channel import Channel
 from connector.core.channel_client import ChannelClient, ChannelDelivery
 from connector.core.channel_delivered import DeliveryResult
 from connector.core.channel_receiver import Receiver, Reference, Registration
-from connector.core.state import MessageState
+from connector.core.message_state import MessageState
 from connector.errors import ClaimLost
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message

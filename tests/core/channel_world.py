@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from connector.core.channel_receiver import NotAccepted, Reference
 from connector.core.channels import Channels
-from connector.core.state import MessageState
+from connector.core.message_state import MessageState
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
 from connector.messaging.provider import Provider
 from connector.providers.dropbox.provider import DropboxProvider

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from connector.core.channel_client import ChannelTransaction
-from connector.core.state import MessageState
+from connector.core.message_state import MessageState
 from connector.errors import ClaimLost, TransactionRolledBack
 from connector.messaging.message import Message
 from tests.core.channel_world import DELIVERED, NEW, NOT_COMMITTED, Recorder, a_world

@@ -15,7 +15,7 @@ from connector.messaging.settlement import HISTORY
 from connector.providers.dropbox import codec
 from connector.providers.dropbox.claims import split_tag
 from connector.providers.dropbox.layout import FOLDERS, Layout
-from connector.providers.dropbox.log import format_record, parse_record
+from connector.providers.dropbox.transaction_log import format_record, parse_record
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs/reference"
 COMMON = {"--config", "-c", "--json", "--help", "-h"}

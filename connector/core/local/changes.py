@@ -1,8 +1,8 @@
 """Changes: the steps of a settlement for a store (see :meth:`connector.core.local.store.Store.apply`).
 
-The engine works with the states of the JBoss Messaging Core Specification (section 5).
-:class:`connector.core.state.MessageState` lists them. Each change, and each call of a store that moves a
-message, is a transition:
+The engine works with the states of the JBoss Messaging Core Specification (section 5), which
+:class:`connector.core.message_state.MessageState` lists. Each change, and each call of a store that moves
+a message, is a transition:
 
 ===========  ======================  ===========================================================
 transition   from, to                change or call

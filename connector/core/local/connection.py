@@ -20,7 +20,7 @@ from connector.core.local.store import Store, Unreadable, Watch
 from connector.core.local.subscriptions import Subscription, Subscriptions
 from connector.core.local.temporary import TemporaryDestinations
 from connector.core.local.topics import ForeignMessages
-from connector.core.state import check_in_progress
+from connector.core.message_state import check_in_progress
 from connector.core.subscriptions import check
 from connector.errors import CapabilityError, ProviderError, SettlementError, UnknownDestination
 from connector.messaging.claim import Claim

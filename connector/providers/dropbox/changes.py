@@ -20,7 +20,7 @@ from connector.providers.dropbox.client_context import ClientContext
 from connector.providers.dropbox.committer import lost, unwritable
 from connector.providers.dropbox.fan_out import FanOut, FanOutFiles
 from connector.providers.dropbox.headers import keys_of
-from connector.providers.dropbox.log import Copies, Move
+from connector.providers.dropbox.transaction_log import Copies, Move
 
 
 class Changes:

@@ -15,7 +15,13 @@ from connector.providers.dropbox import files, headers
 from connector.providers.dropbox.clients import base36
 from connector.providers.dropbox.heartbeat import Heartbeat
 from connector.providers.dropbox.layout import SUBSCRIPTIONS, Layout
-from connector.providers.dropbox.log import Copies, Move, format_record, parse_record, roll_forward
+from connector.providers.dropbox.transaction_log import (
+    Copies,
+    Move,
+    format_record,
+    parse_record,
+    roll_forward,
+)
 
 
 class Committer:

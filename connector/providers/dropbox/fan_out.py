@@ -21,7 +21,7 @@ from connector.core.local.channel import Channel
 from connector.providers.dropbox import files
 from connector.providers.dropbox.headers import HeaderStore, keys_of
 from connector.providers.dropbox.layout import Layout, QueueFolders
-from connector.providers.dropbox.log import Move
+from connector.providers.dropbox.transaction_log import Move
 
 _NO_LINKS: Final = (
     errno.EPERM,

@@ -15,7 +15,7 @@ import time
 from bisect import bisect_right
 from typing import Final
 
-from connector.core.state import order_key
+from connector.core.message_state import order_key
 from connector.errors import ProviderError
 from connector.messaging.message import DEFAULT_PRIORITY
 from connector.providers.dropbox import codec

@@ -18,12 +18,12 @@ from connector.providers.dropbox.file_names import FileNames
 from connector.providers.dropbox.headers import HeaderStore
 from connector.providers.dropbox.heartbeat import Heartbeat
 from connector.providers.dropbox.layout import Layout, QueueFolders
-from connector.providers.dropbox.log import published_keys
 from connector.providers.dropbox.monitoring import look_at_waiting, open_batches
 from connector.providers.dropbox.pruning import Pruner
 from connector.providers.dropbox.registry import DropboxRegistry
 from connector.providers.dropbox.root import Root
 from connector.providers.dropbox.store import DropboxStore
+from connector.providers.dropbox.transaction_log import published_keys
 from connector.providers.dropbox.waiter import DropboxWatch
 from connector.state.directory import FOLDERS, StateDirectory
 

@@ -14,7 +14,7 @@ from connector.core.local.changes import Change, Edit, GivenBack
 from connector.core.local.channel import Channel, Owner, Part
 from connector.core.local.claims import LocalClaim
 from connector.core.local.store import Counts, Judge, Unreadable
-from connector.core.state import order_key
+from connector.core.message_state import order_key
 from connector.errors import (
     ClaimLost,
     MalformedData,
@@ -39,12 +39,12 @@ from connector.providers.dropbox.client_context import ClientContext
 from connector.providers.dropbox.fan_out import FanOut, FanOutFiles
 from connector.providers.dropbox.layout import QueueFolders
 from connector.providers.dropbox.listing import rank
-from connector.providers.dropbox.log import Move
 from connector.providers.dropbox.open_claims import claims_by_owner, in_progress_claims
 from connector.providers.dropbox.pruning import Pruner
 from connector.providers.dropbox.reader import DropboxReader
 from connector.providers.dropbox.subscription_files import DELETED
 from connector.providers.dropbox.tasks import DropboxTaskSpec, without_owner
+from connector.providers.dropbox.transaction_log import Move
 
 _log: Final = logging.getLogger("connector.dropbox")
 _NO_LIMIT: Final = 1 << 62

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from connector.errors import ProviderError
 from connector.providers.dropbox.files import rename_new, rename_to_free_name
 from connector.providers.dropbox.layout import Layout
-from connector.providers.dropbox.log import (
+from connector.providers.dropbox.transaction_log import (
     Copies,
     Move,
     format_record,

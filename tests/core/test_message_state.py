@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connector.core.state import MessageState, order_key
+from connector.core.message_state import MessageState, order_key
 from tests.core.transitions import TRANSITIONS, Transition
 
 _WAYS = {(state, transition): to for (state, transition), to in TRANSITIONS.items()}
