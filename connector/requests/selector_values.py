@@ -2,7 +2,7 @@
 
 A path is JMESPath. Fields and indexes are checked beforehand.
 
-NUL, a number, NUL markers the place of a value in the text of a selector. Its surroundings decide the quoting,
+NUL, a number, NUL marks the place of a value in the text of a selector. Its surroundings decide the quoting,
 so that the value stays a value:
 
 * inside quotes: ``'`` is doubled. A boolean is ``true`` or ``false``, as in a property of type string.
