@@ -33,7 +33,7 @@ Quoting = Literal["quoted", "raw"]
 MAX_SELECTOR: Final = 64 << 10
 """Most characters of a selector with its values."""
 
-_MARK: Final = re.compile(r"\0([0-9]+)\0")
+_MARKER: Final = re.compile(r"\0([0-9]+)\0")
 _STRING: Final = re.compile(r"('(?:[^']|'')*+(?:'|\Z))")
 _LIKE: Final = re.compile(r"(?<![\w$])LIKE[\s(]{0,100}\Z", re.IGNORECASE)
 _ESCAPE: Final = re.compile(r"\s*ESCAPE\s*", re.IGNORECASE)
@@ -253,7 +253,7 @@ def marker(number: int) -> str:
 
 def unquoted_markers(text: str) -> set[int]:
     """Returns the numbers of the markers that stand outside quotes."""
-    return {int(found[1]) for found in _MARK.finditer(_STRING.sub("", text))}
+    return {int(found[1]) for found in _MARKER.finditer(_STRING.sub("", text))}
 
 
 def is_quote_open(text: str) -> bool:
@@ -269,7 +269,7 @@ def put_values(text: str, values: Sequence[Value], quoting: Quoting) -> str:
             selector is too long. The text names the value's label, never the value.
     """
     if quoting == "raw":
-        selector = _MARK.sub(lambda found: _text(values[int(found[1])]), text)
+        selector = _MARKER.sub(lambda found: _text(values[int(found[1])]), text)
     else:
         pieces = _STRING.split(text)
         selector = "".join([_quoted(pieces, index, values) for index in range(len(pieces))])
@@ -285,7 +285,7 @@ def _quoted(pieces: Sequence[str], index: int, values: Sequence[Value]) -> str:
     """Returns a piece of the text with its values. Strings are at odd indexes, all else at even indexes."""
     piece = pieces[index]
     if index % 2 == 0:
-        return _MARK.sub(lambda found: _unquoted(values[int(found[1])], found), piece)
+        return _MARKER.sub(lambda found: _unquoted(values[int(found[1])], found), piece)
     if "\0" not in piece:
         return piece
     if is_quote_open(piece):
@@ -293,7 +293,7 @@ def _quoted(pieces: Sequence[str], index: int, values: Sequence[Value]) -> str:
     if _LIKE.search(pieces[index - 1]):
         has_escape = _ESCAPE.fullmatch(pieces[index + 1]) and index + 2 < len(pieces)
         return _pattern(piece[1:-1], values, pieces[index + 2] if has_escape else None)
-    return _MARK.sub(lambda found: _text(values[int(found[1])]).replace("'", "''"), piece)
+    return _MARKER.sub(lambda found: _text(values[int(found[1])]).replace("'", "''"), piece)
 
 
 def _text(value: Value) -> str:
@@ -344,7 +344,7 @@ def _pattern(body: str, values: Sequence[Value], escape: str | None) -> str:
         values: of the markers.
         escape: the string of the ESCAPE that stands behind the pattern. None if there is none.
     """
-    parts = _MARK.split(body)  # text, number, text, number, text
+    parts = _MARKER.split(body)  # text, number, text, number, text
     written = [part.replace("''", "'") for part in parts[::2]]
     inserted = [values[int(number)] for number in parts[1::2]]
     texts = [_text(value) for value in inserted]
