@@ -27,6 +27,8 @@ ARCHIVE = parse_destination("queue://archive")
 IN_PROGRESS = parse_destination("queue://in-progress")
 PRICES = parse_destination("topic://prices")
 NO_LIMIT = 1 << 40
+SOON = 1000
+"""Milliseconds until a message expires. A busy machine may need most of this time to send and to claim."""
 
 Connect = Callable[..., Connection]
 

@@ -11,7 +11,7 @@ from connector.errors import ProviderError
 from connector.messaging.claim import Claim
 from connector.messaging.provider import Connection, Poller
 from connector.messaging.settlement import Settlement
-from connector.testing.provider_suite.base import ORDERS, Connect, SuiteBase, needs
+from connector.testing.provider_suite.base import ORDERS, SOON, Connect, SuiteBase, needs
 
 
 class ClaimingTests(SuiteBase):
@@ -62,12 +62,12 @@ class ClaimingTests(SuiteBase):
         assert len(claims) == len({claim.message_id for claim in claims}) == 50
 
     def test_what_expires_between_two_claims_is_not_claimed(self, connection: Connection) -> None:
-        soon = time.time_ns() // 1_000_000 + 200
+        soon = time.time_ns() // 1_000_000 + SOON
         connection.send(ORDERS, [self.text(str(n), expiration=soon) for n in range(3)])
         connection.send(ORDERS, [self.text("3"), self.text("4", expiration=1), self.text("5")])
         poller = connection.poller(ORDERS)
         claims = list(poller.claim(1, range(1)))
-        time.sleep(0.3)
+        time.sleep(SOON / 1000 + 0.1)
         claims += poller.claim(1, range(1, 9))
         assert self._bodies(connection, claims) == ["0", "3", "5"]
         assert [claim.sequence for claim in claims] == [0, 1, 2]

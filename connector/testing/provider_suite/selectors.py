@@ -14,7 +14,15 @@ from connector.errors import CapabilityError, SelectorError
 from connector.messaging.message import Message, PropertyValue
 from connector.messaging.provider import Capabilities, Connection
 from connector.messaging.settlement import Settlement
-from connector.testing.provider_suite.base import ARCHIVE, IN_PROGRESS, ORDERS, Connect, SuiteBase, needs
+from connector.testing.provider_suite.base import (
+    ARCHIVE,
+    IN_PROGRESS,
+    ORDERS,
+    SOON,
+    Connect,
+    SuiteBase,
+    needs,
+)
 
 
 class SelectorsRefusedTests(SuiteBase):
@@ -37,7 +45,7 @@ class SelectorTests(SuiteBase):
     def test_a_message_that_has_expired_is_put_aside_whatever_the_selector(
         self, connection: Connection
     ) -> None:
-        soon = time.time_ns() // 1_000_000 + 200
+        soon = time.time_ns() // 1_000_000 + SOON
         for expiration in (1, soon):
             connection.send(ORDERS, [self.text("rejected", expiration=expiration)])
         connection.send(ORDERS, [self.text("waits")])

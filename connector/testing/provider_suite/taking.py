@@ -13,6 +13,7 @@ from connector.messaging.settlement import Settlement
 from connector.testing.provider_suite.base import (
     NOTES,
     ORDERS,
+    SOON,
     Connect,
     SuiteBase,
 )
@@ -118,9 +119,9 @@ class TakingTests(SuiteBase):
         assert (again.take(1, 2), again.expired) == (None, 0)
 
     def test_a_message_expires_while_it_waits(self, connection: Connection) -> None:
-        soon = time.time_ns() // 1_000_000 + 200
+        soon = time.time_ns() // 1_000_000 + SOON
         connection.send(ORDERS, [self.text("1", expiration=soon), self.text("2", expiration=soon)])
         poller = connection.poller(ORDERS)
         self.take(poller)
-        time.sleep(0.3)
+        time.sleep(SOON / 1000 + 0.1)
         assert (poller.take(1, 1), poller.expired) == (None, 1 if self.able.shows_all else 0)
