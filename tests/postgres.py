@@ -263,7 +263,7 @@ def _end_signs_of_life(url: str) -> None:
 
     name = url.rpartition("/")[2]
     for settings, one in list(processes._shared.items()):
-        if settings.database.parsed.database == name:
+        if settings.parsed.database == name:
             with one._lock:
                 one._holds.clear()
                 one._drop()

@@ -26,10 +26,11 @@ def _use_no_spark() -> None:
 
 def _use_test_settings() -> None:
     """Lets an adapter with a database be on another machine, and wait for less long."""
-    from connector.providers.sql import dialects, processes
+    from connector.providers.sql import database, dialects, processes
 
     if lease := os.environ.get("TEST_LEASE"):
-        processes.StateSettings.__init__.__defaults__ = (float(lease),)
+        initial = database.Settings.__init__
+        initial.__defaults__ = (*(initial.__defaults__ or ())[:-1], float(lease))  # the last is the lease
     if busy := os.environ.get("TEST_BUSY"):
         dialects.BUSY_SECONDS = float(busy)  # type: ignore[misc]
     if machine := os.environ.get("TEST_MACHINE"):

@@ -104,7 +104,7 @@ class TaskJournal(Protocol):
     def close(self) -> None:
         """Records that the task has ended in order, with no event at work. Never raises. Repeatable.
 
-        If this cannot be written now, a later write does so, and the journal is held until then.
+        If this cannot be written, the journal is held until a later write, or until the process ends.
         """
 
 

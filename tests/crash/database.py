@@ -25,7 +25,7 @@ _EMPTY: Final = (
     *("client", "record", "in_flight"),
 )
 """What is empty where every client has settled its claims and has ended."""
-_EMPTY_OF_POSTGRESQL: Final = ("client_process", "task_list", "task", "task_outcome")
+_EMPTY_OF_POSTGRESQL: Final = ("task_list", "task", "task_outcome")
 
 
 class DatabaseQueues:

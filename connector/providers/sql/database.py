@@ -1,29 +1,26 @@
-"""A database: its connections, its transactions, and what its errors mean."""
+"""A database: its URL, its connections, its transactions and its errors."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
 import threading
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import orjson
-from sqlalchemy import Connection, Engine, create_engine, update
+from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 
 from connector.errors import ProviderError
-from connector.providers.sql import forking
 from connector.providers.sql import schema as tables
 from connector.providers.sql.dialects import READ_ONLY, Dialect, dialect_of
-
-_SHARED: Final[dict[tuple[int, Settings], Database]] = {}
+from connector.providers.sql.statements import statements_of
 
 URL_EXPECTED: Final = (
     "sqlite:///./FILE, sqlite:////DIRECTORY/FILE or postgresql+psycopg://USER:PASSWORD@HOST:PORT/DATABASE"
@@ -34,7 +31,7 @@ _NETWORK_SECONDS: Final = 10.0
 
 
 class WrongUrl(ValueError):
-    """A URL names no database that the provider uses. The text never shows the URL.
+    """The URL names no database that the provider can use. The text never shows the URL.
 
     Attributes:
         found, expected: as in :class:`connector.errors.Problem`.
@@ -46,11 +43,7 @@ class WrongUrl(ValueError):
 
 
 def parse_url(text: str) -> URL:
-    """Reads the URL of a database.
-
-    Raises:
-        WrongUrl: it names none.
-    """
+    """Reads the URL of a database. Raises :class:`WrongUrl`."""
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
@@ -66,31 +59,33 @@ def parse_url(text: str) -> URL:
     elif not url.host or not url.database:
         raise WrongUrl("a URL without host or database")
     elif "password" in url.query:
-        raise WrongUrl("a password behind '?'", "it before the host: USER:PASSWORD@HOST")
+        raise WrongUrl("a password behind '?'", "the password before the host: USER:PASSWORD@HOST")
     return url.set(drivername=_DRIVERS[backend])
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where a database is, and how it is used. Picklable.
+    """Place and use of a database. Picklable.
 
     Args:
         url: of the database, with the password.
-        schema: of PostgreSQL; None = the first one of the user's search path.
+        schema: of PostgreSQL. None = the first schema of the user's search path.
         pool_size: connections that a process keeps open.
         durable: whether a commit is on the disk when it returns.
+        lease: seconds without a sign of life after which a process on PostgreSQL counts as dead.
     """
 
     url: str
     schema: str | None = None
     pool_size: int = 5
     durable: bool = True
+    lease: float = 30.0
 
     def __repr__(self) -> str:
         return f"Settings({self.title!r})"  # never the password
 
     def at(self, directory: str | os.PathLike[str]) -> Settings:
-        """The same, with the file of SQLite relative to a directory."""
+        """Returns these settings with an absolute path of the SQLite file."""
         url = self.parsed
         if url.get_backend_name() != "sqlite":
             return self
@@ -103,7 +98,7 @@ class Settings:
 
     @property
     def title(self) -> str:
-        """The database in texts: the file of SQLite, else the URL without its password."""
+        """The database in texts: the file of SQLite, or the URL without the password."""
         url = self.parsed
         if url.get_backend_name() == "sqlite":
             return url.database or ""
@@ -111,21 +106,17 @@ class Settings:
 
     @property
     def file(self) -> str | None:
-        """The absolute path of the file of SQLite; None for PostgreSQL."""
+        """The absolute path of the SQLite file. None for PostgreSQL."""
         url = self.parsed
         return os.path.abspath(url.database or "") if url.get_backend_name() == "sqlite" else None
 
 
 class CommitUnknown(ProviderError):
-    """The connection was lost in a commit: nobody knows whether that has happened."""
+    """The connection was lost during a commit. The commit may have happened."""
 
 
 class Database:
-    """The connections of one process to a database. Nothing connects before it is used.
-
-    Args:
-        settings: where it is.
-    """
+    """The connections of one process to a database. The first use connects."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -150,27 +141,20 @@ class Database:
         )
         self.dialect: Dialect = dialect_of(self.engine.dialect.name)
         self.dialect.configure(self.engine, schema=settings.schema, durable=settings.durable)
-        self._reading = self.engine
-        """For reading: PostgreSQL needs no BEGIN and COMMIT for that, each of which is a message to it."""
-        self._in_use = contextlib.nullcontext
-        if not is_sqlite:
+        self._in_use: Callable[[], AbstractContextManager[None]] = nullcontext
+        if is_sqlite:
+            self._reading = self.engine
+            self._in_use = _no_fork
+            _sqlite_engines.add(self.engine)
+        else:  # to read needs no BEGIN and COMMIT, each of which is a message to the server
             self._reading = self.engine.execution_options(isolation_level="AUTOCOMMIT")
-        else:
-            self._in_use = forking.in_use  # type: ignore[assignment]
-            forking.watch(self.engine)
         weakref.finalize(self, _dispose, self.engine, os.getpid())
 
     def prepare(self, *, make: bool) -> bool:
-        """Looks whether the tables are there, and whether this program knows them.
-
-        Args:
-            make: whether they are made where they are not there.
-
-        Returns:
-            False where they are not there.
+        """Checks the tables. Makes missing tables if ``make``. Returns whether the tables exist.
 
         Raises:
-            ProviderError: the database cannot be reached, or its tables are newer than this program.
+            ProviderError: the database cannot be reached, or a newer program has made its tables.
         """
         if self._is_prepared:
             return True
@@ -190,13 +174,13 @@ class Database:
 
     @contextmanager
     def transaction(self, *, reads: bool = False) -> Iterator[Connection]:
-        """A transaction of its own: all of it at the end, or nothing.
+        """A transaction: all statements take effect at the end, or none.
 
         Args:
-            reads: whether it only reads.
+            reads: whether the transaction only reads.
 
         Raises:
-            CommitUnknown: nobody knows whether it has happened.
+            CommitUnknown: the commit may have happened.
             ProviderError: nothing has happened.
         """
         is_committing = False
@@ -212,27 +196,28 @@ class Database:
         except SQLAlchemyError as error:
             if is_committing and isinstance(error, DBAPIError) and error.connection_invalidated:
                 raise CommitUnknown(
-                    f"the connection to {self.title} was lost in a commit, and nobody knows whether that has "
-                    f"happened: {reason_of(error)}"
+                    f"the connection to {self.title} was lost in a commit, which may have happened: "
+                    f"{reason_of(error)}"
                 ) from error
             raise ProviderError(f"cannot use {self.title}: {reason_of(error)}") from error
 
     @classmethod
     def shared(cls, settings: Settings) -> Database:
-        """The database of the process that calls, for its tasks: one for all of them."""
+        """Returns the database that all tasks of this process share."""
         key = os.getpid(), settings
-        if key not in _SHARED:
-            _SHARED[key] = cls(settings)
-        _SHARED[key].prepare(make=True)
-        return _SHARED[key]
+        if key not in _shared:
+            _shared[key] = cls(settings)
+        _shared[key].prepare(make=True)
+        return _shared[key]
+
+
+_shared: Final[dict[tuple[int, Settings], Database]] = {}
 
 
 def network_options(url: URL, seconds: float) -> dict[str, int]:
-    """How long a connection to PostgreSQL waits for a host that does not answer. The URL has precedence.
+    """Returns options of a connection to PostgreSQL that is lost after ``seconds`` of silence of the host.
 
-    Args:
-        url: of the database.
-        seconds: after which such a connection is lost.
+    The URL has precedence.
     """
     options = {
         "connect_timeout": max(2, int(seconds)),
@@ -244,18 +229,63 @@ def network_options(url: URL, seconds: float) -> dict[str, int]:
 
 
 def _dispose(engine: Engine, pid: int) -> None:
-    """Closes the connections of an engine. A forked child leaves the connections to its parent."""
+    """Closes the connections of an engine. A forked child leaves them to its parent."""
     engine.dispose(close=os.getpid() == pid)
 
 
+# -- forks -----------------------------------------------------------------------------------------
+# SQLite remembers its locks in the memory of the process, and a forked process gets none of the locks. So no
+# connection to a SQLite file is open during a fork.
+
+_sqlite_engines: Final[weakref.WeakSet[Engine]] = weakref.WeakSet()
+_forks: Final = threading.Condition(threading.RLock())
+_users: Final[dict[int, int]] = {}
+"""Thread -> the number of its nested uses of connections."""
+
+
+@contextmanager
+def _no_fork() -> Iterator[None]:
+    """Delays forks by other threads while this thread uses a connection."""
+    thread = threading.get_ident()
+    with _forks:
+        _users[thread] = _users.get(thread, 0) + 1
+    try:
+        yield
+    finally:
+        with _forks:
+            _users[thread] -= 1
+            if not _users[thread]:
+                del _users[thread]
+            _forks.notify_all()
+
+
+def _before_fork() -> None:
+    _forks.acquire()
+    own = threading.get_ident()
+    _forks.wait_for(lambda: not _users.keys() - {own})
+    for engine in tuple(_sqlite_engines):
+        engine.dispose()
+
+
+def _after_fork() -> None:
+    for thread in _users.keys() - {threading.get_ident()}:
+        del _users[thread]
+    _forks.release()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_forks.release, after_in_child=_after_fork)
+
+# -- texts -----------------------------------------------------------------------------------------
+
+
 def write_json(value: object) -> str:
-    """A value as JSON text."""
+    """Returns a value as JSON text."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 _SERVER: Final = "look whether the server runs and can be reached"
 _ADVICE: Final = (
-    ("is locked", "another program holds the file: end that, or wait for it"),
+    ("is locked", "another program holds the file: end that program, or wait for it"),
     ("is full|no space|could not extend", "make room on the disk"),
     ("disk i/o error", "make room on the disk, and look whether the disk works"),
     ("readonly database|unable to open", "give this user the right to write the file and its directory"),
@@ -268,11 +298,11 @@ _ADVICE: Final = (
     ("too many|remaining connection slots|queuepool", "lower pool_size, or let the server take more"),
     ("refused|terminat|closed|lost|timeout|starting up|shutting down|translate|consuming", _SERVER),
 )
-"""Texts of the databases, and what to do where an error has one."""
+"""A pattern of an error text -> the remedy."""
 
 
 def reason_of(error: SQLAlchemyError) -> str:
-    """The text of an error, and what to do. Not the statement and its parameters."""
+    """Returns the text of an error with the remedy, without statement and parameters."""
     found = str(error.orig if isinstance(error, DBAPIError) else error).strip()
     found = " ".join(found.split())
     for pattern, advice in _ADVICE:
@@ -289,18 +319,20 @@ def is_passing(error: ProviderError) -> bool:
 
 
 class DatabaseClient:
-    """A database as one client uses it. Any thread may, one at a time.
+    """A database as one client uses it, one thread at a time.
 
     Args:
-        database: that is used.
-        client_id: of the client, for error texts.
+        database: to use.
+        client_id, application: of the client. Empty for a client that only looks.
     """
 
-    def __init__(self, database: Database, client_id: str) -> None:
+    def __init__(self, database: Database, client_id: str = "", application: str = "") -> None:
         self.database = database
         self.dialect = database.dialect
+        self.statements = statements_of(database.dialect.name)
         self.title = database.title
-        self._client_id = client_id
+        self.client_id = client_id
+        self.application = application
         self._lock = threading.RLock()
         self._connection: Connection | None = None
         self._is_counted = False
@@ -308,7 +340,7 @@ class DatabaseClient:
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """All that is executed is done at the end, or nothing is. Re-entrant: the outermost one counts."""
+        """A transaction. A nested one is part of the outermost transaction."""
         with self._used():
             if self._connection is not None:
                 yield self._connection
@@ -322,7 +354,7 @@ class DatabaseClient:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A transaction that only reads, or the one under way."""
+        """A transaction that only reads, or the transaction under way."""
         with self._used():
             if self._connection is not None:
                 yield self._connection
@@ -335,23 +367,23 @@ class DatabaseClient:
         with self._lock:
             if self._is_closed:
                 raise ProviderError(
-                    f"the connection {self._client_id} is closed, nothing was done: connect anew"
+                    f"the connection {self.client_id} is closed, nothing was done: connect anew"
                 )
             yield
 
     def rows(self, statement: Any, parameters: Mapping[str, Any] | None = None) -> Sequence[Any]:
-        """The rows of a statement that reads."""
+        """Returns the rows of a statement that reads."""
         with self.reading() as connection:
             return connection.execute(statement, parameters).fetchall()
 
     def first(self, statement: Any, parameters: Mapping[str, Any] | None = None) -> Any:
-        """The first column of the first row, or None where there is no row."""
+        """Returns the first column of the first row. None = there is no row."""
         with self.reading() as connection:
             return connection.execute(statement, parameters).scalar()
 
     def count_transaction(self, connection: Connection) -> None:
-        """The transaction under way lets messages wait: it gets its number."""
-        statement = self.dialect.count_transaction
+        """Numbers the transaction under way, because messages wait after it."""
+        statement = self.statements.count_transaction
         if statement is not None and not self._is_counted:
             statement.run(connection, {})
             self._is_counted = True
@@ -362,21 +394,6 @@ class DatabaseClient:
         return self._connection is not None
 
     def close(self) -> None:
-        """Ends every use. Waits for a transaction under way."""
+        """Refuses further use. Waits for a transaction under way."""
         with self._lock:
             self._is_closed = True
-
-
-def add_if_missing(connection: Connection, name: str) -> None:
-    """Makes a channel where it is not there."""
-    if connection.dialect.name == "sqlite":
-        from sqlalchemy.dialects.sqlite import insert as insert_on
-    else:
-        from sqlalchemy.dialects.postgresql import insert as insert_on  # type: ignore[assignment]
-    connection.execute(insert_on(tables.channel).on_conflict_do_nothing(), {"name": name})
-
-
-def records_changed(connection: Connection) -> None:
-    """Whoever has read records reads them again."""
-    changed = tables.counter.c.value + 1
-    connection.execute(update(tables.counter).where(tables.counter.c.name == "records").values(value=changed))

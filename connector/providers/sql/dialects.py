@@ -1,53 +1,33 @@
-"""What SQLite and PostgreSQL do differently: their connections, and a few statements."""
+"""The differences between SQLite and PostgreSQL: their connections, and parts of statements."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Sequence
+from typing import Any, Final
 
-from sqlalchemy import (
-    ARRAY,
-    BigInteger,
-    ColumnElement,
-    Engine,
-    FromClause,
-    Integer,
-    LargeBinary,
-    Select,
-    String,
-    Text,
-    bindparam,
-    case,
-    cast,
-    column,
-    delete,
-    event,
-    func,
-    literal_column,
-    select,
-    update,
-)
-from sqlalchemy.types import UserDefinedType
+from sqlalchemy import ARRAY, ColumnElement, Engine, FromClause, bindparam, cast, column, event, func, select
+from sqlalchemy import literal_column as literal
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.types import BigInteger, LargeBinary, String, Text
 
-from connector.providers.sql.schema import NOBODY, client, counter, message, reference
-from connector.providers.sql.statement import Statement, driver_of
+from connector.providers.sql.schema import PostgresType, counter, reference
+from connector.providers.sql.statement import driver_of
 
 BUSY_SECONDS: Final = 30.0
-"""For which a statement waits for the lock of another process on a SQLite file."""
+"""The time that a statement waits for the lock of another process on a SQLite file."""
 IDLE_SECONDS: Final = 60
-"""After which PostgreSQL ends a transaction in which nothing happens. None of ours waits for so long."""
-
+"""The time after which PostgreSQL ends an idle transaction. No transaction of the connector waits so long."""
 READ_ONLY: Final = "connector_read_only"
 """Option of a connection whose transaction only reads."""
 
 
 class Rows:
-    """A list of rows that a statement gets as one parameter, named ``rows`` or ``rows_<column>``.
+    """A list of rows as one parameter of a statement. The parameter is ``rows``, or ``rows_<column>``.
 
     Args:
-        dialect: that the statement is for.
-        columns: names and types; texts or numbers, and bytes for PostgreSQL.
+        dialect: of the statement.
+        columns: names and types. SQLite has no bytes here.
     """
 
     def __init__(
@@ -63,77 +43,49 @@ class Rows:
         else:
             each = func.json_each(bindparam("rows", type_=String)).table_valued("value", name="each")
             picked = [
-                func.json_extract(each.c.value, literal_column(f"'$[{index}]'"), type_=kind()).label(name)
+                func.json_extract(each.c.value, literal(f"'$[{index}]'"), type_=kind()).label(name)
                 for index, (name, kind) in enumerate(columns.items())
             ]
             self.source = select(*picked).subquery("given")
 
     def __call__(self, rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
-        """The parameters of a statement."""
+        """Returns the parameters of a statement."""
         if not self._as_arrays:
             return {"rows": json.dumps(rows)}
         columns = list(zip(*rows, strict=True)) or [()] * len(self._names)
         return {f"rows_{name}": list(values) for name, values in zip(self._names, columns, strict=True)}
 
 
-class Dialect(Protocol):
-    """One of the two."""
-
-    name: str
-    now: ColumnElement[int]
-    """The clock of the store, in milliseconds since 1970."""
-    mark: ColumnElement[str]
-    """What has happened until now, for :meth:`since`."""
-    beginning: Any
-    """The mark of a time when nothing had happened."""
-    count_transaction: Statement | None
-    """Gives the transaction under way its number; None where the database does so."""
-    claim_by_group: Statement | None
-    """Lets no other transaction claim by group from the channel ``at`` until this one ends.
-
-    Executed before the claim, whose snapshot has to come later. None where only one transaction writes.
-    """
-
-    def configure(self, engine: Engine, *, schema: str | None, durable: bool) -> None:
-        """Prepares what every new connection is told."""
-
-    def since(self, changed: ColumnElement[Any]) -> ColumnElement[bool]:
-        """Whether the transaction in a column has ended since the mark in the parameter ``mark``."""
-
-    def of_message(self, found: ColumnElement[Any]) -> ColumnElement[Any]:
-        """A column of the message, in what an UPDATE of its reference returns."""
-
-    def deletion(self, rows: Rows) -> Any:
-        """Deletes the references whose ``id`` and ``version`` are given; returns ``id`` and ``message``."""
-
-    def share(self, statement: Select[Any]) -> Select[Any]:
-        """Lets nobody change or delete the rows that are found, until the transaction ends."""
-
-
-def _held(source: FromClause) -> ColumnElement[bool]:
+def held(source: FromClause) -> ColumnElement[bool]:
+    """A condition: the ``id`` and the ``version`` of the reference are in ``source``."""
     return (reference.c.id == source.c.id) & (reference.c.version == source.c.version)
 
 
 class SqliteDialect:
-    """SQLite: one writer at a time, whose transaction begins with the lock."""
+    """SQLite: one writer at a time. A transaction begins with the lock.
+
+    Attributes:
+        now: the clock of the store, in milliseconds since 1970.
+        transaction: the number of the transaction under way.
+        mark: a mark of the present, for :meth:`since`.
+        beginning: a mark before all transactions.
+        insert: makes an INSERT that may end with ON CONFLICT.
+    """
 
     name = "sqlite"
-    now: ColumnElement[int] = literal_column(
+    now: ColumnElement[int] = literal(
         "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER)", BigInteger
     )
-    mark: ColumnElement[Any] = (
-        select(counter.c.value).where(counter.c.name == literal_column("'transactions'")).scalar_subquery()
+    transaction: ColumnElement[Any] = (
+        select(counter.c.value).where(counter.c.name == literal("'transactions'")).scalar_subquery()
     )
+    mark = transaction
     beginning = 0
-    count_transaction: Statement | None = Statement(
-        name,
-        update(counter)
-        .where(counter.c.name == literal_column("'transactions'"))
-        .values(value=counter.c.value + 1),
-    )
-    claim_by_group: Statement | None = None
+    insert = staticmethod(sqlite.insert)
 
     def configure(self, engine: Engine, *, schema: str | None, durable: bool) -> None:
+        """Sets up the settings of new connections."""
+
         @event.listens_for(engine, "connect")
         def tell(connection: Any, record: Any) -> None:
             connection.isolation_level = None  # the driver begins no transactions of its own
@@ -148,18 +100,8 @@ class SqliteDialect:
                 driver.execute("BEGIN" if reads else "BEGIN IMMEDIATE")
 
     def since(self, changed: ColumnElement[Any]) -> ColumnElement[bool]:
+        """A condition: the transaction in a column has ended after the mark in the parameter ``mark``."""
         return changed > bindparam("mark", type_=BigInteger)
-
-    def of_message(self, found: ColumnElement[Any]) -> ColumnElement[Any]:
-        return select(found).where(message.c.id == reference.c.message).scalar_subquery()
-
-    def deletion(self, rows: Rows) -> Any:
-        found = select(reference.c.id).where(_held(rows.source))
-        statement = delete(reference).where(reference.c.id.in_(found))
-        return statement.returning(reference.c.id, reference.c.version, reference.c.message)
-
-    def share(self, statement: Select[Any]) -> Select[Any]:
-        return statement
 
 
 _PLANS: Final = (
@@ -169,42 +111,25 @@ _PLANS: Final = (
 """Kinds of plans of PostgreSQL that read more rows than are wanted."""
 
 
-class _Snapshot(UserDefinedType[str]):
-    """The type ``pg_snapshot``."""
-
-    cache_ok = True
-
-    def get_col_spec(self, **options: Any) -> str:
-        return "pg_snapshot"
-
-
 class PostgresDialect:
-    """PostgreSQL: many writers, who skip each other's rows."""
+    """PostgreSQL: many writers, which skip each other's rows. See :class:`SqliteDialect`."""
 
     name = "postgresql"
-    now: ColumnElement[int] = literal_column(
+    now: ColumnElement[int] = literal(
         "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)", BigInteger
     )
+    transaction: ColumnElement[Any] = func.pg_current_xact_id()
     mark: ColumnElement[Any] = cast(func.pg_current_snapshot(), Text)
     beginning = "1:1:"
-    count_transaction: Statement | None = None
-    claim_by_group: Statement | None = Statement(
-        name,
-        # not the row of the channel: whoever sends or settles shares that
-        select(
-            func.pg_advisory_xact_lock(
-                func.hashtextextended(func.concat(func.current_schema(), " ", bindparam("at", type_=Text)), 0)
-            )
-        ),
-    )
+    insert = staticmethod(postgresql.insert)
 
     def configure(self, engine: Engine, *, schema: str | None, durable: bool) -> None:
         settings = {
             "idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s",
-            # The statements wait for each other's rows and then see them as they are.
+            # The statements wait for each other's rows, and then see these rows as they are.
             "default_transaction_isolation": "read committed",
-            # The tables fill and empty faster than statistics follow. An index has all that we ask for, in
-            # the order in which we want it.
+            # The tables fill and empty faster than statistics follow. An index has all rows that a statement
+            # wants, in the right order.
             **dict.fromkeys(_PLANS, "off"),
         }
         if not durable:
@@ -221,181 +146,16 @@ class PostgresDialect:
             connection.autocommit = before
 
     def since(self, changed: ColumnElement[Any]) -> ColumnElement[bool]:
-        mark: ColumnElement[str] = cast(bindparam("mark", type_=Text), _Snapshot())
+        mark: ColumnElement[str] = cast(bindparam("mark", type_=Text), PostgresType("pg_snapshot"))
         seen = func.pg_visible_in_snapshot(changed, mark)
         return (changed >= func.pg_snapshot_xmin(mark)) & ~seen  # the first part is for the index
 
-    def of_message(self, found: ColumnElement[Any]) -> ColumnElement[Any]:
-        return found
 
-    def deletion(self, rows: Rows) -> Any:
-        statement = delete(reference).where(_held(rows.source))
-        return statement.returning(reference.c.id, reference.c.version, reference.c.message)
-
-    def share(self, statement: Select[Any]) -> Select[Any]:
-        return statement.with_for_update(read=True)
-
-
+Dialect = SqliteDialect | PostgresDialect
 _SQLITE: Final = SqliteDialect()
 _POSTGRESQL: Final = PostgresDialect()
-SOME: Final = literal_column("1", Integer)
-"""What a statement selects that only asks whether there is a row."""
 
 
 def dialect_of(name: str) -> Dialect:
-    """The dialect of a database."""
+    """Returns the dialect of a database system."""
     return _SQLITE if name == "sqlite" else _POSTGRESQL
-
-
-def claim_statement(dialect: Dialect, candidates: Rows | None, *, by_group: bool = False) -> Statement:
-    """Claims up to ``limit`` messages of the channel ``at`` in one statement, best first.
-
-    A client that somebody takes over from claims nothing.
-
-    Args:
-        dialect: of the database.
-        candidates: the references with ``id`` and ``version`` that may be taken; None = all.
-        by_group: leave the groups that others hold.
-    """
-    own = (client.c.id == bindparam("owner_"), client.c.taken_by.is_(None), ~client.c.declared_dead)
-    # nobody takes over from a client in the middle of a claim, and afterwards it finds nothing
-    is_known = dialect.share(select(SOME).select_from(client).where(*own)).exists()
-    numbered = _picked_by_group(candidates, is_known) if by_group else _picked(candidates, is_known)
-    statement = update(reference).where(reference.c.id == numbered.c.id)
-    if dialect.name == "postgresql":
-        statement = statement.where(message.c.id == reference.c.message)
-    statement = statement.values(
-        state=literal_column("'DELIVERED'"),
-        version=reference.c.version + 1,
-        owner=bindparam("owner_"),
-        cycle=bindparam("cycle_"),
-        sequence=bindparam("start") + bindparam("step") * numbered.c.place,
-        taken_from=bindparam("taken_from_"),
-        channel=bindparam("into"),
-        part=bindparam("into_part"),
-        home=bindparam("home_"),
-        home_part=bindparam("home_part_"),
-        claimed_group=dialect.of_message(message.c.group_id),
-        returned_by=None,
-        settled=None,
-    )
-    return Statement(dialect.name, statement.returning(*claim_columns(dialect), dialect.now.label("now")))
-
-
-def _picked(candidates: Rows | None, is_known: ColumnElement[bool]) -> FromClause:
-    """The references to claim, locked, with their ``place``."""
-    found = select(reference.c.id, reference.c.priority).where(*waiting(), is_known)
-    if candidates is not None:
-        found = found.where(_held(candidates.source))
-    found = found.order_by(*_order(reference)).limit(bindparam("limit"))
-    picked = found.with_for_update(skip_locked=True, of=reference).cte("picked").prefix_with("MATERIALIZED")
-    place = func.row_number().over(order_by=_order(picked)) - 1
-    return select(picked.c.id, place.label("place")).subquery("numbered")
-
-
-def _picked_by_group(candidates: Rows | None, is_known: ColumnElement[bool]) -> FromClause:
-    """The same, without groups that others hold.
-
-    A message stays if an earlier one of its group was locked, or has changed, and so was not picked.
-    """
-    columns = reference.c.id, reference.c.priority, message.c.group_id
-    found = select(*columns).join(message, message.c.id == reference.c.message).where(is_known, is_free())
-    if candidates is None:
-        found = found.add_columns(reference.c.version).where(*waiting())
-        found = found.order_by(*_order(reference)).limit(bindparam("limit") + _SPARE)
-    else:
-        given = candidates.source
-        found = found.add_columns(given.c.version).where(reference.c.id == given.c.id, *_belongs(reference))
-        found = found.where(reference.c.state == literal_column("'NEW'"))
-    seen = found.cte("seen").prefix_with("MATERIALIZED")
-    there = select(reference.c.id).join(seen, _held(seen))
-    there = there.order_by(*_order(seen)).limit(bindparam("limit"))
-    picked = there.with_for_update(skip_locked=True, of=reference).cte("picked").prefix_with("MATERIALIZED")
-    is_picked = case((seen.c.id.in_(select(picked.c.id)), 1), else_=0)
-    in_order = func.min(is_picked).over(partition_by=seen.c.group_id, order_by=_order(seen))
-    is_taken = case((seen.c.group_id.is_(None), is_picked), else_=in_order).label("is_taken")
-    marked = select(seen.c.id, seen.c.priority, is_taken).subquery("marked")
-    place = func.row_number().over(order_by=_order(marked)) - 1
-    taken = select(marked.c.id, place.label("place")).where(marked.c.is_taken == 1)
-    return taken.subquery("numbered")
-
-
-def _order(source: FromClause) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
-    """The order of claims."""
-    return source.c.priority.desc(), source.c.id
-
-
-_SPARE: Final = 100
-"""Messages that a claim by group looks at beyond its limit, in place of those that others have locked."""
-
-
-def held_groups() -> Select[Any]:
-    """The groups of the channel ``at``, part ``at_part``, that others than the client ``owner_`` hold."""
-    held = reference.alias("held")
-    return select(held.c.claimed_group).where(
-        held.c.claimed_group.is_not(None),
-        *_belongs(held),
-        held.c.owner != bindparam("owner_"),
-        (held.c.owner != NOBODY) | held.c.waits,  # what is in doubt holds nobody up
-    )
-
-
-def _belongs(source: FromClause) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
-    """What waits in the channel ``at`` and its part ``at_part``, or was claimed from there.
-
-    No index of what waits serves this, and so a database begins with the rows that it is given.
-    """
-    return (
-        func.coalesce(source.c.home, source.c.channel) == bindparam("at"),
-        func.coalesce(source.c.home_part, source.c.part) == bindparam("at_part"),
-    )
-
-
-def is_free() -> ColumnElement[bool]:
-    """Whether a message has no group, or one that no other client holds."""
-    return message.c.group_id.is_(None) | message.c.group_id.not_in(held_groups())
-
-
-def waiting() -> tuple[ColumnElement[bool], ...]:
-    """What waits in the channel ``at`` and its part ``at_part``."""
-    return (
-        reference.c.channel == bindparam("at"),
-        reference.c.part == bindparam("at_part"),
-        reference.c.state == literal_column("'NEW'"),
-    )
-
-
-_CLAIM: Final = (
-    *(
-        "id",
-        "version",
-        "message",
-        "channel",
-        "part",
-        "priority",
-        "expiration",
-        "delivery_count",
-        "properties",
-    ),
-    *("owner", "cycle", "sequence", "taken_from", "home", "home_part", "waits"),
-)
-
-
-def claim_columns(dialect: Dialect | None) -> list[ColumnElement[Any]]:
-    """What a claim is made of.
-
-    Args:
-        dialect: of the database, for what an UPDATE returns; None for a SELECT of both tables.
-    """
-    columns: Mapping[str, ColumnElement[Any]] = {
-        "headers": message.c.headers,
-        "given_properties": message.c.properties,
-        "property_types": message.c.property_types,
-    }
-    return [
-        *(reference.c[name] for name in _CLAIM),
-        *(
-            (dialect.of_message(one) if dialect is not None else one).label(name)
-            for name, one in columns.items()
-        ),
-    ]

@@ -1,13 +1,13 @@
 """The journals of tasks in PostgreSQL.
 
-Each task has one row, which its process changes: ``event`` is at work, ``begun`` says that its delivery was
-begun. Outcomes are rows of their own. To take over from a task is to set ``given_up`` in its row. A delivery
-begins with an UPDATE of the same row, which changes nothing once ``given_up`` is set. So the lock of the row
-decides, whatever clocks and connections say.
+Each task has one row, which the process of the task changes: ``event`` is at work, and ``begun`` tells
+whether the delivery was begun. Outcomes are other rows. To take over from a task, a client sets ``given_up``
+in the row. A delivery begins with an UPDATE of the same row, which changes nothing after ``given_up``. So the
+lock of the row decides, not a clock or a connection.
 
-What a task writes waits for no disk. A server that is killed loses the last of it. The process of the task
-knows all of it, and writes it again when the server is back. Only three things wait for the disk: to open a
-journal, to close it, and to take over.
+The writes of a task do not wait for the disk. A killed server loses the last writes. The process of the task
+remembers all writes, and repeats them when the server is back. Only three steps wait for the disk: to open a
+journal, to close a journal, and to take over.
 """
 
 from __future__ import annotations
@@ -18,289 +18,168 @@ import os
 import secrets
 import signal
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import orjson
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Connection,
-    LargeBinary,
-    bindparam,
-    delete,
-    func,
-    select,
-    true,
-    tuple_,
-    update,
-)
-from sqlalchemy.dialects.postgresql import ARRAY, insert, psycopg
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, func, select, true, tuple_, update
+from sqlalchemy.dialects.postgresql import ARRAY, insert
+from sqlalchemy.types import BigInteger, LargeBinary
 
-from connector.providers.sql.processes import (
-    HOLDER,
-    ProcessConnection,
-    StateSettings,
-    durable,
-    provider_error,
-    start_of,
-    this_machine,
-)
-from connector.providers.sql.state_schema import NOW, outcome, process, task, task_list
+from connector.providers.sql.database import Settings
+from connector.providers.sql.processes import HOLDER, ProcessConnection, durable, start_of, this_machine
+from connector.providers.sql.schema import CLOCK, outcome, process, task, task_list
+from connector.providers.sql.statement import Statement
 from connector.state.store import CycleJournal, JournalHandle, TaskNote
 
-_TAKEN_OVER: Final = "somebody has taken over from this client"
+_TAKEN_OVER: Final = "another client has taken over from this client"
 _RETRY: Final = 0.02
 _LONGEST_RETRY: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class TaskOwner:
-    """The client that tasks belong to. Picklable.
-
-    Args:
-        settings: of the database.
-        application, instance, client: which it is.
-    """
-
-    settings: StateSettings
-    application: str
-    instance: str
-    client: str
-
-    @property
-    def connection(self) -> ProcessConnection:
-        """That of the process that calls."""
-        return ProcessConnection.shared(self.settings)
-
-    @property
-    def names(self) -> dict[str, str]:
-        """The columns that name its task list."""
-        return {"application": self.application, "instance": self.instance, "client": self.client}
-
-    @property
-    def condition(self) -> ColumnElement[bool]:
-        """Which task list is its own."""
-        columns = task_list.c
-        own = (columns.application == self.application) & (columns.instance == self.instance)
-        return own & (columns.client == self.client)
-
-
-@dataclass(frozen=True, slots=True)
 class PostgresHandle:
-    """See :class:`connector.state.store.JournalHandle`.
+    """See :class:`connector.state.store.JournalHandle`."""
 
-    Args:
-        owner: of the task.
-        batch, place, job: which it is.
-    """
-
-    owner: TaskOwner
+    journals: PostgresJournals
     batch: int
     place: int
     job: int
 
+    @property
+    def key(self) -> dict[str, int]:
+        """The columns that name the task in the list of its client."""
+        return {"batch": self.batch, "place": self.place, "job": self.job}
+
     def open(self) -> PostgresJournal:
-        """See :meth:`connector.state.store.JournalHandle.open`."""
         return PostgresJournal(self)
 
     def read(self, into: CycleJournal) -> bool:
-        """See :meth:`connector.state.store.JournalHandle.read`."""
-        rows = _read(self.owner, [self])
+        rows = self.journals.tasks([self])
         _add_all(rows, into)
         return any(row.opened is not None for row in rows)
 
-    @property
-    def key(self) -> dict[str, int]:
-        """The columns that name the task in the list of its owner."""
-        return {"batch": self.batch, "place": self.place, "job": self.job}
+
+_own: Final = task.c.id == bindparam("task_id")
+_at: Final = update(task).where(_own).returning(task.c.id)
+_at_work: Final = _at.values(event=bindparam("at"), begun=bindparam("is_begun"), changed=CLOCK)
+_AT: Final = Statement("postgresql", _at_work)
+_BEGIN: Final = Statement("postgresql", _at_work.where(~task.c.given_up))
+_CLOSE: Final = Statement("postgresql", _at.values(process=None, event=None, begun=False, changed=CLOCK))
 
 
-_AT: Final = (
-    update(task)
-    .where(task.c.id == bindparam("task_id"))
-    .values(event=bindparam("at"), begun=bindparam("is_begun"), changed=NOW)
-)
-_BEGIN: Final = _AT.where(~task.c.given_up)
-_said = _AT.returning(task.c.id).cte("said")
-_FINISHED: Final = insert(outcome).from_select(
-    ["task", "event", "outcome"],
-    select(
-        _said.c.id,
-        bindparam("finished", type_=BigInteger),
-        bindparam("result", type_=LargeBinary),
-    ),
-)
-_DONE: Final = _FINISHED.on_conflict_do_update(
-    index_elements=["task", "event"], set_={"outcome": _FINISHED.excluded.outcome}
-)
-_here = select(task.c.id).where(task.c.id == bindparam("task_id")).with_for_update().cte("here")
-_all: Final = (
-    func.unnest(bindparam("events", type_=ARRAY(BigInteger)), bindparam("results", type_=ARRAY(LargeBinary)))
-    .table_valued("event", "outcome")
-    .render_derived()
-)
-_RESTORED = insert(outcome).from_select(
-    ["task", "event", "outcome"],
-    select(_here.c.id, _all.c.event, _all.c.outcome).select_from(_here.join(_all, true())),
-)
-_RESTORE: Final = _RESTORED.on_conflict_do_update(
-    index_elements=["task", "event"], set_={"outcome": _RESTORED.excluded.outcome}
-)
-_CLOSE: Final = (
-    update(task)
-    .where(task.c.id == bindparam("task_id"))
-    .values(process=None, event=None, begun=False, changed=NOW)
-)
+def _finishing(found: Any) -> Statement:
+    """Inserts or replaces the outcomes that a SELECT finds."""
+    made = insert(outcome).from_select(["task", "event", "outcome"], found)
+    key, value = ["task", "event"], {"outcome": made.excluded.outcome}
+    made = made.on_conflict_do_update(index_elements=key, set_=value)
+    return Statement("postgresql", made.returning(outcome.c.task))
 
-_dialect = psycopg.dialect()  # type: ignore[no-untyped-call]
-# two of them run for every event: SQLAlchemy takes a quarter of their time unless they are texts
-_AT_TEXT, _BEGIN_TEXT, _DONE_TEXT = (str(one.compile(dialect=_dialect)) for one in (_AT, _BEGIN, _DONE))
+
+_finished: Final = bindparam("finished", type_=BigInteger), bindparam("result", type_=LargeBinary)
+_DONE: Final = _finishing(select(_at_work.cte("said").c.id, *_finished))
+_here: Final = select(task.c.id).where(_own).with_for_update().cte("here")
+_events, _results = (
+    bindparam("events", type_=ARRAY(BigInteger)),
+    bindparam("results", type_=ARRAY(LargeBinary)),
+)
+_all: Final = func.unnest(_events, _results).table_valued("event", "outcome").render_derived()
+_RESTORE: Final = _finishing(select(_here.c.id, *_all.c).select_from(_here.join(_all, true())))
 
 
 class PostgresJournal:
     """See :class:`connector.state.store.TaskJournal`.
 
-    A server that cannot be reached is waited for as long as the lease. What was written stays in memory until
-    the journal is closed. It is written again after each loss of the connection.
-
-    Args:
-        handle: of the journal.
-
-    Raises:
-        FileExistsError: this task has run before, or runs now.
-        FileNotFoundError: somebody has taken over from this client.
-        OSError: the database cannot be used.
+    A write waits for a lost server as long as the lease. All writes stay in memory until the journal is
+    closed. The journal repeats the writes after each loss of the connection.
     """
 
     def __init__(self, handle: PostgresHandle) -> None:
-        self._connection = handle.owner.connection
-        self._client = handle.owner.client
-        self._patience = handle.owner.settings.lease
+        self._connection = handle.journals.connection
+        self._client = handle.journals.client
+        self._patience = handle.journals.settings.lease
         self._opened = secrets.token_hex(8)
         self._event: int | None = None
         self._is_begun = False
         self._is_closing = False
         self._outcomes: dict[int, bytes | None] = {}
         self._id = self._connection.call(lambda one: self._open(one, handle), patience=self._patience)
-        self._connection.hold(self)
+        self._connection.hold(self, self._restore)
 
     def _open(self, connection: Connection, handle: PostgresHandle) -> int:
-        owner = handle.owner
-        living = select(task_list.c.id).where(owner.condition, ~task_list.c.given_up)
+        living = select(task_list.c.id).where(handle.journals.condition, ~task_list.c.given_up)
         with durable(connection):
             self._connection.beat(connection)
             number = connection.execute(living.with_for_update(read=True)).scalar()
             if number is None:
-                raise FileNotFoundError(errno.ENOENT, _TAKEN_OVER, owner.client)
+                raise FileNotFoundError(errno.ENOENT, _TAKEN_OVER, self._client)
             row = {"list": number, "opened": self._opened, "process": self._connection.id, **handle.key}
             made = insert(task).values(row).on_conflict_do_nothing().returning(task.c.id)
             found = connection.execute(made).scalar()
-            if found is None:  # somebody has opened it: this object, where a commit had lost its connection
+            if found is None:  # perhaps opened by this object, in a commit that lost its connection
                 row.pop("process")
                 own = select(task.c.id).where(*(task.c[name] == value for name, value in row.items()))
                 found = connection.execute(own).scalar()
             if found is None:
-                raise FileExistsError(errno.EEXIST, "this task has run before, or runs now", owner.client)
+                raise FileExistsError(errno.EEXIST, "this task has run before, or runs now", self._client)
         return int(found)
 
     def at(self, sequence: int) -> None:
-        """See :meth:`connector.state.store.TaskJournal.at`."""
         self._leave()
         self._event, self._is_begun = sequence, False
-        self._write(_AT_TEXT)
+        self._write(_AT)
 
     def begin(self, sequence: int) -> None:
-        """See :meth:`connector.state.store.TaskJournal.begin`."""
         if self._event != sequence:
             self._leave()
         self._event, self._is_begun = sequence, False  # until the row says so
-        if not self._write(_BEGIN_TEXT, is_begun=True):
+        if not self._write(_BEGIN, is_begun=True):
             raise FileNotFoundError(errno.ENOENT, _TAKEN_OVER, self._client)
         self._is_begun = True
 
-    def done(self, sequence: int, outcome: bytes, following: int | None = None) -> None:
-        """See :meth:`connector.state.store.TaskJournal.done`."""
-        self._finish(sequence, outcome, following)
-
-    def _finish(self, sequence: int, result: bytes | None, following: int | None) -> None:
+    def done(self, sequence: int, outcome: bytes | None, following: int | None = None) -> None:
         self._event, self._is_begun = following, False
-        self._outcomes[sequence] = result
-        self._write(_DONE_TEXT, finished=sequence, result=result)
+        self._outcomes[sequence] = outcome
+        self._write(_DONE, finished=sequence, result=outcome)
 
     def _leave(self) -> None:
-        """An event that was begun, and of which nobody says that it is done, stays begun."""
+        """Keeps the event at work as begun if its delivery was begun and not done."""
         if self._is_begun and self._event is not None:
-            self._finish(self._event, None, None)
+            self.done(self._event, None)
 
-    def _write(self, statement: str, *, is_begun: bool = False, **values: object) -> int:
+    def _write(self, statement: Statement, *, is_begun: bool = False, **values: object) -> bool:
         values = {"task_id": self._id, "at": self._event, "is_begun": is_begun, **values}
-        return self._connection.call(
-            lambda connection: connection.exec_driver_sql(statement, values).rowcount, patience=self._patience
-        )
+        rows = self._connection.call(lambda one: statement.rows(one, values), patience=self._patience)
+        return bool(rows)
 
-    def restore(self, connection: Connection) -> None:
-        """See :class:`connector.providers.sql.processes.Hold`."""
-        state = {"task_id": self._id, "at": self._event, "is_begun": self._is_begun}
+    def _restore(self, connection: Connection) -> None:
+        own = {"task_id": self._id}
         if self._outcomes:
             events, results = list(self._outcomes), list(self._outcomes.values())
-            connection.execute(_RESTORE, {"task_id": self._id, "events": events, "results": results})
-        connection.execute(_AT, state)
+            _RESTORE.rows(connection, {**own, "events": events, "results": results})
+        _AT.rows(connection, {**own, "at": self._event, "is_begun": self._is_begun})
         if self._is_closing:
             self._close(connection)
 
     def close(self) -> None:
-        """See :meth:`connector.state.store.TaskJournal.close`.
-
-        What cannot be written now is written when the server is back.
-        """
         if self._is_closing:
             return
         with suppress(OSError):
             self._leave()
         self._event, self._is_begun, self._is_closing = None, False, True
-        with suppress(OSError):
+        with suppress(OSError):  # _restore() closes the journal when the server is back
             self._connection.call(self._close)
 
     def _close(self, connection: Connection) -> None:
         with durable(connection):
-            connection.execute(_CLOSE, {"task_id": self._id})
+            _CLOSE.rows(connection, {"task_id": self._id})
         self._connection.release(self)
 
 
-def _read(owner: TaskOwner, handles: Iterable[JournalHandle] | None = None) -> Sequence[Any]:
-    """The tasks of a client with their outcomes: a row for each, and one for a task that has none.
-
-    Raises:
-        OSError: they cannot be read.
-    """
-    columns = task.c.id, task.c.batch, task.c.opened, task.c.event, task.c.begun
-    joined = task_list.join(task, task.c.list == task_list.c.id).outerjoin(
-        outcome, outcome.c.task == task.c.id
-    )
-    found = select(*columns, outcome.c.event.label("finished"), outcome.c.outcome).select_from(joined)
-    found = found.where(_which(owner, handles)).order_by(task.c.batch, task.c.id, outcome.c.event)
-    return owner.connection.call(lambda connection: connection.execute(found).fetchall())
-
-
-def _which(owner: TaskOwner, handles: Iterable[JournalHandle] | None) -> ColumnElement[bool]:
-    """Of the tasks of a client: all, or those of some handles."""
-    if handles is None:
-        return owner.condition
-    keys = [tuple(handle.key.values()) for handle in _own(handles)]
-    return owner.condition & tuple_(task.c.batch, task.c.place, task.c.job).in_(keys)
-
-
-def _own(handles: Iterable[JournalHandle]) -> Iterator[PostgresHandle]:
-    for handle in handles:
-        assert isinstance(handle, PostgresHandle)
-        yield handle
-
-
 def _add_all(rows: Iterable[Any], into: CycleJournal) -> None:
-    """Adds what rows of :func:`_read` say."""
+    """Adds rows of :meth:`PostgresJournals.tasks` to a journal."""
     seen = None
     for row in rows:
         if row.id != seen and row.event is not None:
@@ -314,61 +193,87 @@ def _add_all(rows: Iterable[Any], into: CycleJournal) -> None:
                 into.done[row.finished] = orjson.loads(row.outcome)
 
 
+@dataclass(frozen=True, slots=True)
 class PostgresJournals:
-    """See :class:`connector.state.store.ClientJournals`.
+    """See :class:`connector.state.store.ClientJournals`. Picklable, as a part of handles."""
 
-    Args:
-        owner: of the tasks.
-    """
+    settings: Settings
+    application: str
+    instance: str
+    client: str
 
-    def __init__(self, owner: TaskOwner) -> None:
-        self._owner = owner
+    @property
+    def connection(self) -> ProcessConnection:
+        """The connection of this process."""
+        return ProcessConnection.shared(self.settings)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The columns that name the task list."""
+        return {"application": self.application, "instance": self.instance, "client": self.client}
+
+    @property
+    def condition(self) -> ColumnElement[bool]:
+        """A condition: the task list belongs to this client."""
+        return and_(*(task_list.c[name] == value for name, value in self.names.items()))
 
     def make(self) -> None:
-        """See :meth:`connector.state.store.ClientJournals.make`."""
-        made = insert(task_list).values(self._owner.names).on_conflict_do_nothing()
-        try:
-            self._owner.connection.call(lambda connection: connection.execute(made))
-        except OSError as error:
-            raise provider_error(error) from error
+        made = insert(task_list).values(self.names).on_conflict_do_nothing()
+        self.connection.use(lambda connection: connection.execute(made))
 
     def file(self, batch: int, task: int, number: int) -> PostgresHandle:
-        """See :meth:`connector.state.store.ClientJournals.file`."""
-        return PostgresHandle(self._owner, batch, task, number)
+        return PostgresHandle(self, batch, task, number)
 
     def read(self) -> dict[int, CycleJournal]:
-        """See :meth:`connector.state.store.ClientJournals.read`."""
         result: dict[int, CycleJournal] = {}
-        for batch, rows in itertools.groupby(_read(self._owner), key=lambda row: row.batch):
+        for batch, rows in itertools.groupby(self.tasks(), key=lambda row: row.batch):
             _add_all(rows, result.setdefault(batch, CycleJournal()))
         return result
 
+    def tasks(self, handles: Iterable[JournalHandle] | None = None) -> Sequence[Any]:
+        """Returns the tasks with their outcomes. A task without outcomes has one row.
+
+        Raises:
+            OSError: the tasks cannot be read.
+        """
+        columns = task.c.id, task.c.batch, task.c.opened, task.c.event, task.c.begun
+        joined = task_list.join(task, task.c.list == task_list.c.id)
+        joined = joined.outerjoin(outcome, outcome.c.task == task.c.id)
+        found = select(*columns, outcome.c.event.label("finished"), outcome.c.outcome).select_from(joined)
+        found = found.where(self._which(handles)).order_by(task.c.batch, task.c.id, outcome.c.event)
+        return self.connection.rows(found)
+
+    def _which(self, handles: Iterable[JournalHandle] | None) -> ColumnElement[bool]:
+        """A condition: the task belongs to this client, and has one of the handles. None = any handle."""
+        if handles is None:
+            return self.condition
+        keys = [tuple(key.values()) for key in _keys(handles)]
+        return self.condition & tuple_(task.c.batch, task.c.place, task.c.job).in_(keys)
+
     def seal(self, handles: Iterable[JournalHandle] | None = None) -> None:
-        """See :meth:`connector.state.store.ClientJournals.seal`. A row without a process keeps a task off."""
         if handles is not None:
-            keys = [handle.key for handle in _own(handles)]
-            self._owner.connection.call(lambda connection: self._keep_off(connection, keys))
+            keys = _keys(handles)
+            self.connection.call(lambda connection: self._keep_off(connection, keys))
         else:
-            self._owner.connection.call(self._give_up)
+            self.connection.call(self._give_up)
 
     def _keep_off(self, connection: Connection, keys: Sequence[dict[str, int]]) -> None:
+        """Makes the rows of tasks, without a process. Then no process can open these journals."""
         with durable(connection):
-            number = connection.execute(select(task_list.c.id).where(self._owner.condition)).scalar()
+            number = connection.execute(select(task_list.c.id).where(self.condition)).scalar()
             if number is not None and keys:
                 rows = [{"list": number, **key} for key in keys]
                 connection.execute(insert(task).on_conflict_do_nothing(), rows)
 
     def _give_up(self, connection: Connection) -> None:
-        lists = update(task_list).where(self._owner.condition).values(given_up=True).returning(task_list.c.id)
+        given_up = update(task_list).where(self.condition).values(given_up=True).returning(task_list.c.id)
         with durable(connection):
-            number = connection.execute(lists).scalar()
-            # a statement of its own: it sees the tasks that were opened while the one before waited for them
-            connection.execute(
-                update(task).where(task.c.list == number, ~task.c.given_up).values(given_up=True)
-            )
+            number = connection.execute(given_up).scalar()
+            # another statement, which sees the tasks that were opened while the first statement waited
+            own = update(task).where(task.c.list == number, ~task.c.given_up)
+            connection.execute(own.values(given_up=True))
 
     def wait(self, timeout: float, handles: Iterable[JournalHandle] | None = None) -> bool:
-        """See :meth:`connector.state.store.ClientJournals.wait`."""
         deadline = time.monotonic() + timeout
         pause = _RETRY
         known = None if handles is None else list(handles)
@@ -381,56 +286,53 @@ class PostgresJournals:
         return True
 
     def _holders(self, handles: Iterable[JournalHandle] | None = None) -> list[Any]:
-        """The tasks whose process lives and has not closed its journal.
+        """Returns the tasks whose process lives and has not closed its journal.
 
         Raises:
-            OSError: they cannot be read.
+            OSError: the tasks cannot be read.
         """
         joined = task_list.join(task, task.c.list == task_list.c.id)
         joined = joined.outerjoin(process, process.c.id == task.c.process)
         since = func.extract("epoch", task.c.changed).label("since")
-        found = select(task.c.batch, task.c.event, since, *HOLDER).select_from(joined)
-        found = found.where(_which(self._owner, handles), task.c.process.is_not(None))
-        connection = self._owner.connection
-        rows = connection.call(lambda one: one.execute(found.order_by(task.c.id)).fetchall())
-        return [row for row in rows if connection.lives(row)]
+        found = select(task.c.batch, task.c.event, since, process.c.host, *HOLDER).select_from(joined)
+        found = found.where(self._which(handles), task.c.process.is_not(None))
+        connection = self.connection
+        return [row for row in connection.rows(found.order_by(task.c.id)) if connection.lives(row)]
 
     def end_writers(self) -> None:
-        """See :meth:`connector.state.store.ClientJournals.end_writers`."""
         with suppress(OSError):
             for row in self._holders():
-                if row.machine == this_machine():
-                    _kill(row.pid, row.started)
+                if row.holder_machine == this_machine():
+                    _kill(row.holder_pid, row.holder_started)
 
     def running(self) -> list[TaskNote]:
-        """See :meth:`connector.state.store.ClientJournals.running`."""
         try:
             rows = self._holders()
         except OSError:
             return []
-        return [TaskNote(row.batch, row.host, row.pid, row.event, float(row.since)) for row in rows]
+        return [TaskNote(row.batch, row.host, row.holder_pid, row.event, float(row.since)) for row in rows]
 
     def forget(self, batch: int | None = None) -> None:
-        """See :meth:`connector.state.store.ClientJournals.forget`."""
-        try:
-            self._owner.connection.call(lambda connection: self._remove(connection, batch))
-        except OSError as error:
-            raise provider_error(error) from error
+        self.connection.use(lambda connection: self._remove(connection, batch))
 
     def _remove(self, connection: Connection, batch: int | None) -> None:
-        own = delete(task).where(task.c.list.in_(select(task_list.c.id).where(self._owner.condition)))
+        own = delete(task).where(task.c.list.in_(select(task_list.c.id).where(self.condition)))
         if batch is not None:
             own = own.where(task.c.batch == batch)
         removed = connection.execute(own.returning(task.c.id)).scalars().all()
-        # after the rows of the tasks are gone nobody adds to their outcomes
+        # no process adds outcomes after the rows of the tasks are gone
         if removed:
             connection.execute(delete(outcome).where(outcome.c.task.in_(removed)))
         if batch is None:
-            connection.execute(delete(task_list).where(self._owner.condition))
+            connection.execute(delete(task_list).where(self.condition))
+
+
+def _keys(handles: Iterable[JournalHandle]) -> list[dict[str, int]]:
+    return [cast(PostgresHandle, handle).key for handle in handles]
 
 
 def _kill(pid: int, started: int) -> None:
-    """Ends a process of this machine, and no other one that has got its number since."""
+    """Ends a process of this machine, but no later process with the same number."""
     with suppress(OSError):
         descriptor = os.pidfd_open(pid)
         try:

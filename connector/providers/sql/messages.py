@@ -1,4 +1,4 @@
-"""How a message stands in the tables: its headers and properties, and what a copy has beyond those."""
+"""Messages as rows of the tables: headers, properties, and the changes of a copy."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from connector.core.local.channel import Channel, Owner, Part
 from connector.core.local.claims import LocalClaim
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import PERSISTENT, Message, PropertyValue, natural_type
+from connector.providers.sql.database import write_json
 from connector.providers.sql.schema import message as messages
 
 _HEADERS: Final = {
@@ -25,27 +26,28 @@ _HEADERS: Final = {
     "type": ("JMSType", None),
     "delivery_mode": ("JMSDeliveryMode", PERSISTENT),
 }
-"""Field of a message -> its name in the column ``headers``, and what it is where that has no such name."""
+"""Field of a message -> its name in the column ``headers``, and its default."""
 
 _FIELDS: Final = {name: field for field, (name, _) in _HEADERS.items()}
 
 Patch = Mapping[str, PropertyValue | None]
-"""Properties of one copy, in place of those of its message; None where the copy has none of that name."""
+"""Properties of one copy that replace the properties of its message. None removes a property."""
+
+Pair = tuple[int, int]
+"""The ``id`` and the ``version`` of a reference."""
 
 
 class SqlClaim(LocalClaim):
-    """A claim, or a message that was looked at. The version tells whether it has changed since.
+    """A claim, or a message that an operation only looks at. A later change makes another version.
 
     Args:
-        row: of :func:`.dialects.claim_columns`.
-        source: where it was taken from; None = as the row says.
+        row: of :func:`.statements.select_claims`.
+        source: the destination that the message was taken from. None = the destination in the row.
     """
 
-    __slots__ = ("patch", "row_id", "version")
+    __slots__ = ("patch",)
 
     def __init__(self, row: Any, source: Destination | None = None) -> None:
-        self.row_id: int = row.id
-        self.version: int = row.version
         self.patch: Patch | None = row.properties
         owner = Owner(row.owner, row.cycle, row.sequence) if row.owner else None
         home = channel_of(row.channel, row.part) if row.home is None else channel_of(row.home, row.home_part)
@@ -63,25 +65,25 @@ class SqlClaim(LocalClaim):
 
     @property
     def headers_now(self) -> Message:
-        """Its headers and properties, to look at only."""
+        """Headers and properties, for reading only."""
         return self._message
 
 
 def channel_name(channel: Channel) -> str:
-    """A channel in the tables: ``queue://orders``, or ``topic://prices;KEY`` for a subscription."""
+    """Returns the name of a channel: ``queue://orders``, or ``topic://prices;KEY`` for a subscription."""
     where = str(channel.destination)
     return f"{where};{channel.subscription}" if channel.subscription else where
 
 
 @functools.lru_cache(maxsize=1024)
 def channel_of(name: str, part: str) -> Channel:
-    """See :func:`channel_name`. The name of a destination has no semicolon."""
+    """Returns the channel of a name (:func:`channel_name`). The name of a destination has no semicolon."""
     where, _, subscription = name.partition(";")
     return Channel(parse_destination(where), subscription, Part(part))
 
 
 def patched(claim: SqlClaim, edit: Edit) -> Patch | None:
-    """The patch of a copy after an edit."""
+    """Returns the patch of a copy after an edit."""
     patch = dict(claim.patch or {})
     present = claim.headers_now.properties
     for name in edit.dropped:
@@ -91,8 +93,18 @@ def patched(claim: SqlClaim, edit: Edit) -> Patch | None:
     return patch or None
 
 
+def write_patch(patch: Patch | None) -> str | None:
+    """Returns a patch as text."""
+    return write_json(patch) if patch else None
+
+
+def write_key(key: str) -> bytes:
+    """Returns a published key as bytes. The key may have undecodable bytes."""
+    return key.encode("utf-8", "surrogateescape")
+
+
 def write_message(message: Message) -> dict[str, Any]:
-    """The row of a message."""
+    """Returns the row of a message."""
     headers = {}
     for field, (name, default) in _HEADERS.items():
         value = getattr(message, field)
@@ -115,7 +127,7 @@ def write_message(message: Message) -> dict[str, Any]:
 
 
 def write_reference(message: Message) -> dict[str, Any]:
-    """What a reference knows of a message that is new."""
+    """Returns the columns of the reference of a new message."""
     return {
         "priority": message.priority,
         "expiration": message.expiration,
@@ -124,7 +136,7 @@ def write_reference(message: Message) -> dict[str, Any]:
 
 
 def read_message(row: Any, body: bytes = b"") -> Message:
-    """The message of a row of :func:`.dialects.claim_columns`."""
+    """Returns the message of a row of :func:`.statements.select_claims`."""
     properties: dict[str, Any] = row.given_properties
     types: dict[str, str] = row.property_types or {}
     for name, kind in types.items():
@@ -151,6 +163,6 @@ _INSERT: Final = insert(messages).returning(messages.c.id, sort_by_parameter_ord
 
 
 def add_messages(connection: Connection, stored: Sequence[Message]) -> list[int]:
-    """Stores headers and bodies; returns their numbers in the same order."""
+    """Stores headers and bodies. Returns the numbers in the same order."""
     rows = [write_message(message) for message in stored]
     return list(connection.execute(_INSERT, rows).scalars()) if rows else []

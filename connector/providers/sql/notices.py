@@ -1,7 +1,7 @@
-"""LISTEN and NOTIFY of PostgreSQL: who waits is told that a channel is not empty any more.
+"""LISTEN and NOTIFY of PostgreSQL: notices of messages in channels that were empty.
 
-A notice is sent after the commit, by a statement of its own, and only for a channel that was empty. It may be
-lost, so whoever waits looks from time to time all the same.
+A notice is sent after the commit, by another statement. A notice may be lost. So a watch also looks from time
+to time.
 """
 
 from __future__ import annotations
@@ -18,22 +18,19 @@ from sqlalchemy import ARRAY, NullPool, Text, create_engine, func, literal, sele
 from sqlalchemy.exc import SQLAlchemyError
 
 from connector.providers.sql.database import Settings
-from connector.providers.sql.processes import ProcessConnection, StateSettings
-from connector.providers.sql.watch import SqlWatch
+from connector.providers.sql.processes import ProcessConnection
+from connector.providers.sql.watch import News, SqlWatch
 
 _CHANNEL: Final = "connector_messages"
 _RETRY: Final = 1.0
 _LONGEST_PAYLOAD: Final = 7000
-"""Bytes; PostgreSQL allows fewer than 8000."""
+"""Bytes. PostgreSQL allows fewer than 8000."""
 
 
-class Notices:
-    """The notices that the clients of one process get. See :class:`connector.providers.sql.watch.News`.
+class Notices(News):
+    """The notices for the watches of one process.
 
-    A thread listens as long as somebody waits, on a connection outside the pool.
-
-    Args:
-        settings: of the database.
+    A thread listens as long as there are watches, on a connection outside the pool.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -45,11 +42,10 @@ class Notices:
 
     @classmethod
     def shared(cls, settings: Settings) -> Notices:
-        """Those of this process."""
+        """Returns the notices of this process."""
         return _shared.setdefault((os.getpid(), settings), cls(settings))
 
     def add(self, watch: SqlWatch) -> None:
-        """See :meth:`connector.providers.sql.watch.News.add`."""
         if watch in self._watches:
             return
         with self._lock:
@@ -59,27 +55,18 @@ class Notices:
                 self._thread.start()
 
     def remove(self, watch: SqlWatch) -> None:
-        """See :meth:`connector.providers.sql.watch.News.remove`."""
         with self._lock:
             self._watches.pop(watch, None)
 
     def pause(self, *, selects: bool) -> float:
-        """See :meth:`connector.providers.sql.watch.News.pause`.
-
-        What waits for a selector may keep a channel from being empty, so nobody tells of the next message.
-        """
+        # Rejected messages may stay in a channel for long. Then no client announces the next message.
         return 0.05 if selects or not self._is_listening else 1.0
 
-    def may_have_come(self) -> bool:
-        """See :meth:`connector.providers.sql.watch.News.may_have_come`: nobody knows without a look."""
-        return True
-
     def notify(self, channels: Sequence[str]) -> None:
-        """See :meth:`connector.providers.sql.watch.News.notify`. What fails is passed over."""
         names = [name for name in channels if len(name.encode()) < _LONGEST_PAYLOAD]
         told = select(func.pg_notify(_CHANNEL, func.unnest(literal(names, ARRAY(Text)))))
-        with suppress(OSError):  # whoever waits looks by itself
-            own = ProcessConnection.shared(StateSettings(self._settings))
+        with suppress(OSError):  # a watch also looks without a notice
+            own = ProcessConnection.shared(self._settings)
             own.call(lambda connection: connection.execute(told))
 
     def _run(self) -> None:
@@ -91,7 +78,7 @@ class Notices:
                     driver = connection.connection.driver_connection
                     assert isinstance(driver, psycopg.Connection)
                     self._is_listening = True
-                    self._tell(None)  # what has come before
+                    self._tell(None)  # of messages that came before
                     while not self._is_done():
                         for notice in driver.notifies(timeout=_RETRY):
                             self._tell(notice.payload)
@@ -103,7 +90,7 @@ class Notices:
                 time.sleep(_RETRY)
 
     def _is_done(self) -> bool:
-        """Whether nobody waits any more; then the thread ends."""
+        """Whether there are no watches any more. Then the thread ends."""
         with self._lock:
             if self._watches:
                 return False

@@ -1,15 +1,15 @@
-"""Processes that hold something in a PostgreSQL database, and who of them lives.
+"""Processes that hold clients, journals or names in a PostgreSQL database, and the liveness of processes.
 
 A lock of the database ends with a connection, not with a process. So each process has a row. While the
-process holds something, a thread writes the time of the server into that row (the *beat*). Others take a
-process for dead in two cases:
+process holds anything, a thread writes the time of the server into that row (the *beat*). Other processes
+take a process for dead in two cases:
 
-* It is of their machine and has ended.
-* Its last beat is older than its lease.
+* The process ran on the same machine, and has ended.
+* The last beat is older than the lease of the process.
 
 The lease begins anew when the server starts, because no process can beat while the server is down. A process
-that was stopped for longer than its lease may go on. So a lease only says when somebody may take over. The
-rows that a process wants to change decide what the process may still do (:mod:`.journals`).
+that was stopped for longer than its lease may go on. So a lease only says when another process may take over.
+The rows that a process wants to change decide whether the change is allowed (:mod:`.journals`).
 """
 
 from __future__ import annotations
@@ -21,124 +21,85 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
-from sqlalchemy import (
-    Connection,
-    NullPool,
-    Row,
-    create_engine,
-    func,
-    literal_column,
-    text,
-)
+from sqlalchemy import Connection, NullPool, Row, create_engine, func, literal_column
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 
 from connector.errors import ProviderError
 from connector.providers.sql.database import Settings, network_options, reason_of
 from connector.providers.sql.dialects import dialect_of
-from connector.providers.sql.state_schema import NOW, process
-
-LEASE: Final = 30.0
-"""Seconds without a beat after which a process is taken for dead."""
+from connector.providers.sql.schema import CLOCK, process
 
 _BEATS: Final = 6
-"""In a lease."""
+"""Beats in the time of a lease."""
 _RETRY: Final = 0.1
 _RETRY_BEAT: Final = 1.0
 
 T = TypeVar("T")
 
-IS_FRESH: Final = func.coalesce(
-    func.greatest(process.c.beat, func.pg_postmaster_start_time())
-    + process.c.lease * literal_column("interval '1 second'")
-    > NOW,
-    literal_column("false"),
-)
-"""Whether the lease of a process has not ended; false where the process has no row."""
-
+_LEASE_END: Final = func.greatest(
+    process.c.beat, func.pg_postmaster_start_time()
+) + process.c.lease * literal_column("interval '1 second'")
 HOLDER: Final = (
-    process.c.id.label("process_id"),
-    process.c.machine,
-    process.c.host,
-    process.c.pid,
-    process.c.started,
-    IS_FRESH.label("is_fresh"),
+    process.c.id.label("holder"),
+    process.c.machine.label("holder_machine"),
+    process.c.pid.label("holder_pid"),
+    process.c.started.label("holder_started"),
+    (_LEASE_END > CLOCK).label("is_fresh"),
 )
-"""What :meth:`ProcessConnection.lives` needs to know of a process."""
+"""Columns for :meth:`ProcessConnection.lives`. All are NULL for a process without a row."""
 
 
-@dataclass(frozen=True, slots=True)
-class StateSettings:
-    """Where the state of applications is. Picklable.
-
-    Args:
-        database: of the tables.
-        lease: seconds without a beat after which others take a process for dead.
-    """
-
-    database: Settings
-    lease: float = LEASE
-
-
-class Hold(Protocol):
-    """What a process holds."""
-
-    def restore(self, connection: Connection) -> None:
-        """Writes all of it again that no disk was waited for: a server that was killed may have lost it."""
+Restore = Callable[[Connection], object]
+"""Repeats the writes that did not wait for the disk. A killed server may have lost these writes."""
 
 
 class ProcessConnection:
     """The connection of this process to a database, and its sign of life there. For any thread.
 
-    Statements commit by themselves, and their commits wait for no disk: see :func:`durable`.
-
-    Args:
-        settings: of the database.
+    Each statement is a transaction, whose commit does not wait for the disk (see :func:`durable`).
     """
 
-    def __init__(self, settings: StateSettings) -> None:
+    def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.id: Final = secrets.token_hex(8)
         self._engine = create_engine(
-            settings.database.parsed,
+            settings.parsed,
             poolclass=NullPool,
             isolation_level="AUTOCOMMIT",
             hide_parameters=True,
-            connect_args=network_options(settings.database.parsed, settings.lease / 3),
+            connect_args=network_options(settings.parsed, settings.lease / 3),
         )
-        dialect_of("postgresql").configure(self._engine, schema=settings.database.schema, durable=False)
+        dialect_of("postgresql").configure(self._engine, schema=settings.schema, durable=False)
         self._lock = threading.RLock()
         self._connection: Connection | None = None
-        self._holds: dict[Hold, None] = {}
+        self._holds: dict[object, Restore | None] = {}
         self._thread: threading.Thread | None = None
         self._used = time.monotonic()
         self._is_inherited = False
 
     @classmethod
-    def shared(cls, settings: StateSettings) -> ProcessConnection:
-        """The one of this process."""
+    def shared(cls, settings: Settings) -> ProcessConnection:
+        """Returns the connection of this process."""
         with _making:
             found = _shared.get(settings)
             if found is None:
                 found = _shared[settings] = cls(settings)
         return found
 
-    # -- statements --------------------------------------------------------------------------------
-
     def call(self, work: Callable[[Connection], T], *, patience: float = 0.0) -> T:
-        """What ``work`` returns. It runs again where the connection was lost, so it must be repeatable.
+        """Returns the result of ``work``, which must be repeatable: it runs again after a lost connection.
 
         Args:
-            work: is given the connection.
-            patience: seconds for which a server that cannot be reached is tried again.
+            work: called with the connection.
+            patience: seconds to wait for a server that cannot be reached.
 
         Raises:
-            OSError: nobody knows whether it was done.
+            OSError: the work may be done or not.
         """
         deadline = time.monotonic() + patience
         with self._lock:
@@ -157,12 +118,28 @@ class ProcessConnection:
                 if not was_open:
                     time.sleep(_RETRY)
 
+    def rows(self, statement: Any) -> Sequence[Any]:
+        """Returns the rows of a statement. Raises as :meth:`call` does."""
+        return self.call(lambda connection: connection.execute(statement).fetchall())
+
+    def use(self, work: Callable[[Connection], T]) -> T:
+        """As :meth:`call`, for callers outside of a task.
+
+        Raises:
+            ProviderError: the work may be done or not.
+        """
+        try:
+            return self.call(work)
+        except OSError as error:
+            raise ProviderError(f"cannot use {error.filename}: {error.strerror}") from error
+
     def _failed(self, error: SQLAlchemyError) -> OSError:
-        return OSError(errno.EIO, reason_of(error), self.settings.database.title)
+        return OSError(errno.EIO, reason_of(error), self.settings.title)
 
     def _connected(self) -> Connection:
         if self._is_inherited:
-            raise OSError(errno.EBADF, "the connection belongs to the process that has forked this one")
+            reason = "the connection belongs to the process that has forked this one"
+            raise OSError(errno.EBADF, reason, self.settings.title)
         if self._connection is None:
             connection = self._engine.connect()
             try:
@@ -176,8 +153,9 @@ class ProcessConnection:
     def _restore(self, connection: Connection) -> None:
         if self._holds:
             self.beat(connection)
-        for hold in tuple(self._holds):
-            hold.restore(connection)
+        for restore in tuple(self._holds.values()):
+            if restore is not None:
+                restore(connection)
 
     def _drop(self) -> None:
         if self._connection is not None:
@@ -187,25 +165,25 @@ class ProcessConnection:
             with suppress(SQLAlchemyError):
                 connection.close()
 
-    # -- signs of life -----------------------------------------------------------------------------
-
-    def hold(self, what: Hold) -> None:
-        """This process beats from now on, until it has released everything."""
+    def hold(self, what: object, restore: Restore | None = None) -> None:
+        """Lets this process beat until everything is released. A new connection begins with ``restore``."""
         with self._lock:
-            self._holds[what] = None
+            self._holds[what] = restore
             if self._thread is None:
                 name = f"beat-{self.id}"
                 self._thread = threading.Thread(target=self._keep, name=name, daemon=True)
                 self._thread.start()
 
-    def release(self, what: Hold) -> None:
+    def release(self, what: object) -> None:
         """Ends :meth:`hold`. Repeatable."""
         with self._lock:
             self._holds.pop(what, None)
 
     def beat(self, connection: Connection) -> None:
-        """Says that this process lives."""
-        connection.execute(_BEAT, {**_identity(), "id": self.id, "lease": self.settings.lease})
+        """Writes the sign of life of this process."""
+        own = {"host": socket.gethostname(), "pid": os.getpid(), "started": start_of(os.getpid()) or 0}
+        values = {"id": self.id, "machine": this_machine(), "lease": self.settings.lease, **own}
+        connection.execute(_BEAT, values)
 
     def _keep(self) -> None:
         pause = self.settings.lease / _BEATS
@@ -235,16 +213,16 @@ class ProcessConnection:
         Args:
             row: with the columns :data:`HOLDER`.
         """
-        if row.process_id is None:
+        if row.holder is None:
             return False
-        if row.process_id == self.id:
+        if row.holder == self.id:
             return True
-        if row.machine == this_machine() and start_of(row.pid) != row.started:
+        if row.holder_machine == this_machine() and start_of(row.holder_pid) != row.holder_started:
             return False
         return bool(row.is_fresh)
 
     def leave_to_parent(self) -> None:
-        """This process was forked: it does not speak in the name of the other one."""
+        """Ends the use of this object in a forked process. The connection belongs to the parent."""
         self._is_inherited = True
         self._lock = threading.RLock()
         if self._connection is not None:
@@ -253,12 +231,11 @@ class ProcessConnection:
                 os.dup2(os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC), descriptor, inheritable=False)
 
 
-_given: Final = insert(process).values(
-    {one.name: text(f":{one.name}") for one in process.c if one.name != "beat"}
+_BEAT: Final = (
+    insert(process).values(beat=CLOCK).on_conflict_do_update(index_elements=["id"], set_={"beat": CLOCK})
 )
-_BEAT: Final = _given.values(beat=NOW).on_conflict_do_update(index_elements=["id"], set_={"beat": NOW})
 
-_shared: dict[StateSettings, ProcessConnection] = {}
+_shared: dict[Settings, ProcessConnection] = {}
 _making = threading.Lock()
 _inherited: list[ProcessConnection] = []
 
@@ -268,7 +245,7 @@ def _leave_to_parent() -> None:
     _making = threading.Lock()
     for one in _shared.values():
         one.leave_to_parent()
-        _inherited.append(one)  # to free it would end the connection of the other process
+        _inherited.append(one)  # to free the object would end the connection of the parent
     _shared.clear()
 
 
@@ -277,7 +254,7 @@ os.register_at_fork(after_in_child=_leave_to_parent)
 
 @contextmanager
 def durable(connection: Connection) -> Iterator[None]:
-    """All statements within it are one transaction, which is on the disk of the server at the end."""
+    """A transaction on a :class:`ProcessConnection`, which is on the disk of the server at its end."""
     connection.exec_driver_sql("BEGIN; SET LOCAL synchronous_commit = on")
     try:
         yield
@@ -291,7 +268,7 @@ def durable(connection: Connection) -> Iterator[None]:
 
 @functools.cache
 def this_machine() -> str:
-    """Names the machine until it starts anew, and the container where the process is in one."""
+    """Returns a name for the machine until its next start, different in each container."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
             boot = file.read().strip()
@@ -301,25 +278,10 @@ def this_machine() -> str:
 
 
 def start_of(pid: int) -> int | None:
-    """When a process of this machine was started, in ticks of its clock; None where it has ended."""
+    """Returns the start of a process of this machine, in clock ticks. None = the process has ended."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
     except OSError:
         return None
     return int(fields[19]) if fields[0] not in (b"Z", b"X") else None
-
-
-def _identity() -> dict[str, Any]:
-    pid = os.getpid()
-    return {
-        "machine": this_machine(),
-        "host": socket.gethostname(),
-        "pid": pid,
-        "started": start_of(pid) or 0,
-    }
-
-
-def provider_error(error: OSError) -> ProviderError:
-    """What :meth:`ProcessConnection.call` has raised, as an error of the provider."""
-    return ProviderError(f"cannot use {error.filename}: {error.strerror}")

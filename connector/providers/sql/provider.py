@@ -1,12 +1,17 @@
-"""The ``sql`` provider: queues and topics in the tables of a database."""
+"""The provider ``sql``: connections of clients, and the questions of operators."""
 
 from __future__ import annotations
 
 import os
 import secrets
 from functools import partial
-from typing import Any
+from itertools import groupby
+from typing import Any, Final
 
+from sqlalchemy import func, select, true, update
+from sqlalchemy.exc import OperationalError
+
+from connector.core.local.channel import Channel, Part
 from connector.core.local.connection import LocalConnection
 from connector.core.local.registry import ClientInfo
 from connector.errors import ProviderError
@@ -15,27 +20,34 @@ from connector.messaging.notes import BatchNote, ClientNote, ClientState, Waitin
 from connector.messaging.provider import Capabilities
 from connector.messaging.subscription import TopicSubscription
 from connector.providers.sql.database import Database, DatabaseClient, Settings
-from connector.providers.sql.file_state import SqlState
-from connector.providers.sql.liveness import marks_of
-from connector.providers.sql.looking import declare_dead, list_clients, look_at_waiting, open_batches
-from connector.providers.sql.processes import StateSettings
+from connector.providers.sql.dialects import IDLE_SECONDS
+from connector.providers.sql.liveness import liveness_of
+from connector.providers.sql.messages import SqlClaim, channel_name
 from connector.providers.sql.reader import SqlReader
-from connector.providers.sql.registry import SqlRegistry
-from connector.providers.sql.state import PostgresState
+from connector.providers.sql.registry import SqlRegistry, subscription_key
+from connector.providers.sql.schema import NOBODY, message, reference
+from connector.providers.sql.schema import client as clients
+from connector.providers.sql.state import PostgresState, SqliteState
+from connector.providers.sql.statements import IS_CLAIMED, IS_NEW, select_claims
 from connector.providers.sql.store import SqlStore
 from connector.providers.sql.watch import FileNews, News, SqlWatch
 from connector.state.store import StateStore
 
+_PATIENCE: Final = 5.0
+"""Seconds that an operator waits for a client in the middle of a claim."""
+_LOCK_NOT_AVAILABLE: Final = "55P03"
+_PARTS: Final = {"EXPIRED": Part.EXPIRED, "RECOVER-ERROR": Part.ERROR, "REJECT-ERROR": Part.ERROR}
+
 
 class SqlProvider:
-    """Queues and topics in a database that all clients reach.
+    """See :class:`connector.messaging.provider_kind.AdapterProvider`.
 
     Args:
         settings: of the database.
-        keep_processed: seconds that a message which was settled without a copy is kept; None = for ever.
-        redelivery_limit: deliveries of one message by anybody, then it is put aside; None or 0 = no limit.
-        state_directory: for journals and instance locks; None = beside the file of
-            SQLite, in the tables of PostgreSQL.
+        keep_processed: seconds that a message settled without a copy is kept. None = for ever.
+        redelivery_limit: deliveries of one message before it is put aside. None or 0 = no limit.
+        state_directory: for journals and instance locks. None = beside the SQLite file, or in the tables of
+            PostgreSQL.
     """
 
     capabilities = Capabilities(
@@ -61,14 +73,14 @@ class SqlProvider:
         self._opened: tuple[int, Database] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Another process opens connections of its own."""
+        """Leaves the connections out. Another process opens its own."""
         return {**self.__dict__, "_opened": None}
 
     def _database(self, *, make: bool = True) -> Database:
-        """The database, with connections of this process's own.
+        """Returns the database, with connections of this process.
 
         Raises:
-            ProviderError: it cannot be reached, or has no tables, and none are to be made.
+            ProviderError: the database cannot be reached, or has no tables and ``make`` is False.
         """
         if self._opened is None or self._opened[0] != os.getpid():
             try:
@@ -83,11 +95,9 @@ class SqlProvider:
         return database
 
     def state(self, application: str) -> StateStore:
-        """See :meth:`connector.messaging.provider.Provider.state`."""
         return self._state(application, make=True)
 
     def existing_state(self, application: str) -> StateStore:
-        """As :meth:`state`, to look only: it makes nothing."""
         return self._state(application, make=False)
 
     def _state(self, application: str, *, make: bool) -> StateStore:
@@ -95,31 +105,24 @@ class SqlProvider:
         directory = self._state_directory
         if directory is None:
             if self._settings.file is None:
-                return PostgresState(StateSettings(self._settings), database, application)
+                return PostgresState(self._settings, database, application)
             directory = f"{self._settings.file}.state"
-        return SqlState(os.fspath(directory), database, application)
+        return SqliteState(os.fspath(directory), database, application)
 
     def connect(
         self, application: str = "", instance: str = "", *, client_id: str = "", origin: str = ""
     ) -> LocalConnection:
-        """See :meth:`connector.messaging.provider.Provider.connect`."""
         own = f"s{secrets.token_hex(6)}"
         info = ClientInfo(own, application, instance, origin or client_id or own)
         return self._open(self._database(), info, client_id)
 
     def existing(self) -> LocalConnection:
-        """A connection that only looks: it makes nothing.
-
-        Raises:
-            ProviderError: there are no tables yet.
-        """
         return self._open(self._database(make=False), ClientInfo(""), "")
 
     def _open(self, database: Database, info: ClientInfo, client_id: str) -> LocalConnection:
-        db = DatabaseClient(database, info.client_id)
-        marks = marks_of(self._settings)
+        db = DatabaseClient(database, info.client_id, info.application)
         readers: dict[SqlReader, None] = {}
-        registry = SqlRegistry(db, info, marks)
+        registry = SqlRegistry(db, info, liveness_of(self._settings))
         news: News
         if (file := self._settings.file) is not None:
             news = FileNews(file)
@@ -127,55 +130,82 @@ class SqlProvider:
             from connector.providers.sql.notices import Notices  # needs the extra postgresql
 
             news = Notices.shared(self._settings)
-        own = info.client_id, info.application
-        store = SqlStore(db, *own, marks, readers, self._keep_processed, news.notify)
+        store = SqlStore(db, readers, self._keep_processed, news.notify)
         limit = self._redelivery_limit or None
-        watch = SqlWatch(db, readers, news)
-        return LocalConnection(store, registry, watch, limit=limit, client_id=client_id)
+        return LocalConnection(store, registry, SqlWatch(db, readers, news), limit=limit, client_id=client_id)
 
     # -- for operators -----------------------------------------------------------------------------
 
     def check(self) -> bool:
-        """Whether the tables are there; False where the first connection makes them.
-
-        Raises:
-            ProviderError: the database cannot be reached.
-        """
         return Database(self._settings).prepare(make=False)
 
+    def _looking(self) -> DatabaseClient:
+        return DatabaseClient(self._database(make=False))
+
     def clients(self) -> list[ClientNote]:
-        """The clients that have a row in the database, the oldest first."""
+        """Returns the clients that have a row, the oldest first."""
+        liveness = liveness_of(self._settings)
+        every = select(*liveness.columns).select_from(liveness.source).order_by(clients.c.since)
         try:
-            return list_clients(self._looking(), marks_of(self._settings))
+            rows = self._looking().rows(every)
         except ProviderError:
             return []
+        return [
+            ClientNote(
+                row.id, row.application, row.instance, row.host, row.pid, row.since, liveness.state(row)
+            )
+            for row in rows
+        ]
 
     def batches(self, in_progress: Destination | None) -> list[BatchNote]:
-        """The open claims of all clients, by client and batch.
-
-        Raises:
-            ProviderError: this user may not look.
-        """
-        return open_batches(self._looking(), in_progress)
+        place = "" if in_progress is None else str(in_progress)
+        lies = reference.c.home.is_(None) | (reference.c.channel == place)
+        claims = select_claims(IS_CLAIMED, reference.c.owner != NOBODY, lies)
+        rows = self._looking().rows(
+            claims.order_by(reference.c.owner, reference.c.cycle, reference.c.sequence)
+        )
+        return [
+            BatchNote(client_id, cycle, 0.0, {row.sequence: SqlClaim(row) for row in batch})
+            for (client_id, cycle), batch in groupby(rows, key=lambda row: (row.owner, row.cycle))
+        ]
 
     def waiting(self, source: Destination | TopicSubscription) -> WaitingNote:
-        """What waits in a queue or a subscription; nothing where there is none.
-
-        Raises:
-            ProviderError: this user may not look.
-        """
-        return look_at_waiting(self._looking(), source)
+        if isinstance(source, TopicSubscription):
+            channel = Channel(source.topic, subscription_key(source, ""))
+        else:
+            channel = Channel(source.base, part=_PARTS.get(source.view, Part.MAIN))
+        here = (reference.c.channel == channel_name(channel), reference.c.part == channel.part.value, IS_NEW)
+        db = self._looking()
+        number, oldest = db.rows(select(func.count(), func.min(reference.c.id)).where(*here))[0]
+        if not number:
+            return WaitingNote(0, None)
+        of_oldest = reference.c.message == message.c.id, reference.c.id == oldest
+        headers = db.first(select(message.c.headers).where(*of_oldest))
+        sent = (headers or {}).get("JMSTimestamp")
+        return WaitingNote(number, sent / 1000 if sent else None)
 
     def declare_dead(self, client_id: str) -> ClientState | None:
-        """Marks a client as dead; its process may be there all the same.
+        """See :meth:`connector.messaging.provider_kind.AdapterProvider.declare_dead`.
 
-        Returns:
-            its state before: only one that was alive is changed. None = there is no such client.
-
-        Raises:
-            ProviderError: it cannot be marked.
+        The client that takes over gives the claims a new version, so that this client settles none of them.
         """
-        return declare_dead(self._looking(), marks_of(self._settings), client_id)
-
-    def _looking(self) -> DatabaseClient:
-        return DatabaseClient(self._database(make=False), "")
+        db, liveness = self._looking(), liveness_of(self._settings)
+        with db.transaction() as connection:
+            row = liveness.row(db, client_id)
+            if row is None:
+                return None
+            state = liveness.state(row)
+            if state is ClientState.ALIVE:
+                if connection.dialect.name == "postgresql":
+                    connection.execute(select(func.set_config("lock_timeout", f"{_PATIENCE}s", true())))
+                alive = update(clients).where(clients.c.id == client_id)
+                try:
+                    connection.execute(alive.values(declared_dead=True))
+                except OperationalError as error:
+                    if getattr(error.orig, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
+                        raise
+                    raise ProviderError(
+                        f"client {client_id} is in the middle of a claim: it claims now, or its process is "
+                        f"stopped. The server ends such a claim after {IDLE_SECONDS} s: try again then"
+                    ) from error
+            return state

@@ -1,14 +1,13 @@
-"""What takes from a channel: one statement claims up to as many messages as are wanted."""
+"""Readers: claims from a channel. One statement claims as many messages as are wanted."""
 
 from __future__ import annotations
 
-import functools
 import heapq
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import BigInteger, Connection, bindparam, func, literal_column, select, update
+from sqlalchemy import Connection
 
 from connector import faults
 from connector.core.local.channel import Channel
@@ -17,117 +16,33 @@ from connector.core.local.headers import counted_anew
 from connector.core.local.store import Judge, Verdict
 from connector.messaging.destination import Destination
 from connector.providers.sql.database import DatabaseClient
-from connector.providers.sql.dialects import (
-    SOME,
-    Dialect,
-    Rows,
-    claim_columns,
-    claim_statement,
-    dialect_of,
-    held_groups,
-    is_free,
-    waiting,
-)
 from connector.providers.sql.messages import SqlClaim, channel_name, patched, read_message
-from connector.providers.sql.schema import channel as channels
-from connector.providers.sql.schema import message, reference, this_transaction
-
-_JOINED: Final = reference.join(message, message.c.id == reference.c.message)
-
-
-class Statements:
-    """The statements of readers, the same for all readers of one dialect."""
-
-    def __init__(self, dialect: Dialect) -> None:
-        self.pairs = Rows(dialect, id=BigInteger, version=BigInteger)
-        self.claim_any = claim_statement(dialect, None)
-        self.claim_of = claim_statement(dialect, self.pairs)
-        self.claim_any_by_group = claim_statement(dialect, None, by_group=True)
-        self.claim_of_by_group = claim_statement(dialect, self.pairs, by_group=True)
-        self.held_groups = held_groups()
-        self.news = (
-            select(*claim_columns(None), message.c.group_id, reference.c.returned_by)
-            .select_from(_JOINED)
-            .where(*waiting(), dialect.since(reference.c.changed))
-        )
-        given = self.pairs.source
-        self.still_there = select(reference.c.id).where(
-            reference.c.id == given.c.id, reference.c.version == given.c.version
-        )
-        expired = (reference.c.expiration > 0) & (reference.c.expiration <= dialect.now)
-        self.put_expired = (
-            update(reference)
-            .where(*waiting(), expired)
-            .values(
-                part=literal_column("'EXPIRED'"),
-                version=reference.c.version + 1,
-                changed=this_transaction(),
-                returned_by=None,
-                settled=dialect.now,
-            )
-        )
-        self.exhausted = (
-            select(*claim_columns(None))
-            .select_from(_JOINED)
-            .where(
-                *waiting(), reference.c.delivery_count > 0, reference.c.delivery_count >= bindparam("limit")
-            )
-            .with_for_update(skip_locked=True, of=reference)
-        )
-        self.put_exhausted = (
-            update(reference)
-            .where(reference.c.id == bindparam("row_id"))
-            .values(
-                part=literal_column("'ERROR'"),
-                properties=bindparam("patch"),
-                delivery_count=0,
-                version=reference.c.version + 1,
-                changed=this_transaction(),
-                returned_by=None,
-            )
-        )
-        self.has = select(SOME).select_from(channels).where(channels.c.name == bindparam("name"))
-        some = select(SOME).select_from(reference).where(*waiting()).limit(1)
-        self.some = some
-        self.some_free = select(SOME).select_from(_JOINED).where(*waiting(), is_free()).limit(1)
-        self.some_new = some.where(dialect.since(reference.c.changed))
-        self.some_expired = some.where(expired)
-        others = func.coalesce(reference.c.returned_by, "") != bindparam("client")
-        self.some_from_others = some.where(dialect.since(reference.c.changed), others)
-        self.mark = select(dialect.mark)
-
-
-@functools.cache
-def statements_of(dialect: str) -> Statements:
-    """The statements for the dialect of a name."""
-    return Statements(dialect_of(dialect))
 
 
 class _Candidate(NamedTuple):
     """A message that may be taken, in the order of taking."""
 
     place: int
-    """The higher the priority, the lower."""
+    """The priority, negative."""
     id: int
     version: int
     group: str | None
 
 
 class _Aside(Exception):
-    """Something has to be put aside before anything is claimed."""
+    """A message must be put aside before the claim."""
 
 
 class SqlReader:
     """See :class:`connector.core.local.store.Reader`.
 
-    What a selector has to be asked about is judged once, when it comes. The messages that were not left
-    are kept as candidates: one that another has taken or changed is passed over when its turn comes.
+    A reader with a selector judges each message once, when the message arrives. Accepted messages become
+    candidates. A candidate that another client has claimed or changed meanwhile is passed over at its turn.
     """
 
     def __init__(
         self,
         db: DatabaseClient,
-        client_id: str,
         readers: dict[SqlReader, None],
         channel: Channel,
         judge: Judge,
@@ -135,28 +50,29 @@ class SqlReader:
         destination: Destination,
     ) -> None:
         self.expired = 0
+        self.selects = judge.selects
+        self.channel = channel_name(channel)
         self._db = db
-        self._client_id = client_id
         self._readers = readers
         self._judge = judge
         self._destination = destination
-        self._statements = statements_of(db.dialect.name)
-        place, part = channel_name(channel), channel.part.value
-        self._where: dict[str, str] = {"at": place, "at_part": part}
+        self._statements = db.statements
+        part = channel.part.value
+        self._where: dict[str, str] = {"at": self.channel, "at_part": part}
         self._values: dict[str, Any] = {
             **self._where,
-            "owner_": client_id,
+            "owner_": db.client_id,
             "taken_from_": str(destination),
-            "into": place if into is None else channel_name(into),
+            "into": self.channel if into is None else channel_name(into),
             "into_part": part if into is None else "",
-            "home_": None if into is None else place,
+            "home_": None if into is None else self.channel,
             "home_part_": None if into is None else part,
         }
         self._candidates: list[_Candidate] = []
         self._locked: list[_Candidate] = []
         self._behind: list[_Candidate] = []
-        """Of groups that others hold."""
-        statements = self._statements
+        """Candidates of groups that other clients hold."""
+        statements = db.statements
         self._some = statements.some
         self._claim_all, self._claim_some = statements.claim_any, statements.claim_of
         if judge.by_group:
@@ -173,7 +89,7 @@ class SqlReader:
         readers[self] = None
 
     def claim(self, cycle: int, numbers: range) -> list[LocalClaim]:
-        if not self._judge.selects:
+        if not self.selects:
             while True:
                 try:
                     return self._claim_any(cycle, numbers)
@@ -187,7 +103,7 @@ class SqlReader:
             self._look()
             return self._claim_candidates(cycle, numbers, set())
         with self._claiming() as connection:
-            # before the look: what is given back after this stays behind, or the look finds it
+            # before the look: a message that is given back after this stays behind, or the look finds it
             held = self._held_groups(connection)
             self._look()
             for one in self._behind:
@@ -199,30 +115,22 @@ class SqlReader:
     def _claiming(self) -> Iterator[Connection]:
         """A transaction for claims."""
         with self._db.transaction() as connection:
-            exclusive = self._db.dialect.claim_by_group
-            if self._judge.by_group and exclusive is not None:
-                exclusive.run(connection, {"at": self._where["at"]})
+            if self._judge.by_group and self._statements.lock_groups is not None:
+                self._statements.lock_groups.run(connection, {"at": self.channel})
             yield connection
 
     def _claim_any(self, cycle: int, numbers: range) -> list[LocalClaim]:
-        """Claims what is first.
-
-        Raises:
-            _Aside: a part of it has expired, or was delivered too often; nothing is claimed.
-        """
+        """Claims the first messages. Raises :class:`_Aside`, and claims nothing."""
         values = {**self._values, **_numbered(cycle, numbers)}
         with self._claiming() as connection:
             rows = self._claim_all.rows(connection, values)
-            claims = self._made(rows)
+            claims = [SqlClaim(row, self._destination) for row in rows]
             for claim, row in zip(claims, rows, strict=True):
                 if self._judge(claim.headers_now, row.now) is not Verdict.TAKE:
                     raise _Aside
             if claims:
                 faults.point("claim.uncommitted")
         return _in_order(claims)
-
-    def _made(self, rows: Any) -> list[SqlClaim]:
-        return [SqlClaim(row, self._destination) for row in rows]
 
     def _claim_candidates(self, cycle: int, numbers: range, held: set[str]) -> list[LocalClaim]:
         """Claims the first candidates, but none of the groups ``held``."""
@@ -244,15 +152,16 @@ class SqlReader:
         return popped
 
     def _claim_popped(self, cycle: int, numbers: range, popped: list[_Candidate]) -> list[LocalClaim]:
-        pairs = [(one.id, one.version) for one in popped]
-        values = {**self._values, **_numbered(cycle, numbers[: len(popped)]), **self._statements.pairs(pairs)}
+        pairs = self._statements.pairs([(one.id, one.version) for one in popped])
+        values = {**self._values, **_numbered(cycle, numbers[: len(popped)]), **pairs}
         with self._db.transaction() as connection:
-            claims = self._made(self._claim_some.rows(connection, values))
+            rows = self._claim_some.rows(connection, values)
+            claims = [SqlClaim(row, self._destination) for row in rows]
             faults.point("claim.uncommitted")
         return _in_order(claims)
 
     def _keep_locked(self, popped: list[_Candidate], taken: set[int]) -> list[_Candidate]:
-        """Candidates that somebody had locked for a moment stay candidates, for the next claim."""
+        """Keeps candidates that another client had only locked for a moment, for the next claim."""
         left = [one for one in popped if one.id not in taken]
         parameters = self._statements.pairs([(one.id, one.version) for one in left])
         there = {row.id for row in self._db.rows(self._statements.still_there, parameters)}
@@ -261,27 +170,27 @@ class SqlReader:
         return locked
 
     def _held_groups(self, connection: Connection) -> set[str]:
-        """The groups that others hold."""
-        values = {**self._where, "owner_": self._client_id}
-        return set(connection.execute(self._statements.held_groups, values).scalars())
+        """Returns the groups that other clients hold."""
+        return set(connection.execute(self._statements.held_groups, self._values).scalars())
 
     def _look(self) -> None:
-        """Judges what has come since the last look."""
+        """Judges the messages that arrived since the last look."""
         for one in self._locked:
             heapq.heappush(self._candidates, one)
         self._locked = []
         with self._db.reading() as connection:
             mark = connection.execute(self._statements.mark).scalar()
             rows = connection.execute(self._news, {**self._where, "mark": self._mark}).fetchall()
-            now = connection.execute(select(self._db.dialect.now)).scalar_one()
+            now = connection.execute(self._statements.now).scalar_one()
         self._mark = mark
         for row in rows:
             if self._judge(read_message(row), now) is not Verdict.LEAVE:
                 candidate = _Candidate(-row.priority, row.id, row.version, row.group_id)
                 heapq.heappush(self._candidates, candidate)
-                self._has_come = self._has_come or row.returned_by != self._client_id
+                self._has_come = self._has_come or row.returned_by != self._db.client_id
 
     def _put_aside(self) -> None:
+        """Moves expired and exhausted messages to their parts."""
         with self._db.transaction() as connection:
             self._db.count_transaction(connection)
             self.expired += connection.execute(self._statements.put_expired, self._where).rowcount
@@ -297,11 +206,10 @@ class SqlReader:
         if self._candidates or self._locked:
             return True
         with self._db.reading() as connection:
-            if connection.execute(self._statements.has, {"name": self._where["at"]}).scalar() is None:
-                return True  # it has ended
-            if not self._judge.selects:
-                own = {**self._where, "owner_": self._client_id}
-                return connection.execute(self._some, own).scalar() is not None
+            if connection.execute(self._statements.has_channel, {"name": self.channel}).scalar() is None:
+                return True  # the channel has ended
+            if not self.selects:
+                return connection.execute(self._some, self._values).scalar() is not None
             if self._behind:
                 held = self._held_groups(connection)
                 if any(one.group not in held for one in self._behind):
@@ -312,28 +220,18 @@ class SqlReader:
                 or connection.execute(self._statements.some_expired, self._where).scalar() is not None
             )
 
-    @property
-    def selects(self) -> bool:
-        """Whether it leaves messages that its selector rejects."""
-        return self._judge.selects
-
-    @property
-    def channel(self) -> str:
-        """The name of the channel that it takes from."""
-        return self._where["at"]
-
     def begin(self) -> None:
-        """A poll begins: what has come until now is told no more."""
-        if self._judge.selects:
+        """Begins a poll. :meth:`has_come` then ignores earlier messages."""
+        if self.selects:
             self._look()
             self._has_come = False
 
     def has_come(self, mark: Any) -> bool:
-        """Whether another client has let a message wait here since a mark."""
-        if self._judge.selects:
+        """Whether a message that this client has not given back arrived after a mark."""
+        if self.selects:
             self._look()
             return self._has_come
-        values = {**self._where, "mark": mark, "client": self._client_id}
+        values = {**self._where, "mark": mark, "client": self._db.client_id}
         return self._db.first(self._statements.some_from_others, values) is not None
 
     def close(self) -> None:
@@ -345,7 +243,7 @@ def _numbered(cycle: int, numbers: range) -> dict[str, int]:
 
 
 def _in_order(claims: list[SqlClaim]) -> list[LocalClaim]:
-    """What an UPDATE returns has no order."""
+    """Sorts claims, because RETURNING promises no order."""
     for _ in claims:
         faults.point("claim")
     return sorted(claims, key=lambda claim: claim.sequence)

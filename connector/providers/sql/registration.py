@@ -1,14 +1,13 @@
-"""What the connector registers for ``sql`` (see :mod:`connector.messaging.provider_kind`)."""
+"""The registration of the provider ``sql`` (see :mod:`connector.messaging.provider_kind`)."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from connector.messaging.provider_kind import DeploymentPaths, ProviderKind, SectionProblem
-from connector.providers.sql import open_provider
 
 if TYPE_CHECKING:
     from connector.providers.sql.provider import SqlProvider
@@ -21,8 +20,38 @@ def _section() -> type[SqlSection]:
     return SqlSection
 
 
+def _open(
+    location: str,
+    *,
+    directory: str | os.PathLike[str] = ".",
+    schema: str | None = None,
+    pool_size: int = 5,
+    durability: str = "batch",
+    **options: Any,
+) -> SqlProvider:
+    """Returns the provider of the URL ``sql:<location>``.
+
+    Args:
+        location: the URL of the database, ``sqlite:///./messages.db``.
+        directory: the base of a relative SQLite file.
+        schema, pool_size, durability: see docs/reference/configuration.md.
+        options: the others of :class:`~connector.providers.sql.provider.SqlProvider`.
+
+    Raises:
+        TypeError, ValueError: there is no such option, or it has no such value.
+    """
+    from connector.providers.sql.database import Settings, parse_url
+    from connector.providers.sql.provider import SqlProvider
+
+    if durability not in ("batch", "none"):
+        raise ValueError(f"{durability!r} is no durability; there are 'batch' and 'none'")
+    url = parse_url(location).render_as_string(hide_password=False)
+    settings = Settings(url, schema, pool_size, durability == "batch")
+    return SqlProvider(settings.at(directory), **options)
+
+
 def _make(section: SqlSection, paths: DeploymentPaths) -> SqlProvider:
-    return open_provider(
+    return _open(
         section.url,
         directory=paths.directory,
         schema=section.schema_,
@@ -45,7 +74,7 @@ def _check(section: SqlSection, paths: DeploymentPaths) -> Iterator[SectionProbl
     if not _is_sqlite(section):
         return
     if section.schema_ is not None:
-        yield SectionProblem(("schema",), "a schema with SQLite, which has none", "it left out")
+        yield SectionProblem(("schema",), "a schema with SQLite, which has none", "no schema")
     file = Settings(section.url).at(paths.directory).file
     assert file is not None
     if os.path.isdir(file):
@@ -61,6 +90,4 @@ def _check(section: SqlSection, paths: DeploymentPaths) -> Iterator[SectionProbl
         )
 
 
-KIND: Final = ProviderKind(
-    section=_section, make=_make, open=open_provider, check=_check, one_machine=_is_sqlite
-)
+KIND: Final = ProviderKind(section=_section, make=_make, open=_open, check=_check, one_machine=_is_sqlite)

@@ -1,4 +1,4 @@
-"""The clients of a database, and the records that they share."""
+"""The registry: the clients of a database, and the records that they share."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from connector.core.local.channel import Channel
 from connector.core.local.client import SUBSCRIPTION
 from connector.core.local.registry import ClientInfo, Record
 from connector.errors import ProviderError
+from connector.messaging.notes import ClientState
 from connector.messaging.subscription import TopicSubscription
-from connector.providers.sql.changes import remove_messages
-from connector.providers.sql.database import DatabaseClient, add_if_missing, records_changed
-from connector.providers.sql.dialects import SOME
-from connector.providers.sql.liveness import Marks
+from connector.providers.sql.database import DatabaseClient
+from connector.providers.sql.liveness import Liveness
 from connector.providers.sql.messages import channel_name, channel_of
-from connector.providers.sql.schema import NOBODY, NOT_COMMITTED, counter, is_claimed, reference
+from connector.providers.sql.schema import NOBODY, counter, reference
 from connector.providers.sql.schema import client as clients
 from connector.providers.sql.schema import record as records
 from connector.providers.sql.schema import subscription as subscriptions
+from connector.providers.sql.statements import IS_CLAIMED, IS_PREPARED, SOME
 
 _LIVING_SECONDS: Final = 0.5
-"""For which the owner of a record that was alive is taken for alive, by whoever decides nothing."""
+"""The time for which a living owner of a record counts as alive, without the lock."""
 _ANEW: Final = "its messages come again, to us or another: connect anew"
 _VERSION: Final = select(counter.c.value).where(counter.c.name == "records")
 
 
 class SqlDeadClient:
-    """See :class:`connector.core.local.registry.DeadClient`: the client's row says who takes over from it."""
+    """See :class:`connector.core.local.registry.DeadClient`. The row names the client that takes over."""
 
     def __init__(self, registry: SqlRegistry, info: ClientInfo) -> None:
         self.info = info
@@ -54,20 +54,18 @@ class SqlRegistry:
     """See :class:`connector.core.local.registry.Registry`.
 
     Args:
-        db: of the client.
-        info: of the client; without an id for one that only looks.
-        marks: say who is alive.
+        db, liveness: made for this client.
+        info: of the client. Without an id for a client that only looks.
     """
 
-    def __init__(self, db: DatabaseClient, info: ClientInfo, marks: Marks) -> None:
+    def __init__(self, db: DatabaseClient, info: ClientInfo, liveness: Liveness) -> None:
         self.info = info
         self._db = db
-        self._marks = marks
+        self._liveness = liveness
         self._cached: dict[tuple[str, Channel | str], tuple[int, float, tuple[Record, ...]]] = {}
         self._has_ended = False
         if not info.client_id:
-            return  # it only looks
-        marks.hold(info.client_id)
+            return
         values = {
             "id": info.client_id,
             "application": info.application,
@@ -76,13 +74,14 @@ class SqlRegistry:
             "host": socket.gethostname(),
             "pid": os.getpid(),
             "since": time.time(),
+            "process": liveness.hold(info.client_id),
         }
         try:
             with db.transaction() as connection:
                 connection.execute(insert(clients), values)
         except BaseException:
-            marks.release(info.client_id)
-            marks.forget(info.client_id)
+            liveness.release()
+            liveness.forget(info.client_id)
             raise
 
     # -- clients -----------------------------------------------------------------------------------
@@ -90,11 +89,11 @@ class SqlRegistry:
     def check(self) -> None:
         if not self.info.client_id:
             return
-        row = self._row(self.info.client_id)
+        row = self._liveness.row(self._db, self.info.client_id)
         if row is None or row.taken_by is not None:
             raise ProviderError(
-                f"somebody has taken over from client {self.info.client_id} in {self._db.title}: it was "
-                f"declared dead, or gave no sign of life for longer than its lease; {_ANEW}"
+                f"another client has taken over from client {self.info.client_id} in {self._db.title}, which "
+                f"was declared dead, or gave no sign of life for longer than its lease; {_ANEW}"
             )
         if row.declared_dead:
             raise ProviderError(
@@ -102,59 +101,51 @@ class SqlRegistry:
             )
 
     def living(self, client_id: str) -> ClientInfo | None:
-        row = self._row(client_id)
-        return info_of(row) if row is not None and self._is_alive(row) else None
-
-    def _is_alive(self, row: Any) -> bool:
-        return not row.declared_dead and self._marks.is_alive(row.id)
+        row = self._liveness.living(self._db, client_id)
+        return None if row is None else info_of(row)
 
     def knows(self, client_id: str) -> bool:
-        return self._row(client_id) is not None
-
-    def _row(self, client_id: str) -> Any:
-        rows = self._db.rows(select(clients).where(clients.c.id == client_id))
-        return rows[0] if rows else None
+        return self._liveness.row(self._db, client_id) is not None
 
     def dead(self, *, at_start: bool) -> Iterator[SqlDeadClient]:
         found = []
         with self.lock() as connection:
-            rows = {row.id: row for row in connection.execute(select(clients)).fetchall()}
-            alive = {name for name, row in rows.items() if self._is_alive(row)}
-            for name, row in rows.items():
-                if name in alive or row.taken_by in alive:
+            every = select(*self._liveness.columns).select_from(self._liveness.source)
+            rows = connection.execute(every).fetchall()
+            alive = {row.id for row in rows if self._liveness.state(row) is ClientState.ALIVE}
+            for row in rows:
+                if row.id in alive or row.taken_by in alive:
                     continue
-                # whoever is in the middle of a claim is looked at the next time
-                free = select(clients.c.id).where(clients.c.id == name).with_for_update(skip_locked=True)
+                # a client in the middle of a claim is left to the next call
+                free = select(clients.c.id).where(clients.c.id == row.id).with_for_update(skip_locked=True)
                 take = update(clients).where(clients.c.id.in_(free)).values(taken_by=self.info.client_id)
                 if connection.execute(take).rowcount:
                     found.append(SqlDeadClient(self, info_of(row)))
         return iter(found)
 
     def release_client(self, client_id: str) -> None:
-        """Somebody else may take over from a dead client."""
+        """Lets other clients take over from a dead client."""
         own = (clients.c.id == client_id) & (clients.c.taken_by == self.info.client_id)
         with self._db.transaction() as connection:
             connection.execute(update(clients).where(own).values(taken_by=None))
 
     def forget_client(self, client_id: str) -> None:
-        """Nothing of a client is kept. What it has claimed in an in-progress destination has no owner."""
+        """Removes a client. Its claims in in-progress destinations then have no owner."""
+        own = reference.c.owner == client_id
         with self.lock() as connection:
-            owned = reference.c.owner == client_id
-            lies = update(reference).where(owned & is_claimed())
-            connection.execute(lies.values(owner=NOBODY))  # whoever took over may adopt it yet
-            prepared = delete(reference).where(owned & (reference.c.state == NOT_COMMITTED))
-            gone = connection.execute(prepared.returning(reference.c.message)).scalars()
-            remove_messages(connection, self._db, list(gone))
+            left = update(reference).where(own & IS_CLAIMED).values(owner=NOBODY)
+            connection.execute(left)  # same version: the client that takes over may adopt the messages
+            self._db.statements.remove_where(connection, own & IS_PREPARED)
             if connection.execute(delete(records).where(records.c.owner == client_id)).rowcount:
-                records_changed(connection)
+                self._records_changed(connection)
             connection.execute(delete(clients).where(clients.c.id == client_id))
-        self._marks.forget(client_id)
+        self._liveness.forget(client_id)
 
     # -- records -----------------------------------------------------------------------------------
 
     @contextmanager
     def lock(self) -> Iterator[Connection]:
-        """See :meth:`connector.core.local.registry.Registry.lock`: a transaction that holds one row."""
+        """A transaction that holds one row."""
         with self._db.transaction() as connection:
             connection.execute(_VERSION.with_for_update())
             yield connection
@@ -165,7 +156,7 @@ class SqlRegistry:
         if cached is not None and cached[0] == version:
             if not self._db.is_locked and time.monotonic() < cached[1]:
                 return cached[2]
-            if all(one.owner is None or self._lives(one.owner.client_id) for one in cached[2]):
+            if all(one.owner is None or self.living(one.owner.client_id) for one in cached[2]):
                 self._cached[kind, of] = (version, time.monotonic() + _LIVING_SECONDS, cached[2])
                 return cached[2]
         found = tuple(self._read(kind, of))
@@ -174,23 +165,19 @@ class SqlRegistry:
         self._cached[kind, of] = (version, time.monotonic() + _LIVING_SECONDS, found)
         return found
 
-    def _lives(self, client_id: str) -> bool:
-        row = self._row(client_id)
-        return row is not None and self._is_alive(row)
-
     def _read(self, kind: str, of: Channel | str) -> Iterator[Record]:
         if kind == SUBSCRIPTION:
             columns = select(subscriptions).where(subscriptions.c.topic == _name_of(of))
             for row in self._db.rows(columns.order_by(subscriptions.c.key)):
                 yield Record(kind, of, row.key, row.details, durable=row.durable)
             return
-        joined = records.outerjoin(clients, clients.c.id == records.c.owner)
-        columns = select(records.c.key, records.c.data, records.c.owner, clients).select_from(joined)
+        joined = records.outerjoin(self._liveness.source, clients.c.id == records.c.owner)
+        columns = select(records.c.key, records.c.data, records.c.owner, *self._liveness.columns)
         where = (records.c.kind == kind) & (records.c.of == _name_of(of))
-        for row in self._db.rows(columns.where(where).order_by(records.c.number)):
+        for row in self._db.rows(columns.select_from(joined).where(where).order_by(records.c.number)):
             if row.owner is None:
                 yield Record(kind, of, row.key, row.data)
-            elif row.id is not None and self._is_alive(row):
+            elif row.id is not None and self._liveness.state(row) is ClientState.ALIVE:
                 yield Record(kind, of, row.key, row.data, info_of(row))
 
     def subscription(self, client_id: str, name: str, *, durable: bool) -> Record | None:
@@ -207,22 +194,22 @@ class SqlRegistry:
     def write(self, record: Record) -> None:
         with self._db.transaction() as connection:
             self._delete(connection, record)
-            of = _name_of(record.of)
             if record.kind == SUBSCRIPTION:
                 assert isinstance(record.of, Channel)
-                add_if_missing(connection, channel_name(Channel(record.of.destination, record.key)))
-                details = {"topic": of, "key": record.key, "durable": record.durable}
+                name = channel_name(Channel(record.of.destination, record.key))
+                self._db.statements.add_channel.run(connection, {"name": name})
+                details = {"topic": _name_of(record.of), "key": record.key, "durable": record.durable}
                 connection.execute(insert(subscriptions), {**details, "details": dict(record.data)})
             else:
                 owner = record.owner.client_id if record.owner else None
-                values = {"kind": record.kind, "of": of, "key": record.key, "owner": owner}
+                values = {"kind": record.kind, "of": _name_of(record.of), "key": record.key, "owner": owner}
                 connection.execute(insert(records), {**values, "data": dict(record.data)})
-            records_changed(connection)
+            self._records_changed(connection)
 
     def remove(self, record: Record) -> None:
         with self._db.transaction() as connection:
             self._delete(connection, record)
-            records_changed(connection)
+            self._records_changed(connection)
 
     def _delete(self, connection: Connection, record: Record) -> None:
         of = _name_of(record.of)
@@ -233,6 +220,10 @@ class SqlRegistry:
             which = (records.c.kind == record.kind) & (records.c.of == of) & (records.c.key == record.key)
             connection.execute(delete(records).where(which))
 
+    def _records_changed(self, connection: Connection) -> None:
+        """Makes every client read the records again."""
+        self._db.statements.records_changed.run(connection, {})
+
     def end(self, *, abandoned: bool) -> None:
         if self._has_ended:
             return
@@ -241,23 +232,22 @@ class SqlRegistry:
             self._db.close()
             return
         own = self.info.client_id
-        claims = select(SOME).select_from(reference)
-        claims = claims.where(reference.c.owner == own, is_claimed()).limit(1)
+        claims = select(SOME).select_from(reference).where(reference.c.owner == own, IS_CLAIMED).limit(1)
         try:
             with self._db.transaction() as connection:
                 if not abandoned and connection.execute(claims).scalar() is None:
                     self.forget_client(own)
-                records_changed(connection)
+                self._records_changed(connection)
         except ProviderError:
-            if not abandoned:  # else somebody takes over from it
+            if not abandoned:
                 raise
         finally:
             self._db.close()
-            self._marks.release(own)
+            self._liveness.release()
 
 
 def subscription_key(details: TopicSubscription, unique: str) -> str:
-    """The key of a subscription; ``unique`` for one without a name."""
+    """Returns the key of a subscription. ``unique`` is the key of a subscription without a name."""
     return _key(details.client_id, details.name, durable=details.durable) if details.name else unique
 
 
@@ -266,7 +256,7 @@ def _key(client_id: str, name: str, *, durable: bool) -> str:
 
 
 def info_of(row: Any) -> ClientInfo:
-    """A client, of its row."""
+    """Returns the client of a row."""
     here = row.host == socket.gethostname() and row.pid == os.getpid()
     who = "this process" if here else f"process {row.pid} on {row.host}"
     return ClientInfo(row.id, row.application, row.instance, row.origin, row.declared_dead, who=who)

@@ -1,90 +1,60 @@
-"""The tables of the database, and how they are made (docs/reference/database.md describes every column)."""
+"""The tables, and how they are made. docs/reference/database.md describes every column."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    Boolean,
-    CheckConstraint,
-    Column,
-    ColumnElement,
-    Computed,
-    Connection,
-    Double,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    Table,
-    Text,
-    UniqueConstraint,
-    column,
-    func,
-    inspect,
-    literal_column,
-    text,
-)
+from sqlalchemy import JSON, Column, Connection, MetaData, Table, column, func, inspect, literal_column, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.schema import CreateSchema
+from sqlalchemy.schema import CheckConstraint, Computed, CreateSchema, Identity, Index, UniqueConstraint
 from sqlalchemy.sql.functions import GenericFunction
-from sqlalchemy.types import UserDefinedType
+from sqlalchemy.types import (
+    BigInteger,
+    Boolean,
+    DateTime,
+    Double,
+    Integer,
+    LargeBinary,
+    Text,
+    UserDefinedType,
+)
 
 from connector.errors import ProviderError
-from connector.providers.sql import state_schema
 
 MIGRATIONS: tuple[Mapping[str, Sequence[str]], ...] = ()
 """The statements from schema version 1 to 2, from 2 to 3, and so on, by the name of the dialect."""
 
-NOT_COMMITTED: Final = "NOT_COMMITTED"
-NEW: Final = "NEW"
-DELIVERED: Final = "DELIVERED"
+# Constants of the SQL text, not parameters: partial indexes depend on them.
+NOT_COMMITTED: Final = literal_column("'NOT_COMMITTED'", Text)
+NEW: Final = literal_column("'NEW'", Text)
+DELIVERED: Final = literal_column("'DELIVERED'", Text)
 NOBODY: Final = ""
 """The owner of a message that was left in an in-progress destination."""
 PROCESSED: Final = "PROCESSED"
-"""The part of a channel with messages that were settled without a copy; no reader takes from it."""
+"""The part of a channel with messages settled without a copy. No reader takes from it."""
 
 _MAKING: Final = 0x636F6E6E6563746F
 """Key of the lock under which PostgreSQL makes the tables: ``connecto`` as a number."""
 
-metadata: Final = MetaData()
-_Id: Final = BigInteger().with_variant(Integer, "sqlite")
-_Json: Final = JSON(none_as_null=True)
 
-
-class TransactionNumber(UserDefinedType[int]):
-    """The type of :class:`this_transaction`: ``xid8`` of PostgreSQL, a number on SQLite."""
+class PostgresType(UserDefinedType[Any]):
+    """A type of PostgreSQL that SQLAlchemy does not have."""
 
     cache_ok = True
 
+    def __init__(self, name: str) -> None:
+        self.name = name
+
     def get_col_spec(self, **options: Any) -> str:
-        return "xid8"
-
-
-class this_transaction(GenericFunction[int]):
-    """The number of the transaction under way."""
-
-    inherit_cache = True
-
-
-@compiles(this_transaction, "sqlite")
-def _compile_for_sqlite(element: Any, compiler: Any, **options: Any) -> str:
-    return "(SELECT value FROM counter WHERE name = 'transactions')"
-
-
-@compiles(this_transaction)
-def _compile(element: Any, compiler: Any, **options: Any) -> str:
-    return "pg_current_xact_id()"
+        return self.name
 
 
 class group_of(GenericFunction[str]):
-    """The JMSXGroupID in a column with properties. Null where there is none.
+    """The JMSXGroupID in a column with properties. NULL = there is none.
 
-    PostgreSQL decodes no ``\\u0000``, wherever it is in the properties, so another character stands for it.
+    PostgreSQL cannot decode ``\\u0000`` in any property, so another character stands for that one.
     """
 
     type = Text()
@@ -102,13 +72,18 @@ def _compile_group(element: Any, compiler: Any, **options: Any) -> str:
     return rf"(CAST(replace({properties}, '\u0000', '\ufffd') AS json) ->> 'JMSXGroupID')"
 
 
+metadata: Final = MetaData()
+state_metadata: Final = MetaData()
+"""Tables of PostgreSQL alone. SQLite has files instead."""
+_Id: Final = BigInteger().with_variant(Integer, "sqlite")
+_Json: Final = JSON(none_as_null=True)
+_Transaction: Final = PostgresType("xid8").with_variant(Integer, "sqlite")
+_FALSE: Final = text("FALSE")
+
 schema_version: Final = Table("schema_version", metadata, Column("version", Integer, nullable=False))
 
 counter: Final = Table(
-    "counter",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("value", BigInteger, nullable=False),
+    "counter", metadata, Column("name", Text, primary_key=True), Column("value", BigInteger, nullable=False)
 )
 
 channel: Final = Table("channel", metadata, Column("name", Text, primary_key=True))
@@ -132,13 +107,13 @@ reference: Final = Table(
     Column("message", BigInteger, nullable=False),
     Column("channel", Text),
     Column("part", Text, nullable=False, server_default=""),
-    Column("state", Text, nullable=False, server_default=NEW),
+    Column("state", Text, nullable=False, server_default="NEW"),
     Column("priority", Integer, nullable=False, server_default="4"),
     Column("expiration", BigInteger, nullable=False, server_default="0"),
     Column("delivery_count", Integer, nullable=False, server_default="0"),
     Column("properties", _Json),
     Column("version", Integer, nullable=False, server_default="0"),
-    Column("changed", TransactionNumber().with_variant(Integer, "sqlite")),
+    Column("changed", _Transaction),
     Column("returned_by", Text),
     Column("owner", Text),
     Column("cycle", BigInteger),
@@ -146,7 +121,7 @@ reference: Final = Table(
     Column("taken_from", Text),
     Column("home", Text),
     Column("home_part", Text),
-    Column("waits", Boolean, nullable=False, server_default=text("FALSE")),
+    Column("waits", Boolean, nullable=False, server_default=_FALSE),
     Column("claimed_group", Text),
     Column("key", Text),
     Column("settled", BigInteger),
@@ -155,37 +130,20 @@ reference: Final = Table(
 )
 
 
-def _index(name: str, *columns: Any, where: str, unique: bool = False) -> Index:
-    return Index(name, *columns, unique=unique, sqlite_where=text(where), postgresql_where=text(where))
-
-
-_at = reference.c.channel, reference.c.part
-_index("message_reference_new", *_at, reference.c.priority.desc(), reference.c.id, where="state = 'NEW'")
-_index("message_reference_changed", *_at, reference.c.changed, where="state = 'NEW'")
-_index("message_reference_expiring", *_at, reference.c.expiration, where="state = 'NEW' AND expiration > 0")
-_index(
-    "message_reference_counted",
-    *_at,
-    reference.c.delivery_count,
-    where="state = 'NEW' AND delivery_count > 0",
-)
-_index(
-    "message_reference_owner",
-    reference.c.owner,
-    reference.c.channel,
-    where="state = 'DELIVERED' AND settled IS NULL",
-)
-came_from: Final = func.coalesce(reference.c.home, reference.c.channel)
-"""The channel that a claimed message was claimed from."""
-_index("message_reference_group", came_from, where="claimed_group IS NOT NULL")
-_index(
-    "message_reference_key",
-    reference.c.owner,
-    reference.c.key,
-    where="state = 'NOT_COMMITTED'",
-    unique=True,
-)
-_index("message_reference_settled", *_at, reference.c.settled, where="settled IS NOT NULL")
+_r: Final = reference.c
+_came_from: Final = func.coalesce(_r.home, _r.channel)
+for _name, _columns, _where in (
+    ("new", (_r.channel, _r.part, _r.priority.desc(), _r.id), "state = 'NEW'"),
+    ("changed", (_r.channel, _r.part, _r.changed), "state = 'NEW'"),
+    ("expiring", (_r.channel, _r.part, _r.expiration), "state = 'NEW' AND expiration > 0"),
+    ("counted", (_r.channel, _r.part, _r.delivery_count), "state = 'NEW' AND delivery_count > 0"),
+    ("owner", (_r.owner, _r.channel), "state = 'DELIVERED' AND settled IS NULL"),
+    ("group", (_came_from,), "claimed_group IS NOT NULL"),
+    ("key", (_r.owner, _r.key), "state = 'NOT_COMMITTED'"),
+    ("settled", (_r.channel, _r.part, _r.settled), "settled IS NOT NULL"),
+):
+    _partial: dict[str, Any] = {"sqlite_where": text(_where), "postgresql_where": text(_where)}
+    Index(f"message_reference_{_name}", *_columns, unique=_name == "key", **_partial)
 Index("message_reference_message", reference.c.message)
 
 client: Final = Table(
@@ -198,8 +156,9 @@ client: Final = Table(
     Column("host", Text, nullable=False),
     Column("pid", Integer, nullable=False),
     Column("since", Double, nullable=False),
-    Column("declared_dead", Boolean, nullable=False, server_default=text("FALSE")),
+    Column("declared_dead", Boolean, nullable=False, server_default=_FALSE),
     Column("taken_by", Text),
+    Column("process", Text),
 )
 
 subscription: Final = Table(
@@ -232,7 +191,7 @@ published: Final = Table(
     Column("number", _Id, primary_key=True),
     Column("application", Text, nullable=False),
     Column("key", LargeBinary, nullable=False),
-    Column("changed", TransactionNumber().with_variant(Integer, "sqlite"), nullable=False),
+    Column("changed", _Transaction, nullable=False),
     sqlite_autoincrement=True,
 )
 Index("published_application", published.c.application, published.c.changed)
@@ -245,8 +204,70 @@ in_flight: Final = Table(
     Column("client", Text, primary_key=True),
 )
 
+CLOCK: Final = func.clock_timestamp()
+"""The clock of PostgreSQL."""
+
+process: Final = Table(
+    "process",
+    state_metadata,
+    Column("id", Text, primary_key=True),
+    Column("machine", Text, nullable=False),
+    Column("host", Text, nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("started", BigInteger, nullable=False),
+    Column("lease", Double, nullable=False),
+    Column("beat", DateTime(timezone=True), nullable=False),
+)
+
+instance: Final = Table(
+    "instance",
+    state_metadata,
+    Column("application", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("process", Text),
+    Column("hold", Text),
+    Column("note", JSON, nullable=False, server_default="{}"),
+)
+
+task_list: Final = Table(
+    "task_list",
+    state_metadata,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    Column("application", Text, nullable=False),
+    Column("instance", Text, nullable=False),
+    Column("client", Text, nullable=False),
+    Column("given_up", Boolean, nullable=False, server_default=_FALSE),
+    UniqueConstraint("application", "instance", "client"),
+)
+
+task: Final = Table(
+    "task",
+    state_metadata,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    Column("list", BigInteger, nullable=False),
+    Column("batch", BigInteger, nullable=False),
+    Column("place", Integer, nullable=False),
+    Column("job", BigInteger, nullable=False),
+    Column("opened", Text),
+    Column("process", Text),
+    Column("event", BigInteger),
+    Column("begun", Boolean, nullable=False, server_default=_FALSE),
+    Column("given_up", Boolean, nullable=False, server_default=_FALSE),
+    Column("changed", DateTime(timezone=True), nullable=False, server_default=CLOCK),
+    UniqueConstraint("list", "batch", "place", "job"),
+    postgresql_with={"fillfactor": 50},
+)
+
+outcome: Final = Table(
+    "task_outcome",
+    state_metadata,
+    Column("task", BigInteger, primary_key=True),
+    Column("event", BigInteger, primary_key=True),
+    Column("outcome", LargeBinary),
+)
+
 _SQLITE: Final = (
-    # what another program inserts gets the number of its transaction, too
+    # Rows that another program inserts get the number of their transaction, too.
     "CREATE TRIGGER message_reference_inserted AFTER INSERT ON message_reference "
     "WHEN NEW.changed IS NULL BEGIN UPDATE counter SET value = value + 1 WHERE name = 'transactions'; "
     "UPDATE message_reference SET changed = (SELECT value FROM counter WHERE name = 'transactions') "
@@ -254,7 +275,7 @@ _SQLITE: Final = (
 )
 _POSTGRESQL: Final = (
     "ALTER TABLE message_reference ALTER changed SET DEFAULT pg_current_xact_id()",
-    # every message is updated twice and deleted: vacuum by number of rows, not by share of the table
+    # Every message is updated twice and deleted. So vacuum by number of rows, not by share of the table.
     "ALTER TABLE message_reference SET (autovacuum_vacuum_scale_factor = 0.01, "
     "autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.02, "
     "autovacuum_vacuum_cost_delay = 0, fillfactor = 80)",
@@ -263,16 +284,13 @@ _POSTGRESQL: Final = (
 
 
 def prepare(connection: Connection, where: str, schema: str | None, *, make: bool) -> bool:
-    """Looks for the tables, within the transaction under way.
+    """Checks the version of the tables. Returns whether the tables exist.
 
     Args:
-        connection: to the database.
+        connection: in a transaction.
         where: the database in error texts.
-        schema: of PostgreSQL that the tables are in.
-        make: whether the tables are made where they are missing, and migrated where they are older.
-
-    Returns:
-        whether they are there.
+        schema: of PostgreSQL, for the tables. None = the first schema of the search path.
+        make: whether to make missing tables, and to migrate older tables.
 
     Raises:
         ProviderError: the tables have another version, and are not or cannot be migrated.
@@ -284,7 +302,7 @@ def prepare(connection: Connection, where: str, schema: str | None, *, make: boo
             connection.execute(text(f"SELECT pg_advisory_xact_lock({_MAKING})"))
             if schema is not None:
                 connection.execute(CreateSchema(schema, if_not_exists=True))
-        found = _version(connection)  # another may have been faster
+        found = _version(connection)  # another process may have been faster
         if found is None:
             _make(connection, latest)
             return True
@@ -295,18 +313,18 @@ def prepare(connection: Connection, where: str, schema: str | None, *, make: boo
     if found > latest:
         raise ProviderError(
             f"the tables in {where} have the schema version {found}, and this program knows {latest}: a "
-            "newer connector has made them; install that version here, or use another database"
+            "newer connector has made the tables; install that version here, or use another database"
         )
     if found < latest:
         raise ProviderError(
             f"the tables in {where} have the schema version {found}, and this program needs {latest}: end "
-            "all instances of the older version; run or send brings the tables to the new one"
+            "all instances of the older version; run or send brings the tables to the new version"
         )
     return True
 
 
 def _version(connection: Connection) -> int | None:
-    """The schema version of the tables; None where there are none."""
+    """Returns the schema version of the tables. None = there are no tables."""
     if not inspect(connection).has_table(schema_version.name):
         return None
     return int(connection.execute(schema_version.select()).scalar_one())
@@ -328,15 +346,9 @@ def _migrate(connection: Connection, where: str, found: int) -> None:
 def _make(connection: Connection, version: int) -> None:
     metadata.create_all(connection, checkfirst=False)
     if connection.dialect.name == "postgresql":
-        state_schema.metadata.create_all(connection, checkfirst=False)
+        state_metadata.create_all(connection, checkfirst=False)
     connection.execute(schema_version.insert(), {"version": version})
     counters = [{"name": name, "value": 0} for name in ("transactions", "records")]
     connection.execute(counter.insert(), counters)
     for statement in _SQLITE if connection.dialect.name == "sqlite" else _POSTGRESQL:
         connection.execute(text(statement))
-
-
-def is_claimed() -> ColumnElement[bool]:
-    """Whether a message is claimed, or left in an in-progress destination."""
-    claimed = (reference.c.state == literal_column("'DELIVERED'")) & reference.c.settled.is_(None)
-    return claimed & (reference.c.owner >= literal_column("''"))  # true of all, and lets SQLite use the index

@@ -1,7 +1,7 @@
 """Selectors as SQL: the database leaves out messages that a selector rejects for sure.
 
-The engine judges what is left, so the answer is always its own. Only conditions that no other meaning of SQL
-can change become SQL. All others are true of every message here.
+The engine judges all other messages, so the answer is always the answer of the engine. Only conditions with
+the same meaning in SQL become SQL. All other conditions count as true.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from connector.messaging.selectors.syntax import parse
 from connector.providers.sql.schema import message, reference
 
 _TEXTS: Final = frozenset({"JMSType", "JMSCorrelationID"})
-"""Headers that have no default."""
+"""Headers without a default."""
 _OPERATORS: Final = {
     "=": operator.eq,
     "<>": operator.ne,
@@ -38,17 +38,13 @@ _OPERATORS: Final = {
 
 
 def may_match(selector: str) -> ColumnElement[bool]:
-    """A condition that is true of every message that a selector accepts.
-
-    Args:
-        selector: its text, which is valid.
-    """
+    """Returns a condition that is true of every message that a valid selector accepts."""
     found = _condition(parse(selector))
     return true() if found is None else found
 
 
 def _condition(node: Node) -> ColumnElement[bool] | None:
-    """A condition of SQL; None where there is none that is good enough."""
+    """Returns a condition of SQL. None = no condition has the same meaning."""
     match node:
         case Every():
             known = [one for one in map(_condition, node.operands) if one is not None]
@@ -76,7 +72,7 @@ def _compared(sign: str, left: Identifier, value: object) -> ColumnElement[bool]
 
 
 def _of_text(name: Identifier, test: Any) -> ColumnElement[bool] | None:
-    """A condition about a text in a header or property; None for headers that are not among the texts."""
+    """Returns a condition about a text in a header or property. None = the header is not stored as a text."""
     if name.name in _TEXTS:
         return _safely((message.c.headers,), test(message.c.headers[name.name].as_string()))
     if name.name.startswith("JMS") and not name.name.startswith("JMSX"):
@@ -88,6 +84,6 @@ def _of_text(name: Identifier, test: Any) -> ColumnElement[bool] | None:
 
 
 def _safely(columns: Sequence[Any], condition: ColumnElement[bool]) -> ColumnElement[bool]:
-    """True of JSON with a character that PostgreSQL cannot decode."""
+    """Returns a condition that is also true of JSON with a character that PostgreSQL cannot decode."""
     undecodable = [cast(column, Text).contains("\\u0000") for column in columns]
     return case((or_(*undecodable), true()), else_=condition)

@@ -1,4 +1,4 @@
-"""The state of an application in PostgreSQL."""
+"""The state of the instances of an application: beside a SQLite file, or in tables of PostgreSQL."""
 
 from __future__ import annotations
 
@@ -7,117 +7,98 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
+from urllib.parse import quote
 
-from sqlalchemy import ColumnElement, Connection, Row, delete, literal_column, select, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import ColumnElement, Connection, Row, delete, insert, literal_column, select, update
+from sqlalchemy.dialects import postgresql
 
 from connector.errors import ProviderError
-from connector.providers.sql.database import Database
-from connector.providers.sql.journals import PostgresJournals, TaskOwner
-from connector.providers.sql.processes import (
-    HOLDER,
-    ProcessConnection,
-    StateSettings,
-    durable,
-    provider_error,
-    this_machine,
-)
-from connector.providers.sql.state_schema import NOW, instance, process
-from connector.providers.sql.window import SqlWindow
+from connector.providers.sql.database import Database, DatabaseClient, Settings
+from connector.providers.sql.journals import PostgresJournals
+from connector.providers.sql.messages import write_key
+from connector.providers.sql.processes import HOLDER, ProcessConnection, durable, this_machine
+from connector.providers.sql.schema import CLOCK, counter, in_flight, instance, process, published
+from connector.state.directory import StateDirectory
 from connector.state.store import InstanceNote
 
 _log: Final = logging.getLogger("connector.state")
 _RETRY: Final = 0.2
 _OLD: Final[ColumnElement[Any]] = literal_column("interval '1 day'")
-"""After which nobody holds anything by the last beat of a process."""
+"""The age of a last beat after which the row of a process is removed."""
+_PRUNED: Final = 10_000
+"""Keys that are reserved between two removals of old keys."""
+_HELD: Final = instance.outerjoin(process, process.c.id == instance.c.process)
+
+
+class SqliteState(StateDirectory):
+    """See :class:`connector.state.store.StateStore`. The window is in the database."""
+
+    def __init__(self, directory: str, database: Callable[[], Database], application: str) -> None:
+        own = os.path.join(directory, _folder(application))
+        super().__init__(own, folder=_folder, keys_of=lambda data: ())
+        self._database = database
+        self._application = application
+
+    def window(self, client_id: str, size: int) -> SqlWindow:  # type: ignore[override]
+        return SqlWindow(self._database(), self._application, client_id, size)
+
+
+def _folder(name: str) -> str:
+    return f"@{quote(name, safe='')}"
 
 
 class PostgresState:
-    """See :class:`connector.state.store.StateStore`.
+    """See :class:`connector.state.store.StateStore`. ``database`` makes the tables, if allowed."""
 
-    Args:
-        settings: of the database.
-        database: opens it for this process; makes its tables where they may be made.
-        application: whose state it is.
-    """
-
-    def __init__(self, settings: StateSettings, database: Callable[[], Database], application: str) -> None:
+    def __init__(self, settings: Settings, database: Callable[[], Database], application: str) -> None:
         self._settings = settings
         self._database = database
         self._application = application
 
-    @property
-    def _connection(self) -> ProcessConnection:
-        return ProcessConnection.shared(self._settings)
-
     def instance(self, wanted: str | None) -> PostgresInstance:
-        """See :meth:`connector.state.store.StateStore.instance`."""
         self._database()  # makes the tables
-        return PostgresInstance(self._connection, self._application, wanted)
+        return PostgresInstance(ProcessConnection.shared(self._settings), self._application, wanted)
 
     def instances(self) -> list[InstanceNote]:
-        """See :meth:`connector.state.store.StateStore.instances`."""
-        joined = instance.outerjoin(process, process.c.id == instance.c.process)
-        found = select(instance.c.name, instance.c.note, *HOLDER).select_from(joined)
+        found = select(instance.c.name, instance.c.note, *HOLDER).select_from(_HELD)
         found = found.where(instance.c.application == self._application).order_by(instance.c.name)
-        lives = self._connection.lives
+        connection = ProcessConnection.shared(self._settings)
         try:
-            rows = self._connection.call(lambda connection: connection.execute(found).fetchall())
+            rows = connection.rows(found)
         except OSError:
             return []
-        return [InstanceNote(row.name, lives(row), row.note) for row in rows]
+        return [InstanceNote(row.name, connection.lives(row), row.note) for row in rows]
 
     def journals(self, client_id: str, instance: str) -> PostgresJournals:
-        """See :meth:`connector.state.store.StateStore.journals`."""
         self._database()  # makes the tables
-        return PostgresJournals(TaskOwner(self._settings, self._application, instance, client_id))
+        return PostgresJournals(self._settings, self._application, instance, client_id)
 
     def window(self, client_id: str, size: int) -> SqlWindow:
-        """See :meth:`connector.state.store.StateStore.window`."""
         return SqlWindow(self._database(), self._application, client_id, size)
 
 
 class PostgresInstance:
-    """See :class:`connector.state.store.HeldInstance`.
-
-    Args:
-        connection: to the database.
-        application: that it is an instance of.
-        wanted: the configured name; None = the host's name, with a number where several run.
-
-    Raises:
-        ProviderError: a living process has the configured name, or the database cannot be used.
-    """
+    """See :meth:`connector.state.store.StateStore.instance`."""
 
     def __init__(self, connection: ProcessConnection, application: str, wanted: str | None) -> None:
         self._connection = connection
         self._application = application
         self._hold = secrets.token_hex(8)
-        self._own: dict[str, Any] = {
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
-            "started": round(time.time(), 3),
-        }
-        host = wanted or socket.gethostname() or "instance"
+        own = {"host": socket.gethostname(), "pid": os.getpid(), "started": round(time.time(), 3)}
+        self._own: dict[str, Any] = own
+        self.name = host = wanted or socket.gethostname() or "instance"
         number = 1
         connection.hold(self)
         try:
-            while True:
-                self.name = host if number == 1 else f"{host}-{number}"
-                holder = connection.call(self._take)
-                if holder is None:
-                    return
-                if wanted is None:
-                    number += 1
-                else:
+            while (holder := connection.use(self._take)) is not None:
+                if wanted is not None:
                     self._wait_for_name(holder)
                     return
-        except OSError as error:
-            connection.release(self)
-            raise provider_error(error) from error
+                number += 1
+                self.name = f"{host}-{number}"
         except BaseException:
             connection.release(self)
             raise
@@ -128,35 +109,30 @@ class PostgresInstance:
         Raises:
             ProviderError: the process lives, because it is of this machine or beats again.
         """
-        if holder.machine != this_machine():
-            fields = {"instance": self.name, "host": holder.host, "pid": holder.pid}
+        if holder.holder_machine != this_machine():
+            fields = {"instance": self.name, "host": holder.host, "pid": holder.holder_pid}
             _log.warning("waiting for the name of an instance", extra=fields)
         found: Row[Any] | None = holder
         while found is not None:
-            is_same = (found.process_id, found.beat) == (holder.process_id, holder.beat)
-            if not is_same or holder.machine == this_machine():
+            is_same = (found.holder, found.beat) == (holder.holder, holder.beat)
+            if not is_same or holder.holder_machine == this_machine():
                 raise ProviderError(
-                    f"an instance {self.name!r} runs already: process {found.pid} on {found.host}; "
+                    f"an instance {self.name!r} runs already: process {found.holder_pid} on {found.host}; "
                     "give this one another `instance`, or none at all"
                 )
             time.sleep(_RETRY)
-            found = self._connection.call(self._take)
+            found = self._connection.use(self._take)
 
     def _take(self, connection: Connection) -> Row[Any] | None:
-        """Takes the name. Returns the process that lives and has the name, or None."""
+        """Takes the name. Returns the living process that has the name, or None."""
         key = {"application": self._application, "name": self.name}
         own = (instance.c.application == self._application) & (instance.c.name == self.name)
-        joined = instance.outerjoin(process, process.c.id == instance.c.process)
-        held = (
-            select(instance.c.hold, process.c.beat, *HOLDER)
-            .select_from(joined)
-            .where(own)
-            .with_for_update(of=instance)
-        )
+        columns = instance.c.hold, process.c.host, process.c.beat, *HOLDER
+        held = select(*columns).select_from(_HELD).where(own).with_for_update(of=instance)
         with durable(connection):
-            connection.execute(delete(process).where(process.c.beat < NOW - _OLD))
+            connection.execute(delete(process).where(process.c.beat < CLOCK - _OLD))
             self._connection.beat(connection)
-            connection.execute(insert(instance).values(key).on_conflict_do_nothing())
+            connection.execute(postgresql.insert(instance).values(key).on_conflict_do_nothing())
             row = connection.execute(held).one()
             if row.hold != self._hold and self._connection.lives(row):
                 return row
@@ -164,18 +140,95 @@ class PostgresInstance:
             connection.execute(update(instance).where(own).values(values))
         return None
 
-    def restore(self, connection: Connection) -> None:
-        """See :class:`connector.providers.sql.processes.Hold`: the name was on the disk when it was taken."""
-
     def note(self, values: Mapping[str, Any]) -> None:
-        """See :meth:`connector.state.store.HeldInstance.note`; host, pid and start stand beside them."""
-        noted = update(instance).where(instance.c.hold == self._hold).values(note={**self._own, **values})
-        with suppress(OSError):
-            self._connection.call(lambda connection: connection.execute(noted))
+        """See :meth:`connector.state.store.HeldInstance.note`. Adds host, pid and start."""
+        self._update(note={**self._own, **values})
 
     def close(self) -> None:
-        """See :meth:`connector.state.store.HeldInstance.close`."""
-        given_up = update(instance).where(instance.c.hold == self._hold).values(process=None, hold=None)
-        with suppress(OSError):
-            self._connection.call(lambda connection: connection.execute(given_up))
+        self._update(process=None, hold=None)
         self._connection.release(self)
+
+    def _update(self, **values: Any) -> None:
+        own = update(instance).where(instance.c.hold == self._hold).values(values)
+        with suppress(OSError):
+            self._connection.call(lambda connection: connection.execute(own))
+
+
+class SqlWindow:
+    """See :class:`connector.state.store.PublishedIds`."""
+
+    def __init__(self, database: Database, application: str, client_id: str, size: int) -> None:
+        self._db = DatabaseClient(database, client_id, application)
+        self._size = size
+        self._keys: dict[str, None] = {}
+        self._mark = self._db.dialect.beginning
+        self._reserved = 0
+        self._refresh()
+        self._prune()
+
+    def _refresh(self) -> None:
+        """Reads the keys that were published since the last call.
+
+        A key gets its number before the commit. So the latest number says nothing about earlier numbers.
+        """
+        own = published.c.application == self._db.application
+        newest = select(published.c.key).where(own, self._db.dialect.since(published.c.changed))
+        with self._db.reading() as connection:
+            mark = connection.execute(self._db.statements.mark).scalar_one()
+            found = connection.execute(newest.order_by(published.c.number), {"mark": self._mark}).scalars()
+            self.add(map(_read_key, found))
+            self._mark = mark
+
+    def _prune(self) -> None:
+        """Removes keys beyond the size of the window."""
+        own = published.c.application == self._db.application
+        oldest = select(published.c.number).where(own).order_by(published.c.number.desc())
+        with self._db.transaction() as connection:
+            last = connection.execute(oldest.offset(self._size).limit(1)).scalar()
+            if last is not None:
+                connection.execute(delete(published).where(own, published.c.number <= last))
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._keys
+
+    def add(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self._keys.pop(key, None)
+            self._keys[key] = None
+        if len(self._keys) > 2 * self._size + 1000:
+            self._keys = dict.fromkeys(list(self._keys)[-self._size :])
+
+    def reserve(self, keys: Sequence[str], held: Sequence[str] = ()) -> set[str]:
+        self._reserved += len(keys)
+        if self._reserved > self._size + _PRUNED:
+            self._reserved = 0
+            self._prune()
+        with self._db.transaction() as connection:
+            one_at_a_time = select(counter.c.value).where(counter.c.name == "records").with_for_update()
+            connection.execute(one_at_a_time)
+            self._refresh()
+            others = (in_flight.c.application == self._db.application) & (
+                in_flight.c.client != self._db.client_id
+            )
+            taken = connection.execute(select(in_flight.c.key).where(others)).scalars()
+            busy = set(keys).intersection(map(_read_key, taken))
+            self.release()
+            rows = [
+                {"application": self._db.application, "client": self._db.client_id, "key": write_key(key)}
+                for key in {*held, *keys} - busy
+            ]
+            if rows:
+                connection.execute(insert(in_flight), rows)
+        return busy
+
+    def release(self, client_id: str | None = None) -> None:
+        if client_id is not None:
+            self._refresh()
+        own = in_flight.c.application == self._db.application
+        own &= in_flight.c.client == (client_id or self._db.client_id)
+        with self._db.transaction() as connection:
+            connection.execute(delete(in_flight).where(own))
+
+
+def _read_key(key: bytes) -> str:
+    return bytes(key).decode("utf-8", "surrogateescape")

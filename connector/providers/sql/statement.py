@@ -1,7 +1,7 @@
-"""Statements that run for every message or every batch.
+"""Statements that run for each message or each batch.
 
-SQLAlchemy writes their SQL, once. The driver executes them: the layers of SQLAlchemy around an execution take
-longer than a small statement takes in the database.
+SQLAlchemy writes the SQL once, and the driver executes the SQL. The layers of SQLAlchemy around an execution
+take longer than a small statement takes in the database.
 """
 
 from __future__ import annotations
@@ -24,13 +24,9 @@ _WRITERS: Final[dict[str, Any]] = {
 
 
 class Statement:
-    """One statement, for all connections. Its parameters are texts, numbers, bytes, and lists of them.
+    """One statement for all connections. The parameters are texts, numbers, bytes, and lists of these.
 
-    A parameter for a column of JSON is its text. Rows have the names of their columns as attributes.
-
-    Args:
-        dialect: name of the database.
-        element: the statement as SQLAlchemy has it.
+    A parameter for a JSON column is a text. Rows have the names of their columns as attributes.
     """
 
     def __init__(self, dialect: str, element: Any) -> None:
@@ -39,14 +35,14 @@ class Statement:
 
     @cached_property
     def _compiled(self) -> tuple[str, dict[str, Any]]:
-        """The SQL, and the parameters that are always the same."""
+        """The SQL, and the constant parameters."""
         compiled = self._element.compile(dialect=_WRITERS[self._dialect])
         binds = compiled.bind_names.items()
         return str(compiled), {name: one.effective_value for one, name in binds if not one.required}
 
     @cached_property
     def _make(self) -> Callable[[Sequence[Any]], Any]:
-        """Makes a row of what the driver has found."""
+        """Makes a row from a row of the driver."""
         columns = list(self._element.exported_columns)
         kind: Any = namedtuple("Row", [one.key for one in columns])  # type: ignore[misc]
         make: Callable[[Sequence[Any]], Any] = kind._make
@@ -64,7 +60,7 @@ class Statement:
         return read
 
     def rows(self, connection: Connection, values: Mapping[str, Any]) -> list[Any]:
-        """All rows that the statement finds or returns.
+        """Executes the statement and returns all rows.
 
         Raises:
             SQLAlchemyError: as from :meth:`sqlalchemy.Connection.execute`.
@@ -75,7 +71,7 @@ class Statement:
         return list(map(self._make, found))
 
     def run(self, connection: Connection, values: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-        """Executes the statement, which returns nothing, with some values or with each of several.
+        """Executes a statement that returns nothing, once for each of ``values`` if these are several.
 
         Raises:
             SQLAlchemyError: as from :meth:`sqlalchemy.Connection.execute`.
@@ -89,13 +85,7 @@ class Statement:
 
 
 class driver_of:
-    """The connection of the driver. Its errors become those that SQLAlchemy raises.
-
-    A connection that was lost is not used any more.
-
-    Args:
-        connection: of SQLAlchemy.
-    """
+    """The connection of the driver, with the errors of SQLAlchemy. A lost connection is not used again."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -1,4 +1,4 @@
-"""A store on a database (see :mod:`connector.core.local.store`).
+"""The store of the provider (see :mod:`connector.core.local.store`).
 
 The state of a message is a column of its reference. A claim is one UPDATE, a settlement one transaction.
 """
@@ -10,18 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import (
-    ColumnElement,
-    Text,
-    delete,
-    func,
-    insert,
-    literal_column,
-    select,
-    true,
-    union_all,
-    update,
-)
+from sqlalchemy import ColumnElement, Text, delete, func, literal_column, select, true, union_all, update
 
 from connector import faults
 from connector.core.local.changes import Change, Edit
@@ -34,21 +23,8 @@ from connector.errors import ClaimLost, ProviderError, SettlementError
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.messaging.retention import Pruned, Retention
-from connector.providers.sql.changes import (
-    Settlement,
-    lie_values,
-    open_channels,
-    remove_messages,
-    statements_of,
-)
-from connector.providers.sql.database import (
-    CommitUnknown,
-    DatabaseClient,
-    add_if_missing,
-    records_changed,
-)
-from connector.providers.sql.dialects import SOME, claim_columns
-from connector.providers.sql.liveness import Marks
+from connector.providers.sql.changes import Settlement, lie, open_channels
+from connector.providers.sql.database import CommitUnknown, DatabaseClient
 from connector.providers.sql.messages import (
     SqlClaim,
     add_messages,
@@ -57,37 +33,26 @@ from connector.providers.sql.messages import (
     write_reference,
 )
 from connector.providers.sql.reader import SqlReader
-from connector.providers.sql.schema import (
-    NEW,
-    PROCESSED,
-    is_claimed,
-    message,
-    reference,
-    subscription,
-    this_transaction,
-)
+from connector.providers.sql.schema import PROCESSED, message, reference, subscription
 from connector.providers.sql.schema import channel as channels
+from connector.providers.sql.statements import IS_CLAIMED, IS_NEW, IS_PREPARED, ORDER, select_claims
 from connector.providers.sql.tasks import SqlTaskSpec, check_target
 
 _PAGE: Final = 100
 """Messages that are browsed in one transaction."""
 _PRUNED: Final = 1000
 """Messages that are removed in one transaction."""
-_JOINED: Final = reference.join(message, message.c.id == reference.c.message)
-_IS_NEW: Final = reference.c.state == literal_column("'NEW'")
-_ORDER: Final = (reference.c.priority.desc(), reference.c.id)
+_IS_MAIN: Final = reference.c.part == literal_column("''")
 
 
 class SqlStore:
     """See :class:`connector.core.local.store.Store`.
 
     Args:
-        db: of the client.
-        client_id, application: of the client.
-        marks: say who is alive.
+        db: the database of the client.
         readers: gets the readers of the client.
-        keep_processed: seconds that a message without a copy is kept; None = for ever.
-        notify: tells whoever waits of channels that were empty.
+        keep_processed: seconds that a message without a copy is kept. None = for ever.
+        notify: announces messages in channels that were empty.
     """
 
     has_foreign = False
@@ -95,24 +60,18 @@ class SqlStore:
     def __init__(
         self,
         db: DatabaseClient,
-        client_id: str,
-        application: str,
-        marks: Marks,
         readers: dict[SqlReader, None],
         keep_processed: float | None,
         notify: Callable[[Sequence[str]], None],
     ) -> None:
         self.title = db.title
         self._db = db
-        self._client_id = client_id
-        self._application = application
-        self._marks = marks
         self._readers = readers
         self._keep_processed = keep_processed
         self._notify = notify
-        self._statements = statements_of(db.dialect.name)
+        self._statements = db.statements
         self._queues: set[Destination] = set()
-        """Queues that are there and not temporary: nothing has to be asked of them again."""
+        """Existing queues that are not temporary. They need no further check."""
 
     # -- channels ----------------------------------------------------------------------------------
 
@@ -121,63 +80,47 @@ class SqlStore:
         return [parse_destination(row.name) for row in rows]
 
     def has(self, channel: Channel) -> bool:
-        found = select(SOME).select_from(channels).where(channels.c.name == channel_name(channel))
-        return self._db.first(found) is not None
+        return self._db.first(self._statements.has_channel, {"name": channel_name(channel)}) is not None
 
     def create(self, channel: Channel) -> None:
         if not self.has(channel):
             with self._db.transaction() as connection:
-                add_if_missing(connection, channel_name(channel))
+                self._statements.add_channel.run(connection, {"name": channel_name(channel)})
 
     def drop(self, channel: Channel, *, claimed: bool) -> None:
         name = channel_name(channel)
-        going = true() if claimed else ~is_claimed()
+        going = true() if claimed else ~IS_CLAIMED
         with self._db.transaction() as connection:
             connection.execute(delete(channels).where(channels.c.name == name))
             if channel.subscription:
                 topic = str(channel.destination)
                 which = (subscription.c.topic == topic) & (subscription.c.key == channel.subscription)
                 connection.execute(delete(subscription).where(which))
-                records_changed(connection)
-            self._remove(connection, (reference.c.channel == name) & going)
+                self._statements.records_changed.run(connection, {})
+            self._statements.remove_where(connection, (reference.c.channel == name) & going)
 
     def empty(self, channel: Channel) -> None:
-        waits = (reference.c.channel == channel_name(channel)) & (reference.c.part == "")
         with self._db.transaction() as connection:
-            self._remove(connection, waits & (reference.c.state == NEW))
-
-    def _remove(self, connection: Any, which: Any) -> int:
-        """Removes references, and the messages that no other channel has."""
-        found = connection.execute(delete(reference).where(which).returning(reference.c.message))
-        numbers = list(found.scalars())
-        remove_messages(connection, self._db, numbers)
-        return len(numbers)
+            self._statements.remove_where(connection, _in(channel) & _IS_MAIN & IS_NEW)
 
     def count(self, channel: Channel) -> Counts:
-        here = reference.c.channel == channel_name(channel)
         number = func.count().label("number")
-        waiting = select(reference.c.part, number).where(here, _IS_NEW).group_by(reference.c.part)
-        claimed = select(literal_column("'DELIVERED'", Text), number).where(here, is_claimed())
+        waiting = select(reference.c.part, number).where(_in(channel), IS_NEW).group_by(reference.c.part)
+        claimed = select(literal_column("'DELIVERED'", Text), number).where(_in(channel), IS_CLAIMED)
         kept = (reference.c.part == PROCESSED) & reference.c.settled.is_not(None)
-        processed = select(literal_column(f"'{PROCESSED}'", Text), number).where(here, kept)
+        processed = select(literal_column(f"'{PROCESSED}'", Text), number).where(_in(channel), kept)
         found = dict(map(tuple, self._db.rows(union_all(waiting, claimed, processed))))
-        return Counts(
-            found.get("", 0),
-            found["DELIVERED"],
-            found.get("EXPIRED", 0),
-            found.get("ERROR", 0),
-            found[PROCESSED],
-        )
+        parts = ("", "DELIVERED", "EXPIRED", "ERROR", PROCESSED)
+        return Counts(*(found.get(part, 0) for part in parts))
 
     def scan(
         self, channel: Channel, *, waiting: bool, claimed: bool, unreadable: Unreadable | None
     ) -> Iterator[Message]:
-        here = reference.c.channel == channel_name(channel)
         wanted = []
         if waiting:
-            wanted.append(self._pages(here & _IS_NEW & (reference.c.part == channel.part.value)))
+            wanted.append(self._pages(_in(channel) & IS_NEW & (reference.c.part == channel.part.value)))
         if claimed:
-            wanted.append(self._pages(here & is_claimed()))
+            wanted.append(self._pages(_in(channel) & IS_CLAIMED))
         for row in heapq.merge(*wanted, key=lambda row: (-row.priority, row.id)):
             found = read_message(row, bytes(row.body))
             if row.home is not None and row.taken_from != row.channel:
@@ -185,9 +128,9 @@ class SqlStore:
             yield found
 
     def _pages(self, where: ColumnElement[bool]) -> Iterator[Any]:
-        """References with their messages, in the order of taking; each page is a transaction of its own."""
-        columns = select(*claim_columns(None), message.c.body).select_from(_JOINED).where(where)
-        page = columns.order_by(*_ORDER).limit(_PAGE)
+        """Yields messages in the order of claims. Each page is a transaction."""
+        columns = select_claims(where).add_columns(message.c.body).order_by(*ORDER).limit(_PAGE)
+        page = columns
         while True:
             rows = self._db.rows(page)
             yield from rows
@@ -195,15 +138,11 @@ class SqlStore:
                 return
             last = rows[-1]
             lower = reference.c.priority < last.priority
-            later = (reference.c.priority == last.priority) & (reference.c.id > last.id)
-            page = columns.where(lower | later).order_by(*_ORDER).limit(_PAGE)
+            page = columns.where(lower | (reference.c.priority == last.priority) & (reference.c.id > last.id))
 
     def lying(self, channel: Channel) -> list[LocalClaim]:
-        where = (reference.c.channel == channel_name(channel)) & (reference.c.part == "")
         found: list[LocalClaim] = []
-        for row in self._db.rows(
-            select(*claim_columns(None)).select_from(_JOINED).where(where).order_by(*_ORDER)
-        ):
+        for row in self._db.rows(select_claims(_in(channel) & _IS_MAIN).order_by(*ORDER)):
             claim = SqlClaim(row)
             if not claim.in_progress:
                 claim.in_progress = True
@@ -216,7 +155,7 @@ class SqlStore:
     def reader(
         self, channel: Channel, judge: Judge, into: Channel | None, destination: Destination
     ) -> SqlReader:
-        return SqlReader(self._db, self._client_id, self._readers, channel, judge, into, destination)
+        return SqlReader(self._db, self._readers, channel, judge, into, destination)
 
     # -- sending -----------------------------------------------------------------------------------
 
@@ -240,19 +179,18 @@ class SqlStore:
                 for name, channel in names
             ]
             if rows:
-                connection.execute(_REFERENCES, rows)
-        self._tell(there)
+                connection.execute(self._statements.send, rows)
+        self._announce(there)
 
-    def _tell(self, channels_: Mapping[str, bool]) -> None:
-        """Tells whoever waits of the channels that were empty before a commit."""
+    def _announce(self, channels_: Mapping[str, bool]) -> None:
+        """Announces messages in the channels that were empty before a commit."""
         empty = [name for name, was_empty in channels_.items() if was_empty]
         if empty:
             self._notify(empty)
 
     def prepared(self, handle: Sequence[str]) -> Message | None:
         owned = (reference.c.owner == handle[0]) & (reference.c.key == handle[1])
-        where = owned & (reference.c.state == literal_column("'NOT_COMMITTED'"))
-        rows = self._db.rows(select(*claim_columns(None)).select_from(_JOINED).where(where))
+        rows = self._db.rows(select_claims(owned, IS_PREPARED))
         return read_message(rows[0]) if rows else None
 
     def check_writable(self, destination: Destination) -> None:
@@ -265,8 +203,7 @@ class SqlStore:
     # -- settling ----------------------------------------------------------------------------------
 
     def apply(self, changes: Sequence[Change], *, fenced: bool) -> None:
-        keeps = self._keep_processed != 0
-        settlement = Settlement(self._db, self._client_id, self._application, keeps=keeps)
+        settlement = Settlement(self._db, keeps=self._keep_processed != 0)
         try:
             with self._db.transaction() as connection:
                 settlement.run(connection, changes, fenced=fenced)
@@ -276,37 +213,34 @@ class SqlStore:
         except ProviderError as error:
             raise SettlementError(str(error)) from error
         faults.point("settle.committing")
-        self._tell(settlement.channels)
+        self._announce(settlement.channels)
         faults.point("settle.finished")
 
     def own(self, claim: LocalClaim, owner: Owner | None, edit: Edit) -> LocalClaim | None:
         assert isinstance(claim, SqlClaim)
         with self._db.transaction() as connection:
-            values = lie_values(self._statements, claim, owner, edit, waits=False)
-            if not self._statements.lie.rows(connection, values):
+            if not lie(self._db, claim, owner, edit, waits=False):
                 return None
-            found = select(*claim_columns(None)).select_from(_JOINED).where(reference.c.id == claim.row_id)
+            found = select_claims(reference.c.id == claim.reference[0])
             return SqlClaim(connection.execute(found).one())
 
     def claims(self, client_ids: Collection[str], in_progress: Channel | None) -> dict[str, list[LocalClaim]]:
         place = "" if in_progress is None else channel_name(in_progress)
         lies = reference.c.home.is_(None) | (reference.c.channel == place)
-        where = reference.c.owner.in_(list(client_ids)) & is_claimed() & lies
-        columns = select(*claim_columns(None)).select_from(_JOINED)
+        claims = select_claims(reference.c.owner.in_(list(client_ids)), IS_CLAIMED, lies)
         found: dict[str, list[LocalClaim]] = {}
-        for row in self._db.rows(columns.where(where).order_by(reference.c.cycle, reference.c.sequence)):
+        for row in self._db.rows(claims.order_by(reference.c.cycle, reference.c.sequence)):
             found.setdefault(row.owner, []).append(SqlClaim(row))
         return found
 
     def finish(self, client_id: str) -> None:
-        late = update(reference).where((reference.c.owner == client_id) & is_claimed())
+        late = update(reference).where((reference.c.owner == client_id) & IS_CLAIMED)
         with self._db.transaction() as connection:
             connection.execute(late.values(version=reference.c.version + 1))
 
     def forget(self, client_id: str) -> None:
         with self._db.transaction() as connection:
-            prepared = (reference.c.owner == client_id) & (reference.c.state == "NOT_COMMITTED")
-            self._remove(connection, prepared)
+            self._statements.remove_where(connection, (reference.c.owner == client_id) & IS_PREPARED)
 
     # -- removing ----------------------------------------------------------------------------------
 
@@ -332,7 +266,7 @@ class SqlStore:
                 found = select(reference.c.id).where(here).limit(_PRUNED)
                 while True:
                     with self._db.transaction() as connection:
-                        removed = self._remove(connection, reference.c.id.in_(found) & old)
+                        removed = self._statements.remove_where(connection, reference.c.id.in_(found) & old)
                     number += removed
                     if removed < _PRUNED:
                         break
@@ -341,21 +275,16 @@ class SqlStore:
         return number, True
 
     def _prune_copies(self, retention: Retention, deadline: float) -> tuple[int, bool]:
-        where = (reference.c.channel == channel_name(Channel(retention.destination))) & (
-            reference.c.state == literal_column("'NEW'")
-        )
-        columns = select(*claim_columns(None)).select_from(_JOINED).order_by(reference.c.id).limit(_PRUNED)
+        waiting = select_claims(_in(Channel(retention.destination)), _IS_MAIN, IS_NEW)
+        waiting = waiting.order_by(reference.c.id).limit(_PRUNED)
         last, number = 0, 0
         while True:
-            rows = self._db.rows(columns.where(where & (reference.c.part == "") & (reference.c.id > last)))
+            rows = self._db.rows(waiting.where(reference.c.id > last))
             now = time.time()
-            over = [row for row in rows if retention.is_over(read_message(row), now, now)]
+            over = [(row.id, row.version) for row in rows if retention.is_over(read_message(row), now, now)]
             if over:
-                pairs = self._statements.pairs([(row.id, row.version) for row in over])
                 with self._db.transaction() as connection:
-                    gone = self._statements.remove.rows(connection, pairs)
-                    remove_messages(connection, self._db, (row.message for row in gone))
-                number += len(gone)
+                    number += len(self._statements.remove(connection, over))
             if len(rows) < _PRUNED:
                 return number, True
             last = rows[-1].id
@@ -363,7 +292,9 @@ class SqlStore:
                 return number, False
 
     def tasks(self) -> SqlTaskSpec:
-        return SqlTaskSpec(self._db.database.settings, self._client_id)
+        return SqlTaskSpec(self._db.database.settings, self._db.client_id)
 
 
-_REFERENCES: Final = insert(reference).values(changed=this_transaction())
+def _in(channel: Channel) -> ColumnElement[bool]:
+    """A condition: the message is in any part of a channel."""
+    return reference.c.channel == channel_name(channel)

@@ -1,35 +1,27 @@
-"""What a task has of a database: it reads claimed messages by reference, and prepares others."""
+"""The part of the store for tasks: reads claimed messages by reference, and prepares other messages."""
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import bindparam, func, insert, literal_column, select
+from sqlalchemy import select
 
 from connector import faults
 from connector.core.local.channel import Channel
 from connector.errors import MalformedData, ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.providers.sql.changes import open_channels, remove_messages, statements_of
+from connector.providers.sql.changes import open_channels
 from connector.providers.sql.database import Database, DatabaseClient, Settings, is_passing
-from connector.providers.sql.dialects import SOME, claim_columns
-from connector.providers.sql.liveness import marks_of
+from connector.providers.sql.liveness import liveness_of
 from connector.providers.sql.messages import add_messages, read_message, write_reference
-from connector.providers.sql.processes import LEASE
-from connector.providers.sql.schema import channel as channels
-from connector.providers.sql.schema import client, message, reference, this_transaction
-from connector.providers.sql.statement import Statement
+from connector.providers.sql.schema import client
+from connector.providers.sql.statements import SOME
 
-_JOINED: Final = reference.join(message, message.c.id == reference.c.message)
 _RETRY: Final = 0.1
-_PREPARED: Final = insert(reference).values(
-    state=literal_column("'NOT_COMMITTED'"), changed=this_transaction()
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,31 +36,30 @@ class SqlTaskSpec:
 
 
 class SqlTaskStore:
-    """See :class:`connector.core.local.store.TaskStore`. What it prepares, it writes together."""
+    """See :class:`connector.core.local.store.TaskStore`. All prepared messages are written together."""
 
     def __init__(self, database: Database, client_id: str) -> None:
         self.client_id = client_id
         self._db = DatabaseClient(database, client_id)
-        self._marks = marks_of(database.settings)
-        self._statements = statements_of(self._db.dialect.name)
-        self._read = _read_statement(self._db.dialect.name)
+        self._statements = self._db.statements
+        self._liveness = liveness_of(database.settings)
         self._prepared: dict[str, Message] = {}
         self._targets: set[Destination] = set()
-        """Those that were asked for before."""
+        """Destinations that were checked before."""
         found = select(SOME).select_from(client).where(client.c.id == client_id)
-        self._known = self._db.dialect.share(found)
+        self._known = found.with_for_update(read=True)
 
     def check(self) -> None:
         if self._db.first(self._known) is None:
             raise ProviderError(f"there is no client {self.client_id} in {self._db.title} any more")
 
     def is_there(self, destination: Destination, owner: str) -> bool:
-        return is_there(self._db, destination) and self._marks.is_alive(owner)
+        return has_channel(self._db, destination) and self._liveness.living(self._db, owner) is not None
 
-    def read(self, reference_: tuple[int, int], max_body: int) -> Message:
-        number, version = reference_
+    def read(self, reference: tuple[int, int], max_body: int) -> Message:
+        number, version = reference
         with self._db.reading() as connection:
-            rows = self._read.rows(connection, {"number": number, "seen": version})
+            rows = self._statements.read.rows(connection, {"number": number, "seen": version})
         if not rows:
             raise LookupError(f"message {number} is gone")
         if rows[0].size > max_body:
@@ -88,15 +79,12 @@ class SqlTaskStore:
 
     def _remove(self, handles: Sequence[tuple[str, str]]) -> None:
         with self._db.transaction() as connection:
-            found = self._statements.find_prepared.rows(connection, self._statements.keys(handles))
-            if found:
-                pairs = self._statements.pairs([(row.id, row.version) for row in found])
-                rows = self._statements.remove.rows(connection, pairs)
-                remove_messages(connection, self._db, (row.message for row in rows))
+            found = self._statements.find_prepared.rows(connection, self._statements.handles(handles))
+            self._statements.remove(connection, [(row.id, row.version) for row in found])
 
     def write(self) -> None:
-        """See :meth:`connector.core.local.store.TaskStore.write`. A server that is away is waited for."""
-        deadline = time.monotonic() + LEASE
+        """See :meth:`connector.core.local.store.TaskStore.write`. Waits for a lost server."""
+        deadline = time.monotonic() + self._db.database.settings.lease
         while self._prepared:
             try:
                 self._write()
@@ -106,7 +94,6 @@ class SqlTaskStore:
                 time.sleep(_RETRY)
 
     def sync(self) -> None:
-        """See :meth:`connector.core.local.store.TaskStore.sync`."""
         self.write()
 
     def _write(self) -> None:
@@ -118,33 +105,23 @@ class SqlTaskStore:
                 {"message": number, "owner": self.client_id, "key": key, **write_reference(one)}
                 for number, (key, one) in zip(numbers, self._prepared.items(), strict=True)
             ]
-            connection.execute(_PREPARED, rows)
+            connection.execute(self._statements.prepare, rows)
             faults.point("prepare.uncommitted")
         faults.point("prepare")
         self._prepared.clear()
 
 
-@functools.cache
-def _read_statement(dialect: str) -> Statement:
-    """Reads a message whose version is ``seen``."""
-    size = func.length(message.c.body).label("size")
-    columns = select(*claim_columns(None), message.c.body, size).select_from(_JOINED)
-    where = reference.c.id == bindparam("number"), reference.c.version == bindparam("seen")
-    return Statement(dialect, columns.where(*where))
-
-
-def is_there(db: DatabaseClient, destination: Destination) -> bool:
-    """Whether a queue is there, or a topic known."""
-    found = select(SOME).select_from(channels).where(channels.c.name == str(destination))
-    return db.first(found) is not None
+def has_channel(db: DatabaseClient, destination: Destination) -> bool:
+    """Whether a queue exists, or a topic is known."""
+    return db.first(db.statements.has_channel, {"name": str(destination)}) is not None
 
 
 def check_target(db: DatabaseClient, destination: Destination) -> None:
-    """Whether messages can be sent to a destination. One that cannot end is made where it is not there.
+    """Checks that messages can be sent to a destination. Makes a missing destination that cannot end.
 
     Raises:
-        ProviderError: it is refused.
+        ProviderError: the destination is refused.
     """
-    if not Channel(destination).can_end and not is_there(db, destination):
+    if not Channel(destination).can_end and not has_channel(db, destination):
         with db.transaction() as connection:
             open_channels(connection, db, [Channel(destination)])

@@ -1,4 +1,4 @@
-"""How a client waits for messages. It looks into the database now and then, and sooner where it is told."""
+"""The watch of a client: looks into the database from time to time, and sooner after an announcement."""
 
 from __future__ import annotations
 
@@ -6,47 +6,39 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
-
-from sqlalchemy import select
+from typing import Any, Final
 
 from connector.errors import ProviderError
 from connector.providers.sql.database import DatabaseClient
 from connector.providers.sql.reader import SqlReader
 
 _LONGEST: Final = 1.0
-"""Seconds between two looks, however quiet it is."""
+"""Seconds between two looks at most."""
 
 
-class News(Protocol):
-    """What tells a watch that it should look."""
+class News:
+    """Tells watches when to look."""
 
     def add(self, watch: SqlWatch) -> None:
-        """Tells a watch from now on, by :meth:`SqlWatch.tell`."""
+        """Calls :meth:`SqlWatch.tell` of a watch from now on. Repeatable."""
 
     def remove(self, watch: SqlWatch) -> None:
         """Ends :meth:`add`. Repeatable."""
 
     def pause(self, *, selects: bool) -> float:
-        """Seconds until :meth:`may_have_come` is asked again.
-
-        Args:
-            selects: whether a reader of the watch has a selector.
-        """
+        """Returns the seconds until the next look. ``selects``: a reader of the watch has a selector."""
+        raise NotImplementedError
 
     def may_have_come(self) -> bool:
-        """Whether a look may find something."""
+        """Whether a look may find a message."""
+        return True
 
     def notify(self, channels: Sequence[str]) -> None:
-        """Tells everybody that messages wait in channels that were empty. Never raises."""
+        """Announces messages in channels that were empty. Never raises."""
 
 
-class FileNews:
-    """See :class:`News`: every commit of SQLite changes the log beside the file, which is cheap to look at.
-
-    Args:
-        file: of the database.
-    """
+class FileNews(News):
+    """Watches the log beside a SQLite file. Every commit changes the log, and to look at the log is cheap."""
 
     _PAUSE: Final = 0.01
     _COARSE_NS: Final = 20_000_000
@@ -55,12 +47,6 @@ class FileNews:
     def __init__(self, file: str) -> None:
         self._log = f"{file}-wal"
         self._seen: tuple[int, int] | None = None
-
-    def add(self, watch: SqlWatch) -> None:
-        """Nobody has to be told."""
-
-    def remove(self, watch: SqlWatch) -> None:
-        """Nobody was told."""
 
     def pause(self, *, selects: bool) -> float:
         return self._PAUSE
@@ -73,18 +59,9 @@ class FileNews:
         before, self._seen = self._seen, (status.st_mtime_ns, status.st_size)
         return before != self._seen or time.time_ns() - status.st_mtime_ns < self._COARSE_NS
 
-    def notify(self, channels: Sequence[str]) -> None:
-        """The commit has told everybody."""
-
 
 class SqlWatch:
-    """See :class:`connector.core.local.store.Watch`.
-
-    Args:
-        db: of the client.
-        readers: of the client.
-        news: tells when to look.
-    """
+    """See :class:`connector.core.local.store.Watch`."""
 
     can_tell = True
 
@@ -104,7 +81,7 @@ class SqlWatch:
         return not self._ended
 
     def _begin(self) -> bool:
-        self._mark = self._db.first(select(self._db.dialect.mark))
+        self._mark = self._db.first(self._db.statements.mark)
         for reader in tuple(self._readers):
             reader.begin()
         return True
@@ -117,7 +94,7 @@ class SqlWatch:
         return any(reader.has_come(self._mark) for reader in tuple(self._readers))
 
     def _ask(self, question: Callable[[], bool]) -> bool:
-        """The answer, or True where the client has ended or the database fails: the next poll says why."""
+        """Returns the answer. True after the end or an error, which the next poll reports."""
         try:
             return self._ended or question()
         except ProviderError:
@@ -145,13 +122,13 @@ class SqlWatch:
         return was_told
 
     def _sleep(self, seconds: float) -> bool:
-        """Whether somebody has woken the client, or it has ended."""
+        """Sleeps until an announcement at most. Returns whether the wait is over."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_woken or self._is_told or self._ended, max(0.0, seconds))
             return self._is_woken or self._ended
 
     def tell(self, channel: str | None) -> None:
-        """A message waits in a channel that was empty; None = nobody knows in which."""
+        """Ends a sleep: a message waits in a channel that was empty. None = in an unknown channel."""
         if channel is None or any(reader.channel == channel for reader in tuple(self._readers)):
             with self._changed:
                 self._is_told = True

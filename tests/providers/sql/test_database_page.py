@@ -8,10 +8,9 @@ from sqlalchemy import create_engine
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
-from connector.providers.sql import state_schema
 from connector.providers.sql.database import Settings
 from connector.providers.sql.provider import SqlProvider
-from connector.providers.sql.schema import metadata
+from connector.providers.sql.schema import metadata, state_metadata
 from tests.database_page import PAGE, STATEMENTS, move
 
 ORDERS, ERROR = parse_destination("orders"), parse_destination("error")
@@ -78,7 +77,7 @@ def test_an_operator_moves_a_message_back_and_no_message_that_is_claimed(url: st
 
 
 def test_the_page_names_every_table_and_column() -> None:
-    for table in (*metadata.tables.values(), *state_schema.metadata.tables.values()):
+    for table in (*metadata.tables.values(), *state_metadata.tables.values()):
         assert f"`{table.name}`" in PAGE
         for column in table.columns:
             assert f"`{column.name}`" in PAGE, f"{table.name}.{column.name}"

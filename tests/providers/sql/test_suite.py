@@ -56,7 +56,7 @@ class TestSqlite(_Suite):
 
 _TABLES = (
     "channel, message, message_reference, client, subscription, record, published, in_flight, process, "
-    "client_process, instance, task_list, task, task_outcome"
+    "instance, task_list, task, task_outcome"
 )
 
 

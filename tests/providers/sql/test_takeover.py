@@ -16,7 +16,6 @@ from sqlalchemy import create_engine, text
 from connector.errors import ProviderError
 from connector.messaging.notes import ClientState
 from connector.providers.sql.database import Database, Settings
-from connector.providers.sql.processes import StateSettings
 from connector.providers.sql.provider import SqlProvider
 from connector.providers.sql.state import PostgresState
 from connector.state.store import CycleJournal, JournalHandle, StateStore
@@ -35,10 +34,10 @@ StartTask = Callable[[JournalHandle], RunningTask]
 @pytest.fixture
 def open_on() -> OpenStore:
     def open_store(url: str, lease: float = LONG_LEASE) -> StateStore:
-        settings = Settings(url)
+        settings = Settings(url, lease=lease)
         database = Database(settings)
         database.prepare(make=True)
-        return PostgresState(StateSettings(settings, lease), lambda: database, "crashes")
+        return PostgresState(settings, lambda: database, "crashes")
 
     return open_store
 
@@ -276,14 +275,17 @@ def test_a_journal_that_cannot_be_closed_now_is_closed_when_the_server_is_back(
 def test_nobody_begins_where_the_server_stays_away(
     own_postgres: PostgresServer, open_on: OpenStore, start_task: StartTask
 ) -> None:
-    journals = open_on(own_postgres.url(), LEASE).journals("c1", "a")
+    store = open_on(own_postgres.url(), LEASE)
+    journals = store.journals("c1", "a")
     journals.make()
     task = start_task(journals.file(1, 0, 0))
     assert task.tell("at 0") == "ok"
     own_postgres.kill()
     assert task.tell("begin 0") == "OSError"
-    with pytest.raises(OSError, match=r"127\.0\.0\.1"):
+    with pytest.raises(OSError, match=r"look whether the server runs.*127\.0\.0\.1"):
         journals.wait(0.0)
+    with pytest.raises(ProviderError, match=r"cannot use .*127\.0\.0\.1.*: look whether the server runs"):
+        store.instance("a")
     with pytest.raises(OSError, match=r"127\.0\.0\.1"):
         journals.seal()
     own_postgres.start()
@@ -296,11 +298,10 @@ def test_nobody_begins_where_the_server_stays_away(
 HOLDER = """
 import os, sys
 from connector.providers.sql.database import Database, Settings
-from connector.providers.sql.processes import StateSettings
 from connector.providers.sql.state import PostgresState
-settings = Settings(sys.argv[1])
+settings = Settings(sys.argv[1], lease=float(sys.argv[2]))
 database = Database(settings)
-held = PostgresState(StateSettings(settings, float(sys.argv[2])), lambda: database, "crashes").instance("a")
+held = PostgresState(settings, lambda: database, "crashes").instance("a")
 print("ready", flush=True)
 sys.stdin.read()
 os._exit(0)  # as one that is killed
@@ -351,7 +352,7 @@ def test_the_name_of_an_instance_that_lives_on_another_machine_is_refused(
 def test_to_declare_a_client_dead_in_the_middle_of_a_claim_says_what_to_wait_for(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("connector.providers.sql.looking._PATIENCE", 0.05)
+    monkeypatch.setattr("connector.providers.sql.provider._PATIENCE", 0.05)
     provider = SqlProvider(Settings(database))
     frozen = provider.connect("suite", "one").client_id
     engine = create_engine(database)
