@@ -1,4 +1,4 @@
-"""The requests in flight. Each completes exactly once, and each reply finds the request."""
+"""The calls of a request client. Each completes exactly once, and each reply finds its call."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from connector.requests.sender import Outgoing
 from connector.status import ReturnCode
 
 _REMEMBERED: Final = 10_000
-"""Number of ended requests that stay known, so that their replies are called late or duplicate."""
+"""Number of ended calls that stay known, so that their replies are called late or duplicate."""
 
-_MIN_DEADLINES: Final = 1000
+_FEW: Final = 1000
 """Smallest number of deadlines at which the deadlines of completed calls are removed."""
 
 
@@ -52,7 +52,7 @@ class Call:
         bo: the client's own business object.
         properties: the request's properties from the meta-objects.
         message: the message, complete but for the fields that the client sets.
-        selector: the response selector of the verb, or empty.
+        selector: the selector that alone finds the reply. Empty = the reply repeats the key of the call.
     """
 
     __slots__ = (
@@ -65,22 +65,18 @@ class Call:
         "properties",
         "reply_to",
         "selector",
-        "sent_as",
+        "slot",
     )
 
     def __init__(
-        self,
-        bo: BusinessObject,
-        properties: RequestProperties,
-        message: Message,
-        selector: str = "",
+        self, bo: BusinessObject, properties: RequestProperties, message: Message, selector: str = ""
     ) -> None:
         self.bo = bo
         self.properties = properties
         self.message = message
         self.selector = selector
         self.key = ""
-        self.sent_as = ""
+        self.slot: Future[None] | None = None
         self.outgoing: Outgoing | None = None
         self.reply_to: Destination | None = None
         self.deadline = math.inf
@@ -101,114 +97,95 @@ class Call:
         return self.answer.done()
 
 
+def key_of(text: str) -> str:
+    """Returns an id without a leading ``ID:``, which one side may lack, for comparing."""
+    return text.removeprefix("ID:")
+
+
 class UnmatchedReply(Enum):
-    """The kind of a reply that no request waits for."""
+    """The kind of a reply that no request awaits."""
 
     LATE = "late_reply"
     DUPLICATE = "duplicate_reply"
     UNREADABLE = "unreadable_reply"
 
 
-class Pending:
-    """The calls that wait for a reply, by the value that the reply repeats. Thread-safe."""
+class PendingCalls:
+    """The calls that await replies: by the key that a reply repeats, and by deadline. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._calls: dict[str, Call] = {}
         self._ended: OrderedDict[str, UnmatchedReply] = OrderedDict()
+        self._numbers = itertools.count()
+        self._deadlines: list[tuple[float, int, Call]] = []
+        self._many = _FEW
 
-    def add(self, key: str, call: Call) -> None:
-        """Awaits a reply that repeats ``key``, for ``call``."""
+    # -- by key --------------------------------------------------------------------------------------
+
+    def expect(self, key: str, call: Call) -> None:
+        """Expects a reply that repeats ``key``, for ``call``."""
         with self._lock:
             self._calls.pop(call.key, None)  # an earlier attempt to send the call had another key
             call.key = key
             self._calls[key] = call
 
-    def destinations(self) -> set[Destination]:
-        """Returns the destinations at which replies are awaited."""
-        with self._lock:
-            return {call.reply_to for call in self._calls.values() if call.reply_to is not None}
+    def find(self, key: str) -> Call | UnmatchedReply | None:
+        """Returns the call that a reply names, or the kind of the unmatched reply.
 
-    def take(self, key: str) -> Call | UnmatchedReply:
-        """Removes and returns the call that a reply answers, or returns the kind of the stray reply."""
-        with self._lock:
-            call = self._calls.pop(key, None)
-            if call is None:
-                return self._ended.get(key, UnmatchedReply.LATE)
-            self._remember(key, UnmatchedReply.DUPLICATE)
-            return call
-
-    def named(self, key: str) -> Call | UnmatchedReply | None:
-        """Returns the call of a reply that a response selector has found, or the kind of the stray reply.
-
-        Returns None if the reply names no request of this client.
+        Returns None if the reply names no request of this client that is still known.
         """
         with self._lock:
             return self._calls.get(key) or self._ended.get(key)
 
-    def answered(self, call: Call) -> None:
-        """Removes an answered call. Another reply with the same key is a duplicate."""
+    def remove(self, call: Call, later: UnmatchedReply) -> None:
+        """Removes a call, unless the call was removed before.
+
+        Args:
+            later: the kind of a later reply that repeats the key.
+        """
         with self._lock:
             if self._calls.get(call.key) is call:
                 del self._calls[call.key]
-                self._remember(call.key, UnmatchedReply.DUPLICATE)
+                self._ended[call.key] = later
+                if len(self._ended) > _REMEMBERED:
+                    self._ended.popitem(last=False)
 
-    def waiting_at(self, destination: Destination) -> list[Call]:
-        """Returns the calls whose replies are awaited at ``destination``."""
+    def expecting(self) -> list[Call]:
+        """Returns the calls that have a key."""
         with self._lock:
-            return [call for call in self._calls.values() if call.reply_to == destination]
+            return list(self._calls.values())
 
-    def give_up(self, call: Call) -> None:
-        """Removes a call without a reply. A reply that still comes is late."""
+    # -- by deadline ---------------------------------------------------------------------------------
+
+    def add_deadline(self, when: float, call: Call) -> None:
+        """Makes :meth:`due` return the call at ``when`` by the monotonic clock, unless it completes before.
+
+        Completed calls are removed from time to time: most complete long before their deadline.
+        """
         with self._lock:
-            if self._calls.get(call.key) is call:
-                del self._calls[call.key]
-                self._remember(call.key, UnmatchedReply.LATE)
+            if len(self._deadlines) >= self._many:
+                self._deadlines = [entry for entry in self._deadlines if not entry[2].completed]
+                heapq.heapify(self._deadlines)
+                self._many = max(_FEW, 2 * len(self._deadlines))
+            heapq.heappush(self._deadlines, (when, next(self._numbers), call))
 
-    def _remember(self, key: str, unmatched: UnmatchedReply) -> None:
-        self._ended[key] = unmatched
-        if len(self._ended) > _REMEMBERED:
-            self._ended.popitem(last=False)
-
-
-class Deadlines:
-    """The deadlines of calls, the next first. Thread-safe.
-
-    Completed calls are removed from time to time: most complete long before their deadline.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._numbers = itertools.count()
-        self._heap: list[tuple[float, int, Call]] = []
-        self._many = _MIN_DEADLINES
-
-    def add(self, call: Call) -> None:
-        """Adds a call whose ``deadline`` is set."""
-        with self._lock:
-            if len(self._heap) >= self._many:
-                self._heap = [one for one in self._heap if not one[2].completed]
-                heapq.heapify(self._heap)
-                self._many = max(_MIN_DEADLINES, 2 * len(self._heap))
-            heapq.heappush(self._heap, (call.deadline, next(self._numbers), call))
-
-    def next(self) -> float:
+    def next_deadline(self) -> float:
         """Returns the next deadline by the monotonic clock, or infinity if there is none."""
         with self._lock:
-            while self._heap and self._heap[0][2].completed:
-                heapq.heappop(self._heap)
-            return self._heap[0][0] if self._heap else math.inf
+            while self._deadlines and self._deadlines[0][2].completed:
+                heapq.heappop(self._deadlines)
+            return self._deadlines[0][0] if self._deadlines else math.inf
 
     def due(self, now: float) -> list[Call]:
-        """Removes and returns the calls whose deadline is not after ``now``."""
+        """Removes and returns the calls with a deadline that is not after ``now``."""
         found = []
         with self._lock:
-            while self._heap and (self._heap[0][0] <= now or self._heap[0][2].completed):
-                call = heapq.heappop(self._heap)[2]
-                if not call.completed:
-                    found.append(call)
-        return found
+            while self._deadlines and self._deadlines[0][0] <= now:
+                found.append(heapq.heappop(self._deadlines)[2])
+        return [call for call in found if not call.completed]
 
-    def all(self) -> list[Call]:
-        """Removes and returns all calls that are not completed."""
-        return self.due(math.inf)
+    def awaiting(self) -> list[Call]:
+        """Returns the sent calls that await a reply."""
+        with self._lock:
+            return [call for _, _, call in self._deadlines if call.deadline < math.inf]

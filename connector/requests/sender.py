@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from connector.errors import ConnectorError, ProviderError, SettlementError
@@ -27,44 +28,27 @@ _MAX_BATCH: Final = 256
 """Most requests in one commit."""
 
 
+@dataclass(slots=True, eq=False)
 class Outgoing:
     """A request that is being sent.
 
     Args:
         destination: of the request.
         message: complete but for the id.
-        time_to_live: milliseconds from sending to the expiration. 0 = no expiration.
         prepared: called before anybody can see the message, with its id and the ``sent_ids`` of the
             connection.
+        time_to_live: milliseconds from sending to the expiration. 0 = no expiration.
     """
 
-    __slots__ = (
-        "attempted",
-        "destination",
-        "done",
-        "error",
-        "handle",
-        "message",
-        "prepared",
-        "time_to_live",
-    )
-
-    def __init__(
-        self,
-        destination: Destination,
-        message: Message,
-        prepared: Callable[[str, str], object],
-        time_to_live: int = 0,
-    ) -> None:
-        self.destination = destination
-        self.message = message
-        self.prepared = prepared
-        self.time_to_live = time_to_live
-        self.attempted = False
-        """Whether the commit was begun, so that the request may have been sent in spite of an error."""
-        self.done = False
-        self.error: Exception | None = None
-        self.handle: Prepared | None = None
+    destination: Destination
+    message: Message
+    prepared: Callable[[str, str], object] = lambda message_id, sent_ids: None
+    time_to_live: int = 0
+    attempted: bool = False
+    """Whether the commit was begun, so that the request may have been sent in spite of an error."""
+    done: bool = False
+    error: Exception | None = None
+    handle: Prepared | None = None
 
 
 class Sender:

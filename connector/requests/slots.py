@@ -4,26 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
-
-
-class SlotRequest:
-    """A request that waits for a slot.
-
-    Args:
-        granted: called with this request, in any thread, when the request gets a slot or when the slots are
-            closed.
-    """
-
-    __slots__ = ("granted", "has_slot")
-
-    def __init__(self, granted: Callable[[SlotRequest], object]) -> None:
-        self.granted = granted
-        self.has_slot = False
+from concurrent.futures import Future
 
 
 class Slots:
-    """A number of slots, granted in the order of asking. Thread-safe.
+    """A semaphore whose waiters are futures, granted in the order of asking. Thread-safe.
 
     Args:
         size: at least 1.
@@ -31,69 +16,64 @@ class Slots:
 
     def __init__(self, size: int) -> None:
         self._lock = threading.Lock()
-        self._free = threading.Condition(self._lock)
+        self._unused = threading.Condition(self._lock)
         self._size = size
-        self._used = 0
-        self._waiting: deque[SlotRequest] = deque()
-
-    @property
-    def used(self) -> int:
+        self._waiting: deque[Future[None]] = deque()
+        self._closed = False
+        self.used = 0
         """Slots in use."""
-        return self._used
 
     @property
     def waiting(self) -> int:
-        """Number of requests that wait."""
-        return len(self._waiting)
+        """Number of waiters."""
+        return sum(not waiter.cancelled() for waiter in tuple(self._waiting))
 
-    def try_take(self) -> bool:
-        """Takes a slot if one is free. Returns whether a slot was taken."""
-        with self._lock:
-            free = self._used < self._size and not self._waiting
-            self._used += free
-            return free
+    def acquire(self) -> Future[None]:
+        """Returns a future that is done as soon as its owner has a slot.
 
-    def queue(self, granted: Callable[[SlotRequest], object]) -> SlotRequest:
-        """Queues for a slot. Calls ``granted``, maybe at once, when this request gets a slot."""
-        slot_request = SlotRequest(granted)
+        ``cancel()`` of the future ends the wait. It returns False if the owner has the slot already.
+        """
+        waiter: Future[None] = Future()
         with self._lock:
-            if self._used < self._size and not self._waiting:
-                self._used += 1
-                slot_request.has_slot = True
+            if self._closed:
+                waiter.cancel()
             else:
-                self._waiting.append(slot_request)
-                return slot_request
-        granted(slot_request)
-        return slot_request
-
-    def cancel(self, slot_request: SlotRequest) -> bool:
-        """Ends the wait. Returns False if the request has a slot already, which the caller must release."""
-        with self._lock:
-            if slot_request in self._waiting:
-                self._waiting.remove(slot_request)
-            return not slot_request.has_slot
-
-    def cancel_all(self) -> None:
-        """Ends the wait of all requests, and calls their ``granted`` without a slot."""
-        with self._lock:
-            waiting = list(self._waiting)
-            self._waiting.clear()
-        for slot_request in waiting:
-            slot_request.granted(slot_request)
+                self._waiting.append(waiter)
+        self._grant()
+        return waiter
 
     def release(self) -> None:
-        """Frees one slot, and grants that slot to the next request."""
+        """Frees one slot."""
         with self._lock:
-            if not self._waiting:
-                self._used -= 1
-                if not self._used:
-                    self._free.notify_all()
-                return
-            slot_request = self._waiting.popleft()
-            slot_request.has_slot = True
-        slot_request.granted(slot_request)
+            self.used -= 1
+            if not self.used:
+                self._unused.notify_all()
+        self._grant()
+
+    def close(self) -> None:
+        """Cancels all waiters, and every further one. The slots in use stay in use. Repeatable."""
+        with self._lock:
+            self._closed = True
+            waiting = list(self._waiting)
+            self._waiting.clear()
+        for waiter in waiting:
+            waiter.cancel()
 
     def wait_until_unused(self, timeout: float) -> bool:
         """Waits until no slot is in use, ``timeout`` seconds at most. Returns whether none is in use."""
         with self._lock:
-            return self._free.wait_for(lambda: not self._used, timeout)
+            return self._unused.wait_for(lambda: not self.used, timeout)
+
+    def _grant(self) -> None:
+        """Gives free slots to the first waiters."""
+        while (waiter := self._next()) is not None:
+            waiter.set_result(None)  # without the lock: the callbacks of the future run here
+
+    def _next(self) -> Future[None] | None:
+        with self._lock:
+            while self._waiting and (self.used < self._size or self._waiting[0].cancelled()):
+                waiter = self._waiting.popleft()
+                if waiter.set_running_or_notify_cancel():
+                    self.used += 1
+                    return waiter
+            return None

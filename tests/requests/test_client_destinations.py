@@ -100,8 +100,8 @@ def test_of_very_many_reply_destinations_only_those_in_use_are_taken_from(world:
     assert all(is_greeted(result, number) for number, result in enumerate(done(futures)))
     again = client.request("Customer.Retrieve", customer(1, ReplyToDestination="queue://replies-1"))
     assert is_greeted(again, 1)
-    own = client._exchange._listener._own  # nothing else shows how many pollers there are
-    assert len(own.pollers) <= 70
+    sources = client._listener._sources  # nothing else shows how many consumers there are
+    assert len(sources.destinations) <= 70
 
 
 def test_a_reply_destination_that_cannot_be_taken_from_is_refused_and_harms_no_other(dropbox: World) -> None:

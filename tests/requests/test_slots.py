@@ -1,73 +1,73 @@
-"""Slots: first come, first served, each by one call back."""
+"""Slots: first come, first served, each granted once."""
 
 from __future__ import annotations
 
 import threading
-from collections import Counter
+from concurrent.futures import Future
 
-from connector.requests.slots import SlotRequest, Slots
+from connector.requests.slots import Slots
 
 
-def test_who_waits_is_called_once_and_in_turn_when_it_has_a_slot() -> None:
+def test_waiters_are_granted_a_slot_in_the_order_of_asking() -> None:
     slots = Slots(1)
-    assert slots.try_take()
-    called: list[tuple[int, bool]] = []
+    assert slots.acquire().done()
+    granted: list[int] = []
     for number in range(3):
-        slots.queue(lambda waiter, number=number: called.append((number, waiter.has_slot)))
-    assert called == []
+        slots.acquire().add_done_callback(lambda _, number=number: granted.append(number))  # type: ignore[misc]
+    assert (granted, slots.waiting) == ([], 3)
     for _ in range(3):
         slots.release()
-    assert called == [(0, True), (1, True), (2, True)]
-
-
-def test_who_finds_a_free_slot_is_called_at_once() -> None:
-    called: list[SlotRequest] = []
-    waiter = Slots(1).queue(called.append)
-    assert called == [waiter]
-    assert waiter.has_slot
+    assert (granted, slots.waiting) == ([0, 1, 2], 0)
 
 
 def test_nobody_overtakes_those_who_wait() -> None:
     slots = Slots(2)
-    slots.try_take()
-    slots.try_take()
-    slots.queue(lambda _: None)
-    assert not slots.try_take()
-
-
-def test_who_waits_no_more_has_no_slot_and_keeps_none_from_the_next() -> None:
-    slots = Slots(1)
-    slots.try_take()
-    called: list[str] = []
-    first = slots.queue(lambda _: called.append("first"))
-    slots.queue(lambda _: called.append("second"))
-    assert slots.cancel(first)
+    first, second, third, fourth = [slots.acquire() for _ in range(4)]
     slots.release()
-    assert called == ["second"]
+    late = slots.acquire()
+    assert [slot.done() for slot in (first, second, third, fourth, late)] == [True, True, True, False, False]
+
+
+def test_a_cancelled_waiter_has_no_slot_and_keeps_none_from_the_next() -> None:
+    slots = Slots(1)
+    slots.acquire()
+    first, second = slots.acquire(), slots.acquire()
+    assert first.cancel()
+    assert slots.waiting == 1
+    slots.release()
+    assert second.done()
+    assert not second.cancel()
     assert slots.used == 1
 
 
-def test_whoever_asks_while_slots_come_free_is_called_once_and_never_more_have_one_than_there_are() -> None:
+def test_closed_slots_cancel_all_who_wait_and_all_who_come() -> None:
+    slots = Slots(1)
+    granted, waiting = slots.acquire(), slots.acquire()
+    slots.close()
+    assert [slot.cancelled() for slot in (granted, waiting, slots.acquire())] == [False, True, True]
+    assert not slots.wait_until_unused(0.0)
+    slots.release()
+    assert slots.wait_until_unused(1.0)
+
+
+def test_never_more_have_a_slot_than_there_are_and_each_has_one_once() -> None:
     slots = Slots(3)
-    calls: Counter[int] = Counter()
     lock = threading.Lock()
+    granted: list[int] = []
     most = inside = 0
+
+    def count(number: int, slot: Future[None]) -> None:
+        nonlocal most, inside
+        with lock:
+            granted.append(number)
+            inside += 1
+            most = max(most, inside)
 
     def ask(number: int) -> None:
         nonlocal inside
-        done = threading.Event()
-
-        def granted(waiter: SlotRequest) -> None:
-            nonlocal most, inside
-            assert waiter.has_slot
-            with lock:
-                calls[number] += 1
-                inside += 1
-                most = max(most, inside)
-            done.set()
-
-        slots.queue(granted)
-        done.wait(10)
+        slot = slots.acquire()
+        slot.add_done_callback(lambda slot: count(number, slot))
+        slot.result(10)
         with lock:
             inside -= 1
         slots.release()
@@ -77,7 +77,6 @@ def test_whoever_asks_while_slots_come_free_is_called_once_and_never_more_have_o
         thread.start()
     for thread in threads:
         thread.join()
-    assert set(calls.values()) == {1}
-    assert len(calls) == 200
+    assert sorted(granted) == list(range(200))
     assert most <= 3
     assert slots.wait_until_unused(1.0)

@@ -1,0 +1,172 @@
+"""Makes calls of business objects, and results of answers."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from connector.businessobjects.dynamic import as_text
+from connector.businessobjects.handlers import Handlers
+from connector.businessobjects.instance import BusinessObject, finish
+from connector.businessobjects.types import describe
+from connector.errors import ConfigurationError, MalformedData, RequestRefused, SelectorError
+from connector.messaging.message import Message
+from connector.messaging.selector import compile_selector
+from connector.requests.building import build
+from connector.requests.pending import Answer, Call, Failure, key_of
+from connector.requests.properties import RequestProperties, resolve
+from connector.requests.replies import interpret
+from connector.requests.response_selector import ResponseSelector
+from connector.requests.result import RequestResult
+from connector.requests.settings import CORRELATION_ID, MESSAGE_ID, RequestSettings
+from connector.status import ReturnCode
+from connector.trace import CONVERSION, DETAILS, dump
+
+_log = logging.getLogger("connector.requests")
+
+_MOST_STATIC: Final = 1000
+"""Number of kept properties of requests without a dynamic meta-object."""
+
+
+class RequestConverter:
+    """Converts business objects to calls, and answers to results. Thread-safe.
+
+    Args:
+        settings: of the adapter.
+        deployment: directory that plug-in paths are relative to.
+    """
+
+    def __init__(self, settings: RequestSettings, deployment: str) -> None:
+        self._settings = settings
+        self._trace = settings.trace
+        self._deployment = Path(deployment)
+        self._lock = threading.Lock()
+        self._handlers: list[Handlers] = []
+        self._selectors: dict[tuple[str, str], ResponseSelector | None] = {}
+        self._static: dict[tuple[str, str, int | None], RequestProperties] = {}
+
+    def call(
+        self, name: str, data: Mapping[str, Any] | BusinessObject, timeout: int | None
+    ) -> Call | RequestResult:
+        """Returns a call that can be sent, or the result that says why there is none.
+
+        Raises:
+            UnknownBusinessObject, MalformedData: see :meth:`connector.broker.requesting.Requests.request`.
+        """
+        bo = self._object(name, data)
+        if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int)):
+            raise MalformedData(f"timeout: found {describe(timeout)}, expected milliseconds")
+        try:
+            properties = self._properties(bo, timeout)
+            selector = self._response_selector(bo) if properties.synchronous else ""
+            with self._borrowed_handlers() as handlers:
+                message = build(bo, properties, self._settings, handlers)
+            self._log_conversion("object converted", bo, message, properties)
+        except (RequestRefused, SelectorError, ConfigurationError) as error:
+            what = "its response selector: " if isinstance(error, SelectorError) else ""
+            text = str(error) if str(error).startswith(f"{bo.type}.") else f"{name}: {what}{error}"
+            return RequestResult(ReturnCode.FAIL, bo, text, refused=True)
+        return Call(bo, properties, message, selector or self._own_selector(message))
+
+    def result(self, call: Call, answer: Answer) -> RequestResult:
+        """Returns the result of a call."""
+        if isinstance(answer, Failure):
+            return RequestResult(answer.status, call.bo, answer.text, answer.not_sent, answer.refused)
+        try:
+            with self._borrowed_handlers() as handlers:
+                result = interpret(answer, call.bo, call.properties, self._settings, handlers)
+            self._log_conversion("reply converted", result.object, answer, call.properties)
+            return result
+        except Exception as error:
+            _log.exception("a reply could not be made a result")
+            text = (
+                f"the reply {answer.message_id} could not be made a result: {type(error).__name__}: {error}"
+            )
+            return RequestResult(ReturnCode.FAIL, call.bo, text)
+
+    def _object(self, name: str, data: Mapping[str, Any] | BusinessObject) -> BusinessObject:
+        """Returns the client's own copy of the caller's object."""
+        definitions = self._settings.definitions
+        definition, verb = definitions.find(name)
+        if isinstance(data, BusinessObject):
+            if data.type != definition.name:
+                raise MalformedData(f"{name} was asked for with a {data.type}")
+            data = data.as_dict()
+        elif not isinstance(data, Mapping):
+            raise MalformedData(f"{name}: found {describe(data)}, expected a mapping with the attributes")
+        bo = BusinessObject(definitions, definition.name, verb, data)
+        finish(bo, use_defaults=self._settings.use_defaults)
+        return bo
+
+    def _properties(self, bo: BusinessObject, timeout: int | None) -> RequestProperties:
+        """Returns the properties of a request. Requests without a dynamic meta-object share them."""
+        holder = bo.definition.dynamic_metaobject
+        if holder is not None and holder in bo:
+            return resolve(bo, self._settings, timeout=timeout)
+        key = (bo.type, bo.verb or "", timeout)
+        found = self._static.get(key)
+        if found is None:
+            if len(self._static) >= _MOST_STATIC:  # callers may pass any number of time-outs
+                self._static.clear()
+            found = self._static[key] = resolve(bo, self._settings, timeout=timeout)
+        return found
+
+    def _response_selector(self, bo: BusinessObject) -> str:
+        """Returns the response selector of the verb with its values, or empty if the verb has none.
+
+        Raises:
+            SelectorError: the selector is not valid. Compiled here, because the listener has no caller to
+                tell.
+        """
+        key = (bo.type, bo.verb or "")
+        if key not in self._selectors:
+            verb = bo.definition.verbs[key[1]]
+            self._selectors[key] = ResponseSelector.parse(verb.app_specific_info, self._settings.quoting)
+        found = self._selectors[key]
+        return "" if found is None else compile_selector(found.fill(bo)).text
+
+    def _own_selector(self, message: Message) -> str:
+        """Returns a selector for the reply that repeats the value set by the meta-objects.
+
+        Returns an empty text if none is set.
+        """
+        wanted, field = self._settings.matching.request, self._settings.matching.reply
+        if wanted == MESSAGE_ID:
+            return ""
+        value = message.correlation_id if wanted == CORRELATION_ID else message.properties.get(wanted)
+        if value is None:
+            return ""
+        key = key_of(as_text(value)).replace("'", "''")
+        text = f"{field} IN ('{key}', 'ID:{key}')"
+        if not isinstance(value, str):  # the reply may repeat the value with its type, or as text
+            text += f" OR {field} = {as_text(value).upper()}"
+        return text
+
+    @contextmanager
+    def _borrowed_handlers(self) -> Iterator[Handlers]:
+        """Lends data handlers that no other thread uses meanwhile, as their contract demands."""
+        with self._lock:
+            handlers = self._handlers.pop() if self._handlers else None
+        if handlers is None:
+            handlers = Handlers(self._settings.handlers, self._settings.definitions, self._deployment)
+        try:
+            yield handlers
+        finally:
+            with self._lock:
+                self._handlers.append(handlers)
+
+    def _log_conversion(
+        self, text: str, bo: BusinessObject, message: Message, properties: RequestProperties
+    ) -> None:
+        if self._trace.level < CONVERSION:
+            return
+        fields = {"object": bo.type, "verb": bo.verb, "message_id": message.message_id}
+        size, handler = len(message.body), properties.handler[0]
+        destination = message.destination or str(properties.output_destination)
+        self._trace(CONVERSION, text, **fields, destination=destination, data_handler=handler, bytes=size)
+        if self._trace.level >= DETAILS:
+            self._trace(DETAILS, "business object", **fields, values=dump(bo))

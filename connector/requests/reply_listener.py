@@ -1,0 +1,308 @@
+"""Takes the replies to all requests of a client, with one thread and one provider connection.
+
+The thread owns the connection, its consumers and the deadlines. Other threads give it commands, and wait on
+futures. :class:`~connector.requests.reply_receiver.ReplyReceiver` takes the replies. This file decides when,
+and completes the calls that get no reply.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from connector.errors import ConnectorError, ProviderError
+from connector.messaging.destination import Destination
+from connector.messaging.provider import Connection
+from connector.requests.late import LateReplies
+from connector.requests.pending import Call, Failure, PendingCalls, UnmatchedReply
+from connector.requests.reply_receiver import MAX_BATCH, ReplyReceiver, ReplySources
+from connector.status import ReturnCode
+
+_log = logging.getLogger("connector.requests")
+
+_WAIT_SECONDS: Final = 0.25
+"""Seconds between two looks while a call waits. A reply, a command or a deadline ends the wait early."""
+_IDLE_SECONDS: Final = 1.0
+"""Seconds between two looks for late replies while no call waits.
+
+A listener becomes idle when no call has waited for that long: most clients go on asking.
+"""
+_FIRST_PAUSE_SECONDS: Final = 0.1
+_LONGEST_PAUSE_SECONDS: Final = 10.0
+"""Seconds between two attempts to connect."""
+_GRACE_SECONDS: Final = 5.0
+"""Seconds after its deadline at which a call ends although the provider holds the listener."""
+
+STOPPED: Final = "the adapter was stopped before a reply came"
+_SILENT: Final = Failure(
+    ReturnCode.APPRESPONSETIMEOUT,
+    f"the provider has not answered for {_GRACE_SECONDS:.0f} s beyond ResponseTimeout",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Command:
+    """An operation that another thread wants from the listener's thread."""
+
+    execute: Callable[[ReplyReceiver], Any]
+    result: Future[Any] = field(default_factory=Future)
+
+
+class ReplyListener:
+    """The listener of one request client. Thread-safe.
+
+    Args:
+        connect: makes a provider connection.
+        reply_field: field of a reply that repeats the key of the call: JMSCorrelationID, or a property.
+        late: settles replies that nobody awaits.
+        max_body: bytes of a reply. A larger reply is unreadable.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], Connection],
+        reply_field: str,
+        late: LateReplies,
+        max_body: int,
+    ) -> None:
+        self._connect = connect
+        self._late = late
+        self._max_body = max_body
+        self._sources = ReplySources(reply_field)
+        self._calls = PendingCalls()
+        self._commands: deque[_Command] = deque()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._stopping = self._stopped = False
+        self._woken = threading.Event()
+        self._looks_at = math.inf
+        """When the current wait of the thread ends at the latest. Infinity = calls wake the thread."""
+        # used only by the thread
+        self._receiver: ReplyReceiver | None = None
+        self._pause = _FIRST_PAUSE_SECONDS
+        self._last_waiting = 0.0
+
+    # -- for callers, in any thread ------------------------------------------------------------------
+
+    def temporary(self, *, shared: bool) -> Destination:
+        """See :meth:`connector.requests.reply_receiver.ReplyReceiver.temporary`."""
+        receiver = self._receiver
+        made = None if receiver is None else receiver.temporaries.get(shared)
+        if made is None:
+            made = self._command(lambda receiver: receiver.temporary(shared)).result()
+        return made
+
+    def take_from(self, destination: Destination, pattern: Callable[[], str]) -> None:
+        """Takes this client's replies from ``destination`` from now on. Does nothing if that is so already.
+
+        Args:
+            pattern: returns the LIKE pattern of the keys that the replies will repeat.
+
+        Raises:
+            RequestRefused, DestinationError, CapabilityError: replies cannot be taken from there.
+            ProviderError: the provider failed.
+        """
+        receiver = self._receiver
+        private = None if receiver is None else receiver.temporaries.get(False)
+        if destination != private and destination not in self._sources.destinations:
+            self._sources.expect(pattern())
+            self._command(lambda receiver: receiver.take_from(destination)).result()
+
+    def expect(self, call: Call, key: str, pattern: str = "") -> None:
+        """Expects the reply that repeats ``key``. Called before anybody can see the request."""
+        if pattern:
+            self._sources.expect(pattern)
+        self._calls.expect(key, call)
+
+    def take_by_selector(self, call: Call, destination: Destination) -> None:
+        """Takes the first message that matches the selector of ``call`` as its reply."""
+
+        def check(result: Future[Any]) -> None:
+            error = result.exception()
+            if error is not None:
+                fatal = isinstance(error, ProviderError)
+                status = ReturnCode.APPRESPONSETIMEOUT if fatal else ReturnCode.FAIL
+                call.complete(Failure(status, f"its reply cannot be looked for: {error}"))
+
+        self._command(lambda receiver: receiver.take_by_selector(call, destination)).add_done_callback(check)
+
+    def await_reply(self, call: Call) -> None:
+        """Awaits the reply to a sent call until its deadline. The call always completes."""
+        self._add_deadline(call.deadline, call)
+
+    def await_slot(self, call: Call, until: float) -> None:
+        """Cancels the slot of a call at ``until``, by the monotonic clock, unless granted before."""
+        self._add_deadline(until, call)
+
+    def _add_deadline(self, when: float, call: Call) -> None:
+        self._calls.add_deadline(when, call)
+        if self._stopped:
+            self._complete_all(STOPPED)
+        elif when < self._looks_at:
+            self._wake()
+
+    def give_up(self, call: Call, failure: Failure) -> None:
+        """Completes a call without a reply, unless it is completed. A reply that still comes is late."""
+        self._calls.remove(call, UnmatchedReply.LATE)
+        call.complete(failure)
+
+    def stop(self) -> None:
+        """Stops the listener. Waiting calls complete without a reply. Repeatable."""
+        with self._lock:
+            self._stopping = True
+            thread = self._thread
+        self._wake()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+        self._stopped = True
+        self._complete_all(STOPPED)  # calls that came after the thread had ended
+
+    def _command(self, execute: Callable[[ReplyReceiver], Any]) -> Future[Any]:
+        command = _Command(execute)
+        self._commands.append(command)
+        if self._stopped:
+            self._complete_all(STOPPED)
+        self._wake()
+        return command.result
+
+    def _wake(self) -> None:
+        """Starts the thread if there is none, and makes the thread look again at once."""
+        with self._lock:
+            if self._thread is None and not self._stopping:
+                self._thread = threading.Thread(target=self._run, name="connector-replies", daemon=True)
+                self._thread.start()
+                guard = threading.Thread(target=self._guard, name="connector-replies-guard", daemon=True)
+                guard.start()
+        self._woken.set()
+        receiver = self._receiver
+        if receiver is not None:
+            receiver.connection.wake()
+
+    # -- the thread ----------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._stopping:
+            try:
+                self._round()
+                self._pause = _FIRST_PAUSE_SECONDS
+            except Exception as error:  # the next round makes a new connection
+                self._fail(error)
+                self._rest(self._pause)
+                self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
+        self._complete_all(STOPPED)
+        receiver, self._receiver = self._receiver, None
+        if receiver is not None:
+            try:
+                receiver.close()
+            except (ProviderError, OSError) as error:
+                _log.warning("ending the listener for replies failed", extra={"reason": str(error)})
+
+    def _round(self) -> None:
+        """Executes commands, takes replies, completes calls at their deadlines, and waits."""
+        self._woken.clear()
+        if self._receiver is None:
+            self._receiver = self._connected()
+        receiver = self._receiver
+        began = time.monotonic()  # before the commands: a later call has a later deadline
+        while self._commands:
+            self._execute(self._commands.popleft(), receiver)
+        taken = receiver.take()
+        if taken < MAX_BATCH and self._calls.next_deadline() <= began:
+            # Every reply that had come before has been taken. But without a provider no reply comes either.
+            receiver.connection.check()
+            self._complete_due(began, self._no_reply)
+        if not taken:
+            receiver.maintain()
+            self._wait(receiver)
+
+    def _connected(self) -> ReplyReceiver:
+        connection = self._connect()
+        try:
+            return ReplyReceiver(connection, self._sources, self._calls, self._late, self._max_body)
+        except BaseException:
+            connection.abandon()
+            raise
+
+    @staticmethod
+    def _execute(command: _Command, receiver: ReplyReceiver) -> None:
+        try:
+            command.result.set_result(command.execute(receiver))
+        except Exception as error:
+            command.result.set_exception(error)
+            if isinstance(error, ProviderError) or not isinstance(error, ConnectorError):
+                raise
+
+    def _complete_due(self, now: float, failure: Callable[[Call], Failure]) -> None:
+        """Completes the calls whose deadline is not after ``now``, and cancels their wait for a slot."""
+        for call in self._calls.due(now):
+            if call.deadline <= now:
+                self.give_up(call, failure(call))
+            elif call.slot is not None:
+                call.slot.cancel()
+
+    @staticmethod
+    def _no_reply(call: Call) -> Failure:
+        properties = call.properties
+        return Failure(
+            ReturnCode.APPRESPONSETIMEOUT if properties.timeout_fatal else ReturnCode.FAIL,
+            f"no reply to {call.message.message_id} came to {call.reply_to} within "
+            f"{properties.response_timeout} ms (ResponseTimeout)",
+        )
+
+    def _wait(self, receiver: ReplyReceiver) -> None:
+        """Waits for a reply, a command or a deadline. An idle listener waits for a call."""
+        now = time.monotonic()
+        is_idle = now - self._last_waiting > _IDLE_SECONDS
+        # set before the deadlines are read: a call that comes later compares its deadline with this
+        self._looks_at = math.inf if is_idle else now + _WAIT_SECONDS
+        deadline = self._calls.next_deadline()
+        if deadline < math.inf:
+            self._last_waiting = now
+        elif is_idle:
+            self._rest(_IDLE_SECONDS)
+            return
+        if not (self._woken.is_set() or self._stopping):  # anything that comes from now on ends the wait
+            receiver.wait(max(0.0, min(now + _WAIT_SECONDS, deadline) - now))
+
+    def _rest(self, seconds: float) -> None:
+        """Waits until a call or a command comes, or a deadline."""
+        self._looks_at = math.inf
+        left = self._calls.next_deadline() - time.monotonic()
+        if not self._stopping:  # stop() may have set the event just before the round cleared the event
+            self._woken.wait(max(0.0, min(seconds, left)))
+
+    def _guard(self) -> None:
+        """Runs in a thread of its own. Completes calls when the provider holds the listener's thread."""
+        while (thread := self._thread) is not None and thread.is_alive():
+            thread.join(_GRACE_SECONDS)
+            self._complete_due(time.monotonic() - _GRACE_SECONDS, lambda _: _SILENT)
+
+    # -- the end -------------------------------------------------------------------------------------
+
+    def _fail(self, error: Exception) -> None:
+        """Completes all calls with the failure of the connection, and abandons the connection."""
+        unexpected = None if isinstance(error, ConnectorError | OSError) else error
+        level = logging.WARNING if unexpected is None else logging.ERROR
+        _log.log(level, "replies cannot be taken", extra={"reason": str(error)}, exc_info=unexpected)
+        self._complete_all(f"the provider failed while the reply was awaited: {error}", str(error))
+        self._complete_due(time.monotonic(), self._no_reply)  # those that await a slot
+        receiver, self._receiver = self._receiver, None
+        if receiver is not None:
+            receiver.abandon()
+
+    def _complete_all(self, text: str, reason: str = "") -> None:
+        """Completes all commands, and all calls that await a reply. Calls go on waiting for a slot."""
+        with suppress(IndexError):  # another thread may complete commands, too
+            while True:
+                self._commands.popleft().result.set_exception(ProviderError(reason or text))
+        own = () if self._receiver is None else self._receiver.awaiting()
+        for call in (*self._calls.awaiting(), *own):
+            self.give_up(call, Failure(ReturnCode.APPRESPONSETIMEOUT, text))
