@@ -5,10 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.postgres import database, own_postgres, postgres
 
 __all__ = ["database", "own_postgres", "postgres"]
+
+settings.register_profile("busy", deadline=None)  # a busy machine takes longer for one example
+settings.load_profile("busy")
 
 _HERE = Path(__file__).parent
 _SLOW = tuple(_HERE / name for name in ("crash", "contention", "demo", "spark"))

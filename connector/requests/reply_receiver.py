@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 from connector.core.takeover import TakeoverTimer, try_take_over
 from connector.errors import (
@@ -34,6 +34,8 @@ from connector.requests.settings import CORRELATION_ID
 from connector.status import ReturnCode
 
 _log = logging.getLogger("connector.requests")
+
+T = TypeVar("T")
 
 MAX_BATCH: Final = 500
 """Most replies that are taken at a time."""
@@ -162,12 +164,7 @@ class ReplyReceiver:
             RequestRefused, DestinationError, CapabilityError: replies cannot be taken from there.
             ProviderError: the provider failed.
         """
-        with self._blaming(destination):
-            self._refresh()
-            if len(self._consumers) >= _MAX_CONSUMERS:
-                self._close_unused()
-            if destination not in self._consumers:
-                self._consumers[destination] = self._consumer(destination)
+        self._try(destination, partial(self._consume, destination))
         self._sources.destinations[destination] = None
         self._unreachable.pop(destination, None)
         self.take()
@@ -182,12 +179,19 @@ class ReplyReceiver:
             ProviderError: the provider failed.
         """
         if not call.completed:
-            with self._blaming(destination):
-                self._own_consumers[call] = self.connection.poller(destination, selector=call.selector)
+            subscribe = partial(self.connection.poller, destination, selector=call.selector)
+            self._own_consumers[call] = self._try(destination, subscribe)
 
     def awaiting(self) -> list[Call]:
         """Returns the waiting calls that have a consumer of their own."""
         return [call for call in self._own_consumers if not call.completed]
+
+    def _consume(self, destination: Destination) -> None:
+        self._refresh()
+        if len(self._consumers) >= _MAX_CONSUMERS:
+            self._close_unused()
+        if destination not in self._consumers:
+            self._consumers[destination] = self._consumer(destination)
 
     def _consumer(self, destination: Destination) -> Poller:
         return self.connection.poller(destination, selector=self._sources.selector)
@@ -232,11 +236,17 @@ class ReplyReceiver:
         del self._sources.destinations[destination]
         self._close_consumer(destination)
 
-    @contextmanager
-    def _blaming(self, destination: Destination) -> Iterator[None]:
-        """Turns a provider failure into RequestRefused if the provider still answers."""
+    def _try(self, destination: Destination, work: Callable[[], T]) -> T:
+        """Returns the value of ``work``. Blames the destination if the provider fails, but still answers.
+
+        A provider that was away for a moment answers again at the second attempt.
+        """
         try:
-            yield
+            return work()
+        except ProviderError:
+            self.connection.check()
+        try:
+            return work()
         except ProviderError as error:
             self.connection.check()
             raise RequestRefused(f"replies cannot be taken from {destination}: {error}") from error
@@ -297,8 +307,7 @@ class ReplyReceiver:
         """Claims replies, ``most`` at a time, until there are no more or the batch is full."""
         while batch.size < MAX_BATCH:
             wanted = range(batch.size, min(MAX_BATCH, batch.size + most))
-            with self._blaming(consumer.destination):
-                claims = consumer.claim(self._cycle, wanted)
+            claims = self._try(consumer.destination, partial(consumer.claim, self._cycle, wanted))
             batch.size += len(claims)
             yield from claims
             if len(claims) < len(wanted):

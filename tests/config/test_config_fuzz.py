@@ -95,7 +95,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(change=mutated())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 def test_a_mutated_configuration_is_answered_with_problems_and_makes_no_file(
     directory: Path, change: tuple[str, str]
 ) -> None:
@@ -108,7 +108,7 @@ def test_a_mutated_configuration_is_answered_with_problems_and_makes_no_file(
     text=st.text(st.characters(codec="utf-8"), max_size=6),
     name=st.sampled_from(sorted(FILES)),
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 def test_a_text_with_a_slip_of_the_pen_is_answered_with_problems(
     directory: Path, start: int, length: int, text: str, name: str
 ) -> None:
@@ -117,7 +117,7 @@ def test_a_text_with_a_slip_of_the_pen_is_answered_with_problems(
 
 
 @given(content=st.binary(max_size=200))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_bytes_of_any_kind_are_answered_with_problems(directory: Path, content: bytes) -> None:
     file = directory / "bytes.yaml"
     file.write_bytes(content)
@@ -125,7 +125,7 @@ def test_bytes_of_any_kind_are_answered_with_problems(directory: Path, content: 
 
 
 @given(text=st.text(alphabet=st.characters(codec="utf-8"), max_size=30))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_quoted_text_is_read_as_it_stands(text: str) -> None:
     problems = Problems()
     document = yaml.safe_dump({"key": text}, allow_unicode=False)

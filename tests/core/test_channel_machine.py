@@ -426,7 +426,6 @@ def _case(machine: type[RuleBasedStateMachine], kind: str, examples: int) -> typ
     case.settings = settings(  # type: ignore[attr-defined]
         max_examples=examples,
         stateful_step_count=40,
-        deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
     )
     return case

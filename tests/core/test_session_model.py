@@ -140,4 +140,4 @@ class Sessions(RuleBasedStateMachine):
 
 
 TestSessions = Sessions.TestCase
-TestSessions.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestSessions.settings = settings(max_examples=40, stateful_step_count=40)

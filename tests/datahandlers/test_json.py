@@ -179,7 +179,7 @@ def has_duplicates(value: Any) -> bool:
     return isinstance(value, list) and any(has_duplicates(inner) for inner in value)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(value=PAIRS, space=st.sampled_from(["", " ", "\n"]))
 def test_exactly_bodies_with_duplicate_keys_are_refused(value: Any, space: str) -> None:
     document = ("object", [("x", value)])
@@ -191,7 +191,6 @@ def test_exactly_bodies_with_duplicate_keys_are_refused(value: Any, space: str) 
         assert LENIENT.to_business_object(body, CUSTOMER).as_dict() == {}
 
 
-@settings(deadline=None)
 @given(
     st.fixed_dictionaries(
         {},

@@ -157,7 +157,7 @@ def nested(levels: int) -> bytes:
     return b'{"Home":' + b'{"City":"a","Before":' * levels + b"{}" + b"}" * levels + b"}"
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(bodies())
 @example(b'\xef\xbb\xbf\xef\xbb\xbf{"Name": "a"}')
 @example(b'{"Home": {"City": "a", "x": "\\"}, "City": 1}')
@@ -173,7 +173,7 @@ def test_any_value_of_any_attribute_means_the_same_decoded_and_parsed(name: str)
         assert_both_agree(f'{{"{name}": {value}}}')
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(CUSTOMERS, st.booleans())
 def test_a_right_body_is_decoded_and_means_the_same_parsed(values: dict[str, Any], escaped: bool) -> None:
     body = json.dumps(values, ensure_ascii=escaped).encode()
@@ -187,7 +187,7 @@ def test_nesting_means_the_same_decoded_and_parsed(levels: int) -> None:
     assert_both_agree(nested(levels)[:-1])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(max_size=20) | CUSTOMERS.map(json.dumps) | st.just('{"Name": "\ud800"}'))
 def test_text_means_the_same_decoded_and_parsed(body: str) -> None:
     assert_both_agree(body)

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from connector.businessobjects.datahandler import Hint
@@ -231,7 +231,6 @@ XML_TEXT = st.text(
 )
 
 
-@settings(deadline=None)
 @given(
     st.fixed_dictionaries(
         {},

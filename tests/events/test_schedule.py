@@ -276,7 +276,7 @@ polls = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     order=st.sampled_from(["destination", "group", "none"]),
     polls=polls,

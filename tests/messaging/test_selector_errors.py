@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from connector.errors import SelectorError
@@ -188,7 +188,6 @@ TEXTS = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(TEXTS)
 @example("\ud800 = 'x")
 @example("x = '\x00' OR \x00")

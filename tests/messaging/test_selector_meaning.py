@@ -293,19 +293,19 @@ def messages(draw: st.DrawFn) -> Message:
     return message
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(CONDITIONS, messages())
 def test_a_selector_is_true_exactly_when_the_specification_says_so(tree: Tree, message: Message) -> None:
     assert compile_selector(text(tree)).matches(message) is (condition(tree, message) is True)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(CONDITIONS, messages())
 def test_the_negation_is_true_exactly_when_the_selector_is_false(tree: Tree, message: Message) -> None:
     assert compile_selector(f"NOT ({text(tree)})").matches(message) is (condition(tree, message) is False)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(CONDITIONS, messages())
 def test_a_selector_asks_for_no_identifier_that_it_does_not_name(tree: Tree, message: Message) -> None:
     selector = compile_selector(text(tree))
@@ -320,7 +320,7 @@ def test_a_selector_asks_for_no_identifier_that_it_does_not_name(tree: Tree, mes
     assert selector.matches(bare) is selector.matches(message)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(PATTERNS, st.text(LETTERS, max_size=8))
 def test_like_finds_a_match_wherever_there_is_one(pattern: tuple[Any, ...], value: str) -> None:
     tree = ("like", ("name", "a"), pattern)

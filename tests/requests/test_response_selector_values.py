@@ -59,7 +59,7 @@ def others(value: str) -> list[str]:
     return [other for other in changed if other != value]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(value=TEXTS, random=TEXTS)
 def test_an_equal_comparison_selects_exactly_the_value(value: str, random: str) -> None:
     filled = selector("response_selector=p = '{1}':A", A=value)
@@ -67,7 +67,7 @@ def test_an_equal_comparison_selects_exactly_the_value(value: str, random: str) 
     assert not any(is_true(filled, p=other) for other in [*others(value), random] if other != value)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(value=TEXTS, random=TEXTS, escape=st.sampled_from(["", *"\\!'%_a😀"]))
 def test_like_selects_exactly_the_value_with_and_without_escape(value: str, random: str, escape: str) -> None:
     written = f" ESCAPE '{escape.replace(chr(39), chr(39) * 2)}'" if escape else ""
@@ -76,7 +76,7 @@ def test_like_selects_exactly_the_value_with_and_without_escape(value: str, rand
     assert not any(is_true(filled, p=other) for other in [*others(value), random] if other != value)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(value=TEXTS, random=TEXTS)
 def test_a_template_selects_exactly_the_value(value: str, random: str) -> None:
     filled = selector("response_selector_template=p LIKE '{{ A }}' AND q = '{{ B }}'", A=value, B=random)
@@ -85,7 +85,7 @@ def test_a_template_selects_exactly_the_value(value: str, random: str) -> None:
     assert not any(is_true(filled, p=value, q=other) for other in others(random))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     parts=st.tuples(WRITTEN, WRITTEN, WRITTEN),
     values=st.tuples(TEXTS, TEXTS),
@@ -118,7 +118,7 @@ def test_the_wildcards_of_the_pattern_stay_wildcards_and_those_of_values_do_not(
         assert is_true(filled, p=candidate) is bool(expression.fullmatch(candidate)), candidate
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     number=st.integers(-(2**31), 2**31 - 1),
     real=st.floats(allow_nan=False, allow_infinity=False),
@@ -177,7 +177,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(
     key=st.sampled_from(PIECES[:2]),
     pieces=st.lists(st.sampled_from(PIECES), max_size=12),

@@ -151,7 +151,7 @@ def test_every_beginning_of_one_event_counts(directory: JournalDirectory) -> Non
     assert directory.read().get(1, CycleJournal()).begun == {4: 3}
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(cut=st.integers(0, 200))
 def test_a_line_that_was_being_written_counts_as_not_written(
     tmp_path_factory: pytest.TempPathFactory, cut: int

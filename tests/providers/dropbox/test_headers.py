@@ -73,7 +73,7 @@ def test_a_name_of_255_bytes_needs_no_sidecar_and_one_more_does(
     assert sidecars(root) == [key_of(short)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     name=st.one_of(
         st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/\0"), min_size=1, max_size=300),

@@ -94,7 +94,7 @@ def test_no_two_subscriptions_have_one_directory_and_every_name_fits(
         assert (names[0] == names[1]) == (first == second)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=_NAMES.filter(bool), client_id=_NAMES.filter(bool))
 def test_names_of_any_kind_and_length_come_back_as_they_were(
     connection: LocalConnection, name: str, client_id: str

@@ -205,5 +205,5 @@ class MemoryMachine(RuleBasedStateMachine):
             return []
 
 
-MemoryMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+MemoryMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
 TestMemoryMachine = MemoryMachine.TestCase
