@@ -274,6 +274,29 @@ def test_a_client_whose_connections_have_ended_makes_new_ones(world: World) -> N
     assert is_greeted(result, 9)
 
 
+def test_a_provider_that_was_away_for_a_moment_refuses_no_reply_destination(
+    dropbox: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = ["the root is gone"]
+
+    def connect() -> Connection:
+        made = dropbox.provider.connect()
+        make = made.poller
+
+        def poller(source: Any, *arguments: Any, **options: Any) -> Any:
+            if source == REPLIES and failures:
+                raise ProviderError(failures.pop())
+            return make(source, *arguments, **options)
+
+        monkeypatch.setattr(made, "poller", poller)
+        return made
+
+    dropbox.application()
+    result = dropbox.client(connect=connect).request("Customer.Retrieve", customer(1))
+    assert failures == []
+    assert is_greeted(result, 1), result.message
+
+
 def test_requests_go_on_while_the_provider_comes_and_goes(dropbox: World) -> None:
     """Each completes once, with its own answer or none, and none that has its answer has another's."""
     stop = threading.Event()
