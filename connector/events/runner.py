@@ -17,6 +17,7 @@ import struct
 import sys
 import time
 import traceback
+from contextlib import suppress
 from typing import Final
 
 from connector.errors import ConnectorError
@@ -148,19 +149,21 @@ _inherited: Final[list[object]] = []
 
 
 def _renew_streams() -> None:
-    """Replaces stdout and stderr. A thread of the parent may have held their locks at the fork."""
-    for number, name in ((1, "stdout"), (2, "stderr")):
+    """Replaces stdout and stderr. A thread of the parent may have held their locks at the fork.
+
+    Both write lines to the same descriptor. Two would be mixed within a line: Spark forwards each in pieces.
+    """
+    for name in ("stdout", "stderr"):
         before = getattr(sys, name)
         encoding = getattr(before, "encoding", None) or "utf-8"
         try:
-            raw = io.FileIO(number, "w", closefd=False)
+            raw = io.BufferedWriter(io.FileIO(2, "w", closefd=False))
         except OSError:  # the parent has closed the descriptor
             continue
         _inherited.append(before)
-        stream = io.TextIOWrapper(
-            io.BufferedWriter(raw), encoding, "backslashreplace", line_buffering=number == 2 or raw.isatty()
-        )
-        setattr(sys, name, stream)
+        setattr(sys, name, io.TextIOWrapper(raw, encoding, "backslashreplace", line_buffering=True))
+    with suppress(OSError):
+        os.dup2(2, 1)  # for the children of business processes
 
 
 def _close_inherited(kept: set[int]) -> None:

@@ -219,6 +219,6 @@ def test_any_text_is_a_selector_or_an_error_with_a_place_in_it(text: str) -> Non
     ids=lambda text: f"{text[:12]}...",
 )
 def test_the_time_it_takes_grows_no_faster_than_the_text(text: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     compiled_or_error(text)
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
