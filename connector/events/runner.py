@@ -83,6 +83,7 @@ def follow_commands(
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, max(0.01, task_settings.stop_timeout))
 
+    signal.set_wakeup_fd(-1)  # the parent's descriptor is closed here, and its number may be used again
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, finish_and_stop)
     signal.signal(signal.SIGHUP, finish_and_stop)
