@@ -219,7 +219,7 @@ class ReplyListener:
             # Every reply that had come before has been taken. But without a provider no reply comes either.
             receiver.connection.check()
             self._complete_due(began, self._no_reply)
-        if not taken:
+        if taken < MAX_BATCH:
             receiver.maintain()
             self._wait(receiver)
 
