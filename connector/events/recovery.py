@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from connector.errors import ConnectorError
+from connector.errors import ClaimLost, ConnectorError
 from connector.events.claiming import WaitingMessages
 from connector.events.outcome import Outcome, event_fields
 from connector.events.settling import SettlementRules, rolled_back, untouched
@@ -68,6 +68,8 @@ class Recovered:
 
 
 _NOBODY: Final = CycleJournal()
+_Decision = tuple[Settlement, Outcome | None]
+"""How a claim is settled, with the journalled outcome of a done event."""
 
 
 class Recovery:
@@ -164,44 +166,32 @@ class Recovery:
             result.busy = True
             return
         cycles = journals.read() if leftover.application else {}
-        settlements: list[Settlement] = []
-        settled: list[tuple[Claim, Outcome, bool]] = []
-        doubtful: list[Claim] = []
-        now = timestamp()
-        for claim in leftover.claims:
-            journal = cycles.get(claim.cycle, _NOBODY)
-            values = journal.done.get(claim.sequence)
-            outcome = Outcome.from_list(values) if isinstance(values, list) else None
-            begun = journal.begun.get(claim.sequence, 0)
-            if outcome is not None:
-                settlement = self._rules.settlement(claim, outcome, None, now)
-                if settlement is None:
-                    doubtful.append(claim)
-                    continue
-                settlements.append(settlement)
-                if outcome.comes_again:
-                    result.returned += 1
-                else:
-                    settled.append((claim, outcome, settlement.copy_to is None))
-            elif begun and claim.in_progress:
+        decisions, doubtful = self._decide(leftover, cycles)
+        identities = {id(settlement): settlement.claim.message_id for settlement, _ in decisions}
+        decisions, gone = self._settle(decisions)
+        for claim in gone:
+            if claim.in_progress:
                 doubtful.append(claim)
             else:
-                begun = begun or journal.at_work.get(claim.sequence, 0 if leftover.application else 1)
-                settlements.append(rolled_back(claim, begun) if begun else untouched(claim))
-                result.returned += 1
-        identities = [claim.message_id for claim, _, _ in settled]
-        self._connection.settle(settlements)
+                decisions += self._settle([(rolled_back(claim, 1), None)])[0]
         for claim in doubtful:
             if self._policy is not InDoubtPolicy.REPROCESS:  # with REPROCESS adopt() counts the delivery
                 self._connection.leave_unowned(claim)
             self._doubt(claim, result)
-        for (claim, outcome, discarded), identity in zip(settled, identities, strict=True):
+        settled = 0
+        for settlement, outcome in decisions:
+            if outcome is None or outcome.comes_again:
+                result.returned += 1
+                continue
+            settled += 1
+            claim, identity = settlement.claim, identities[id(settlement)]
+            discarded = settlement.copy_to is None
             self._summary.settled(str(claim.destination), identity, outcome, discarded=discarded)
             if self._trace.level >= EVENTS:
                 self._trace(EVENTS, "event settled", **event_fields(claim.cycle, claim, identity, outcome))
-        result.settled += len(settled)
+        result.settled += settled
         if self._window is not None:
-            self._window.add(one.published for one in settlements if one.published is not None)
+            self._window.add(one.published for one, _ in decisions if one.published is not None)
             self._window.release(leftover.client_id)
         journals.forget()
         leftover.forget()
@@ -210,11 +200,55 @@ class Recovery:
                 "took over from a dead client",
                 extra={
                     "client": leftover.client_id,
-                    "settled": len(settled),
+                    "settled": settled,
                     "in_doubt": len(doubtful),
-                    "given_back": len(leftover.claims) - len(settled) - len(doubtful),
+                    "given_back": len(decisions) - settled,
                 },
             )
+
+    def _decide(
+        self, leftover: Leftover, cycles: Mapping[int, CycleJournal]
+    ) -> tuple[list[_Decision], list[Claim]]:
+        """Returns the decisions about the claims of a dead client, and the claims in doubt."""
+        decisions: list[_Decision] = []
+        doubtful: list[Claim] = []
+        now = timestamp()
+        for claim in leftover.claims:
+            journal = cycles.get(claim.cycle, _NOBODY)
+            values = journal.done.get(claim.sequence)
+            begun = journal.begun.get(claim.sequence, 0)
+            if isinstance(values, list):
+                outcome = Outcome.from_list(values)
+                settlement = self._rules.settlement(claim, outcome, None, now)
+                if settlement is None:
+                    doubtful.append(claim)
+                else:
+                    decisions.append((settlement, outcome))
+            elif begun and claim.in_progress:
+                doubtful.append(claim)
+            else:
+                begun = begun or journal.at_work.get(claim.sequence, 0 if leftover.application else 1)
+                decisions.append((rolled_back(claim, begun) if begun else untouched(claim), None))
+        return decisions, doubtful
+
+    def _settle(self, decisions: list[_Decision]) -> tuple[list[_Decision], list[Claim]]:
+        """Settles all claims in one commit. If a message is gone, settles each claim in its own commit.
+
+        A server that has lost its last commits may have lost a prepared message, but the journal has the
+        event as done. Such an event is not settled. The claim is returned as gone.
+        """
+        try:
+            self._connection.settle([settlement for settlement, _ in decisions])
+        except ClaimLost as error:
+            if len(decisions) > 1:
+                found = [self._settle([decision]) for decision in decisions]
+                return [one for kept, _ in found for one in kept], [one for _, gone in found for one in gone]
+            self._connection.check()  # raises if this client was taken for dead itself
+            claim = decisions[0][0].claim
+            fields = {"message_id": claim.message_id, "destination": str(claim.destination)}
+            _log.warning("a message of a dead client is gone", extra={**fields, "reason": str(error)})
+            return [], [claim]
+        return decisions, []
 
     def _doubt(self, claim: Claim, result: Recovered) -> None:
         if self._policy is not InDoubtPolicy.REPROCESS:

@@ -197,6 +197,26 @@ def test_what_was_published_by_the_dead_is_a_duplicate_for_the_living(bench: Ben
     assert bench.calls() == []
 
 
+@pytest.mark.parametrize("in_progress", [False, True])
+def test_an_event_whose_prepared_message_is_gone_is_in_doubt(bench: Bench, in_progress: bool) -> None:
+    """A provider that has lost its last commits may have lost that message. The journal is written again."""
+    options = {"InProgressDestination": "queue://busy", "InDoubtEvents": "Reprocess"} if in_progress else {}
+    deployment = bench.deploy(DuplicateEventElimination=in_progress, **options)
+    drop(deployment, "gone", "done")
+    victim = Victim(deployment, in_progress=in_progress)
+    victim.claim(2)
+    handle = [f"copies/processing/{victim.connection.client_id}.x", "copies/target/x"]
+    lost = ("published", "Customer", "Create", None, 1, ["a"], [[handle, "queue://copies"]])
+    victim.journal(done(0, *lost), done(1, *PUBLISHED))
+    victim.die()
+    with deployment.running() as adapter:
+        if not in_progress:
+            assert told(adapter) == {"ID:done": "published"}
+        adapter.drain()
+        assert told(adapter) == {"ID:done": "published", "ID:gone": "published"}
+    assert {call["id"]: call["count"] for call in bench.calls()} == {"ID:gone": 2}
+
+
 def test_a_message_begun_max_attempts_times_over_several_lives_has_failed(bench: Bench) -> None:
     deployment = bench.deploy(max_attempts=3)
     drop(deployment, "x")
