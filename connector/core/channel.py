@@ -141,7 +141,7 @@ class Channel(ABC):
         if isinstance(message, Reference):
             message = replace(message.load(), message_id=None, delivery_count=1)
         if reason := self.refusal(message):
-            _log.warning("a message is not taken", extra={"reason": reason})
+            _log.warning("a channel refused a message", extra={"reason": reason})
             return None
         if self.is_synchronous:
             if transaction is not None:
@@ -167,7 +167,9 @@ class Channel(ABC):
                     answer = None
                 except Exception:
                     _log.warning(
-                        "a receiver is broken", extra={"receiver": receiver.receiver_id}, exc_info=True
+                        "a receiver raised an exception",
+                        extra={"receiver": receiver.receiver_id},
+                        exc_info=True,
                     )
                     answer = None
                 positive.append(answer)
@@ -238,7 +240,7 @@ class Channel(ABC):
                     self._attempt()
             except (ProviderError, SessionStateError) as error:  # the sender is not to blame
                 _log.warning(
-                    "delivery failed, and is attempted again later",
+                    "delivering messages failed and is tried again later",
                     extra={"destination": str(self.destination), "reason": str(error)},
                 )
             finally:

@@ -94,7 +94,7 @@ class DeliveredMessages:
             result = DeliveryResult.REFUSED
         except Exception:
             _log.warning(
-                "a receiver is broken",
+                "a receiver raised an exception",
                 extra={"receiver": receiver.receiver_id, "reference": repr(delivery.reference)},
                 exc_info=True,
             )
@@ -137,7 +137,7 @@ class DeliveredMessages:
                 self._acknowledge(delivery)
             except ClaimLost as error:
                 _log.warning(
-                    "a message is not ours any more and may come again",
+                    "this client has lost a claim, so the message may be redelivered",
                     extra={"reference": repr(delivery.reference), "reason": str(error)},
                 )
 

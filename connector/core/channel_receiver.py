@@ -153,7 +153,7 @@ class Registration:
             return self.receiver.accepts(reference)
         except Exception:
             _log.warning(
-                "a receiver cannot say whether it accepts a message",
+                "the method accepts of a receiver raised an exception",
                 extra={"reference": repr(reference)},
                 exc_info=True,
             )

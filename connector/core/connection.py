@@ -120,7 +120,7 @@ class MessagingConnection:
         try:
             listener(error)
         except Exception:
-            _log.exception("the exception listener raised")
+            _log.exception("the exception listener raised an exception")
 
     def is_takeover_due(self) -> bool:
         """Whether the calling session must look for dead clients now."""

@@ -32,7 +32,7 @@ def take_over(connection: Connection, *, at_start: bool) -> int:
         try:
             if claims:
                 _log.warning(
-                    "messages of a dead client come again",
+                    "messages of a dead client are redelivered",
                     extra={"client": leftover.client_id, "number": len(claims)},
                 )
             for claim in claims:  # one by one, so that a lost claim keeps no other claim
@@ -55,7 +55,7 @@ def try_take_over(connection: Connection, *, at_start: bool) -> None:
     try:
         take_over(connection, at_start=at_start)
     except ProviderError as error:
-        _log.warning("taking over from dead clients failed, and is tried again", extra={"reason": str(error)})
+        _log.warning("taking over from dead clients failed and is tried again", extra={"reason": str(error)})
 
 
 class TakeoverTimer:

@@ -66,7 +66,7 @@ class LocalRecovery:
                     continue
                 if at_start:
                     _log.warning(
-                        "the claims of a dead adapter wait for one of that ApplicationName to start",
+                        "the claims of a dead adapter wait until an adapter with its ApplicationName starts",
                         extra={"application": dead.info.application, "client": dead.info.client_id},
                     )
                 dead.release()
@@ -82,7 +82,7 @@ class LocalRecovery:
                     if not left:
                         continue
                     _log.warning(
-                        "the claims of an unknown client go back to their queues",
+                        "the claims of an unknown client are given back to their queues",
                         extra={"client": dead.info.client_id, "number": len(left)},
                     )
                 yield LocalLeftover(self, dead, list(left))

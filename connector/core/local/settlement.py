@@ -114,7 +114,8 @@ class LocalSettler:
         if not self._temporaries.has_ended(prepared.destination):
             return None
         _log.info(
-            "a message goes with its temporary destination", extra={"destination": str(prepared.destination)}
+            "a message is discarded because its temporary destination does not exist any more",
+            extra={"destination": str(prepared.destination)},
         )
         return Discarded(prepared.handle)
 

@@ -275,7 +275,7 @@ def _read(record: Record) -> Subscription:
 def _warn_of_loss(ended: SubscriptionInfo, how: str) -> None:
     if kept := ended.kept():
         _log.warning(
-            "the messages of a subscription are lost",
+            "the messages of a subscription were removed with the subscription",
             extra={
                 "subscription": ended.subscription.name,
                 "destination": str(ended.subscription.topic),

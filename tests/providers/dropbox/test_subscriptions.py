@@ -240,7 +240,7 @@ def test_making_it_anew_with_other_details_warns_of_what_is_lost(
     with caplog.at_level(logging.WARNING, "connector.dropbox"):
         other.poller(durable(topic=RATES))
     (record,) = caplog.records
-    assert record.getMessage() == "the messages of a subscription are lost"
+    assert record.getMessage() == "the messages of a subscription were removed with the subscription"
     fields = vars(record)
     assert (fields["reason"], fields["lost"]) == ("made anew with other details", "2 waiting")
     assert [info.subscription for info in other.subscriptions()] == [durable(topic=RATES)]

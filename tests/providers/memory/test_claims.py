@@ -294,7 +294,7 @@ def test_a_backlog_that_is_lost_is_warned_about(
     with caplog.at_level(logging.WARNING, "connector.memory"):
         connection.poller(TopicSubscription(PRICES, "audit", durable=True, shared=True, selector="TRUE"))
     (record,) = caplog.records
-    assert record.getMessage() == "the messages of a subscription are lost"
+    assert record.getMessage() == "the messages of a subscription were removed with the subscription"
     assert vars(record)["lost"] == "2 waiting"
 
 
