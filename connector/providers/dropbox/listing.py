@@ -180,7 +180,7 @@ class Listing:
             return
         self._reported.add(entry.name)
         if entry.name.startswith("."):
-            _log.debug("a hidden file is no message", extra={"file": ascii(entry.path)})
+            _log.debug("a hidden file is not a message", extra={"file": ascii(entry.path)})
             return
         kind = (
             "a directory"
@@ -188,5 +188,6 @@ class Listing:
             else ("a symbolic link" if entry.is_symlink() else "no regular file")
         )
         _log.warning(
-            "this is no message and stays where it is", extra={"file": ascii(entry.path), "kind": kind}
+            "a file in a message directory is not a message and stays there",
+            extra={"file": ascii(entry.path), "kind": kind},
         )

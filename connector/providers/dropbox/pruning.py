@@ -118,7 +118,7 @@ class Pruner:
         except OSError as error:
             reason = str(error)
         if reason:
-            _log.warning("pruning failed", extra={"directory": folder, "reason": reason})
+            _log.warning("old messages could not be removed", extra={"directory": folder, "reason": reason})
 
 
 def _is_later(encoded: str, limit: datetime.datetime) -> bool:

@@ -405,7 +405,7 @@ class DropboxStore:
                 files.remove(os.path.join(self.layout.associated, name))
         for name in sorted(os.listdir(self.layout.committing)):
             if name.startswith(prefix):
-                _log.info("a commit record of a dead client is finished", extra={"record": name})
+                _log.info("finishing a commit record of a dead client", extra={"record": name})
                 self.context.committer.finish_record(os.path.join(self.layout.committing, name))
 
     def forget(self, client_id: str) -> None:

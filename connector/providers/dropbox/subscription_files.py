@@ -63,7 +63,7 @@ def read_subscription(topic: Destination, folders: QueueFolders) -> Record | Non
             return None
     except (OSError, ValueError) as error:
         _log.warning(
-            "the details of a subscription cannot be read, so its directory's name counts",
+            "the details of a subscription cannot be read, so the name of its directory is used",
             extra={"directory": folders.base, "reason": str(error)},
         )
     name, client_id, durable, no_local = _read_name(folder)

@@ -36,7 +36,10 @@ def make_waiter(directories: Callable[[], Iterable[str]]) -> InotifyWaiter | Non
         directories: returns the directories in which messages arrive. Called before each poll.
     """
     if not exists():
-        _log.info("polls are not woken", extra={"reason": "this system has no inotify"})
+        _log.info(
+            "new files do not start a poll, so the adapter polls at PollFrequency only",
+            extra={"reason": "this system has no inotify"},
+        )
         return None
     try:
         return InotifyWaiter(Inotify(), directories)
@@ -154,7 +157,7 @@ class InotifyWaiter:
         self._kernel.remove_watch(watch)
         if not self._shared:
             _log.info(
-                "polls are not woken",
+                "new files do not start a poll, so the adapter polls at PollFrequency only",
                 extra={"reason": "other machines change this file system unseen", "directory": path},
             )
         self._shared.add(path)
@@ -176,14 +179,14 @@ class InotifyWaiter:
         if not self._was_flooded:
             self._was_flooded = True
             _log.warning(
-                "a poll begins because the kernel has lost count of what came",
+                "the kernel dropped file notifications, so a poll starts now",
                 extra={"reason": "too many inotify events at a time: raise fs.inotify.max_queued_events"},
             )
 
 
 def _warn_of_limit(error: OSError) -> None:
     _log.warning(
-        "some polls are not woken",
+        "new files in some directories do not start a poll",
         extra={"reason": _LIMITS.get(error.errno or 0, str(error))},
     )
 

@@ -111,7 +111,7 @@ class PostgresInstance:
         """
         if holder.holder_machine != this_machine():
             fields = {"instance": self.name, "host": holder.host, "pid": holder.holder_pid}
-            _log.warning("waiting for the name of an instance", extra=fields)
+            _log.warning("waiting until another process releases the name of this instance", extra=fields)
         found: Row[Any] | None = holder
         while found is not None:
             is_same = (found.holder, found.beat) == (holder.holder, holder.beat)

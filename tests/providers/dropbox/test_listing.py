@@ -259,7 +259,7 @@ def test_what_is_no_message_is_left_where_it_is_and_reported_once(
             found.remove()
             assert drain(found) == ["message"]
     said = [(record.getMessage(), vars(record)) for record in caplog.records]
-    assert {text for text, _ in said} == {"this is no message and stays where it is"}
+    assert {text for text, _ in said} == {"a file in a message directory is not a message and stays there"}
     assert sorted((fields["file"].rpartition("/")[2], fields["kind"]) for _, fields in said) == [
         ("directory'", "a directory"),
         ("elsewhere'", "a symbolic link"),

@@ -156,6 +156,8 @@ def test_a_copy_that_cannot_be_removed_is_logged_and_keeps_no_other(
     Path(connection.store.layout.headers, broken).unlink()
     Path(connection.store.layout.headers, broken).mkdir()
     assert connection.prune(KEPT).copies == {ARCHIVE: 2}
-    (line,) = [record for record in caplog.records if record.getMessage() == "pruning failed"]
+    (line,) = [
+        record for record in caplog.records if record.getMessage() == "old messages could not be removed"
+    ]
     assert broken in line.reason  # type: ignore[attr-defined]
     connection.close()

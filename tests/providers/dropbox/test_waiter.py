@@ -167,9 +167,10 @@ def test_too_many_watches_are_one_warning_and_the_others_are_told(
     waiter = InotifyWaiter(kernel, lambda: directories)
     assert not waiter.begin()
     assert not waiter.begin()
-    assert [reason.partition(":")[0] for reason in said(caplog, "some polls are not woken")] == [
-        "too many inotify watches of this user"
-    ]
+    assert [
+        reason.partition(":")[0]
+        for reason in said(caplog, "new files in some directories do not start a poll")
+    ] == ["too many inotify watches of this user"]
     mv("notes", "note.json")
     assert not waiter.wait(AT_ONCE)
     mv("orders", "order.json")
@@ -200,7 +201,7 @@ print(poller.take(1, 0) is not None)
     )
     assert (status, out) == (0, "None None\nTrue\n"), errors
     assert errors.count("WARNING") == 1
-    assert "WARNING some polls are not woken: too many inotify instances" in errors
+    assert "WARNING new files in some directories do not start a poll: too many inotify instances" in errors
 
 
 def test_after_an_overflow_a_poll_begins_at_once_and_waking_goes_on(
@@ -219,7 +220,7 @@ def test_after_an_overflow_a_poll_begins_at_once_and_waking_goes_on(
         mv("orders", "another.json")
         assert waiter.wait(PATIENCE)
         waiter.begin()
-    reasons = said(caplog, "a poll begins because the kernel has lost count of what came")
+    reasons = said(caplog, "the kernel dropped file notifications, so a poll starts now")
     assert len(reasons) == 1
     assert "max_queued_events" in reasons[0]
 
@@ -254,5 +255,7 @@ def test_a_system_without_inotify_has_no_waiter_and_says_so_once(
     caplog.set_level(logging.INFO, "connector.dropbox")
     assert connection.waiter() is None
     assert connection.waiter() is None
-    assert said(caplog, "polls are not woken") == ["this system has no inotify"]
+    assert said(caplog, "new files do not start a poll, so the adapter polls at PollFrequency only") == [
+        "this system has no inotify"
+    ]
     connection.wake()

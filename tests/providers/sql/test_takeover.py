@@ -332,7 +332,7 @@ def test_the_name_of_an_instance_that_has_died_on_another_machine_is_waited_for(
         holder.wait()
         with caplog.at_level("WARNING", "connector.state"):
             assert store.instance("a").name == "a"
-    assert "waiting for the name of an instance" in caplog.text
+    assert "waiting until another process releases the name of this instance" in caplog.text
 
 
 def test_the_name_of_an_instance_that_lives_on_another_machine_is_refused(
