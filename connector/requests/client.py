@@ -171,7 +171,7 @@ class RequestClient:
             try:
                 sender.close()
             except (ProviderError, OSError) as error:
-                _log.warning("ending a connection for requests failed", extra={"reason": str(error)})
+                _log.warning("closing a connection for requests failed", extra={"reason": str(error)})
         with self._lock:
             helpers, self._helpers = self._helpers, {}
         is_helper = threading.current_thread().name.startswith(_NAME)  # a callback may call stop
@@ -191,7 +191,7 @@ class RequestClient:
         if not slot.done() and now - self._last_warning > _WARNING_SECONDS:
             self._last_warning = now
             _log.warning(
-                "requests wait: as many as SessionPoolSizeForRequests are in flight",
+                "requests wait, because the limit SessionPoolSizeForRequests is reached",
                 extra={"in_flight": self._settings.pool_size, "pool_timeout": self._settings.pool_timeout},
             )
         return slot
@@ -352,5 +352,5 @@ def _failure(error: Exception, *, may_be_sent: bool) -> Failure:
         return Failure(ReturnCode.APPRESPONSETIMEOUT, text)
     if isinstance(error, ConnectorError | ValueError):
         return Failure(ReturnCode.FAIL, text, refused=True)
-    _log.error("a request failed in a way that it should not", exc_info=error)
+    _log.error("a request failed with an unexpected exception", exc_info=error)
     return Failure(ReturnCode.FAIL, f"{type(error).__name__}: {error}")

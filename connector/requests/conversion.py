@@ -82,7 +82,7 @@ class RequestConverter:
             self._log_conversion("reply converted", result.object, answer, call.properties)
             return result
         except Exception as error:
-            _log.exception("a reply could not be made a result")
+            _log.exception("converting a reply to a result failed")
             text = (
                 f"the reply {answer.message_id} could not be made a result: {type(error).__name__}: {error}"
             )

@@ -79,7 +79,7 @@ class LateReplies:
             self._quiet_until = now + _WARNING_SECONDS
         _log.log(
             level,
-            "no request awaits this reply",
+            "a reply came for which no request waits",
             extra={
                 "message_id": claim.message_id,
                 "destination": str(claim.destination),
@@ -94,7 +94,7 @@ class LateReplies:
     def retry_later(self, settlements: list[Settlement], error: SettlementError) -> None:
         """Keeps replies that could not be settled. They stay claimed and are tried again."""
         _log.error(
-            "late replies cannot be settled now, and are tried again",
+            "settling late replies failed and is tried again",
             extra={"number": len(settlements), "seconds": _RETRY_SECONDS, "reason": str(error)},
         )
         self._unsettled += settlements

@@ -203,7 +203,7 @@ class ReplyListener:
             try:
                 receiver.close()
             except (ProviderError, OSError) as error:
-                _log.warning("ending the listener for replies failed", extra={"reason": str(error)})
+                _log.warning("closing the reply listener failed", extra={"reason": str(error)})
 
     def _round(self) -> None:
         """Executes commands, takes replies, completes calls at their deadlines, and waits."""
@@ -291,7 +291,7 @@ class ReplyListener:
         """Completes all calls with the failure of the connection, and abandons the connection."""
         unexpected = None if isinstance(error, ConnectorError | OSError) else error
         level = logging.WARNING if unexpected is None else logging.ERROR
-        _log.log(level, "replies cannot be taken", extra={"reason": str(error)}, exc_info=unexpected)
+        _log.log(level, "receiving replies failed", extra={"reason": str(error)}, exc_info=unexpected)
         self._complete_all(f"the provider failed while the reply was awaited: {error}", str(error))
         self._complete_due(time.monotonic(), self._no_reply)  # those that await a slot
         receiver, self._receiver = self._receiver, None

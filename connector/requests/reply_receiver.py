@@ -230,7 +230,7 @@ class ReplyReceiver:
         if destination not in self._sources.destinations:
             raise ProviderError(f"the temporary queue {destination} is gone")
         _log.warning(
-            "no replies are taken from a destination any more",
+            "a reply destination cannot be read, so no more replies are received from that destination",
             extra={"destination": str(destination), "reason": reason},
         )
         del self._sources.destinations[destination]
@@ -354,7 +354,10 @@ class ReplyReceiver:
             try:
                 self.connection.settle([settlement])
             except ClaimLost as error:  # moved away by hand, or another client took this one for dead ...
-                _log.warning("a reply was taken away while it was read", extra={"reason": str(error)})
+                _log.warning(
+                    "a reply was removed by another program while this adapter read the reply",
+                    extra={"reason": str(error)},
+                )
                 self.connection.check()  # ... in which case check() raises, and the listener connects anew
         if batch.unmatched:
             try:
@@ -407,4 +410,4 @@ class ReplyReceiver:
         try:
             self.connection.abandon()
         except (ProviderError, OSError) as error:
-            _log.debug("ending a failed connection failed", extra={"reason": str(error)})
+            _log.debug("closing a failed connection failed", extra={"reason": str(error)})

@@ -199,4 +199,4 @@ class Sender:
             try:
                 connection.abandon()
             except (ProviderError, OSError) as error:
-                _log.debug("ending a failed connection failed", extra={"reason": str(error)})
+                _log.debug("closing a failed connection failed", extra={"reason": str(error)})
