@@ -174,7 +174,7 @@ class Inbound:
                 self._summary.expired(str(poller.destination), poller.expired - seen)
                 self._expired[number] = poller.expired
         if taken.failure is not None:
-            _log.error("claiming failed", extra={"cycle": self._cycle, "reason": str(taken.failure)})
+            _log.error("claiming messages failed", extra={"cycle": self._cycle, "reason": str(taken.failure)})
             report.fail(str(taken.failure), provider_failed=True)
         elif not taken.claims:
             self.connection.check()
@@ -328,7 +328,7 @@ class Inbound:
         if error is not None:
             report.fail(str(error), provider_failed=True)
         if report.reason:
-            _log.error("the poll ends", extra={"cycle": self._cycle, "reason": report.reason})
+            _log.error("a poll ended early", extra={"cycle": self._cycle, "reason": report.reason})
         return report
 
     def finish(self, after_batch: AfterBatch | None = None) -> CycleReport:
@@ -441,7 +441,10 @@ class Inbound:
         """
         pruned = self.connection.prune(self._settings.retentions)
         for destination, number in pruned.copies.items():
-            _log.info("copies removed", extra={"destination": str(destination), "number": number})
+            _log.info(
+                "old copies were removed",
+                extra={"destination": str(destination), "number": number},
+            )
         return pruned.is_done
 
     # -- end ---------------------------------------------------------------------------------------

@@ -174,7 +174,7 @@ class Publisher:
             if self.trace.level >= HANDOVER:
                 self.trace(
                     HANDOVER,
-                    "business object handed over",
+                    "business object passed to a sink",
                     message_id=event.id,
                     object=bo.type,
                     verb=bo.verb,
@@ -233,7 +233,7 @@ class Publisher:
                 if self.trace.level >= CONVERSION:
                     self.trace(
                         CONVERSION,
-                        "reply made",
+                        "reply prepared",
                         message_id=event.id,
                         destination=str(answer.prepared.destination),
                         subscription=name,

@@ -160,7 +160,7 @@ class Recovery:
         journals.seal()  # tasks that have not begun never will
         if not self._wait(journals, leftover, timeout, at_start=at_start):
             _log.warning(
-                "a task of a dead client still runs, and is looked at again",
+                "a task of a dead client still runs, so the takeover is tried again later",
                 extra={"client": leftover.client_id},
             )
             result.busy = True

@@ -130,7 +130,7 @@ def test_a_run_says_when_it_starts_is_ready_and_has_stopped(drained: tuple[Run, 
 def test_the_trace_of_workers_and_of_the_driver_is_in_the_log(drained: tuple[Run, list[str]]) -> None:
     run, ids = drained
     traced = [line for line in log_of(run) if line["logger"] == "connector.trace"]
-    for event in ("message detected", "event settled", "business object handed over"):
+    for event in ("message detected", "event settled", "business object passed to a sink"):
         assert sorted(line["message_id"] for line in traced if line["event"] == event) == sorted(ids)
     assert {line["trace_level"] for line in traced} == {1, 2}
 

@@ -39,7 +39,7 @@ def test_each_key_is_about_the_copies_of_one_queue(
         adapter.drain()
     left = [name for name in ("archive", "error", "unsubscribed") if deployment.messages(name)]
     assert left == [name for name in ("archive", "error", "unsubscribed") if name != queue]
-    (line,) = [record for record in caplog.records if record.getMessage() == "copies removed"]
+    (line,) = [record for record in caplog.records if record.getMessage() == "old copies were removed"]
     assert (line.destination, line.number) == (f"queue://{queue}", 1)  # type: ignore[attr-defined]
 
 

@@ -19,7 +19,7 @@ Outcomes = Callable[..., dict[str, tuple[str, str]]]
 
 EACH: dict[int, set[str]] = {
     1: {"message detected", "event settled"},
-    2: {"business object handed over"},
+    2: {"business object passed to a sink"},
     3: {"message converted", "message sent"},
     4: {"step begins", "step ends"},
     5: {"message taken", "message put", "business object", "properties"},
