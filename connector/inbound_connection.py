@@ -84,7 +84,7 @@ class InboundConnection:
         if not settings.inputs:
             self._provider.check()
             self._log_start(settings.instance)
-            _log.warning("no InputDestination: requests only")
+            _log.warning("InputDestination is not set, so the adapter only makes requests")
             self._log_ready(seconds=0.0)
             return
         began = time.monotonic()

@@ -167,7 +167,7 @@ class Service:
         except ConnectorError as error:
             self._failure = self._failure or str(error)
         except Exception as error:
-            _log.exception("the service failed in a way that it should not")
+            _log.exception("the service failed with an unexpected exception")
             self._failure = self._failure or f"{type(error).__name__}: {error}"
         return CycleReport(ReturnCode.FAIL, reason=self._failure or "")
 

@@ -107,7 +107,7 @@ def _stop(adapter: Adapter) -> None:
     try:
         adapter.stop()
     except (ConnectorError, OSError) as error:
-        _log.error("stopping failed", extra={"reason": str(error)})
+        _log.error("stopping the adapter failed", extra={"reason": str(error)})
 
 
 def _starts(adapter: Adapter, stopped: threading.Event) -> bool:
@@ -117,7 +117,7 @@ def _starts(adapter: Adapter, stopped: threading.Event) -> bool:
     except PipelineError as error:
         if not stopped.is_set():
             raise
-        _log.info("stopped before it had started", extra={"reason": str(error)})
+        _log.info("the adapter was stopped while it started", extra={"reason": str(error)})
         return False
     return True
 

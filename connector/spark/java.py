@@ -71,7 +71,7 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
         else:
             if refused:
                 _log.warning(
-                    "a Java was passed over",
+                    "an installed Java cannot be used, so another Java is used",
                     extra={"reason": "; ".join(refused), "taken": f"Java {version} of {origin}"},
                 )
             return Java(executable, version, origin)

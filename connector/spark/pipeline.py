@@ -207,10 +207,11 @@ class SparkPipeline:
         self._spark = spark
         unused = [f"spark.{name}" for name in ("master", "python", "conf") if getattr(self._settings, name)]
         _log.info(
-            "spark is given", extra={"reason": why, "spark_master": spark.context.master, "unused": unused}
+            "the adapter uses a given Spark session",
+            extra={"reason": why, "spark_master": spark.context.master, "unused": unused},
         )
         if spark.context.getConf().get("spark.speculation", "false") == "true":
-            _log.warning("spark.speculation of the given Spark ends slow tasks in the middle of their events")
+            _log.warning("spark.speculation is on, so Spark may end a slow task in the middle of an event")
 
     def _send_files(self) -> None:
         ship = shipping.default_ship(self._deployment) if self._ship is None else self._ship

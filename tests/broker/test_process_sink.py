@@ -37,5 +37,5 @@ def test_what_the_function_returns_is_returned_and_warned_of_once_where_nobody_g
     sink = ProcessSink(lambda bo, event: bo["Text"], "s", replies=replies)
     with caplog.at_level(logging.WARNING):
         assert [sink.deliver(sample_object(), sample_event()) for _ in range(2)] == ["one", "one"]
-    texts = ["a process returned something, but its subscription has no reply: true"]
+    texts = ["a process returned a value, but its subscription does not set reply: true"]
     assert [record.message for record in caplog.records] == ([] if replies else texts)

@@ -350,7 +350,7 @@ def test_what_a_process_returns_and_nobody_awaits_is_logged_once_for_each_subscr
         ("two", ids[0]),
     ]
     assert {(one.levelname, one.getMessage()) for one in logged} == {
-        ("WARNING", "a process returned something, but its subscription has no reply: true")
+        ("WARNING", "a process returned a value, but its subscription does not set reply: true")
     }
 
 

@@ -215,7 +215,9 @@ def test_an_adapter_without_input_polls_nothing_and_says_so(
         adapter.start()
         assert adapter.poll().code is adapter.drain().code is adapter.serve_poll().code is ReturnCode.SUCCEED
         assert adapter.summary.total.claimed == 0
-    assert [record.getMessage() for record in caplog.records] == ["no InputDestination: requests only"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "InputDestination is not set, so the adapter only makes requests"
+    ]
     assert not (asking.directory / "data").exists()
 
 
@@ -237,7 +239,7 @@ def test_a_bounded_run_without_input_ends_well_with_an_empty_summary(asking: Dep
     assert process.returncode == 0, errors
     assert json.loads(output)["claimed"] == 0
     assert json.loads(output)["destinations"] == {}
-    assert "requests only" in errors
+    assert "only makes requests" in errors
 
 
 def test_a_service_without_input_waits_until_it_is_told_to_end(asking: Deployment) -> None:
@@ -245,7 +247,7 @@ def test_a_service_without_input_waits_until_it_is_told_to_end(asking: Deploymen
     assert process.stderr is not None
     lines = [process.stderr.readline(), process.stderr.readline()]
     assert "starting" in lines[0]
-    assert "requests only" in lines[1]
+    assert "only makes requests" in lines[1]
     time.sleep(0.3)
     assert process.poll() is None
     process.send_signal(signal.SIGTERM)

@@ -58,7 +58,7 @@ class ProcessSink(ExternalSink):
         if returned is not None and not self._has_warned:
             self._has_warned = True
             _log.warning(
-                "a process returned something, but its subscription has no reply: true",
+                "a process returned a value, but its subscription does not set reply: true",
                 extra={"subscription": self._subscription, "message_id": event.id},
             )
         return returned
