@@ -101,8 +101,8 @@ class IndividualPolicy(Policy):
 def _refuse_returned(delivery: Delivery) -> None:
     if delivery.state is DeliveryState.RETURNED:
         raise ClaimLost(
-            f"the message {delivery.claim.message_id} of {delivery.claim.destination} was given back and "
-            "comes again: acknowledge it then"
+            f"the message {delivery.claim.message_id} of {delivery.claim.destination} was given back: "
+            "acknowledge the message when it is redelivered"
         )
 
 

@@ -146,8 +146,8 @@ class Channel(ABC):
         if self.is_synchronous:
             if transaction is not None:
                 raise CapabilityError(
-                    f"{self.destination} is synchronous and stores nothing, not even until a commit: "
-                    "send without a transaction, or make it asynchronous"
+                    f"the channel {self.destination} is synchronous and has no transactions: "
+                    "send without a transaction, or make the channel asynchronous"
                 )
             return self._handle_synchronously(message)
         if transaction is None:
@@ -363,8 +363,8 @@ class Channel(ABC):
         """
         if self._delivering.is_mine:
             raise SessionStateError(
-                f"a receiver of {self.destination} cannot close it while it handles a message: "
-                "it would wait for itself; close it from another thread, or afterwards"
+                f"a receiver cannot close the channel {self.destination} while it handles a message: "
+                "close the channel from another thread, or after the receiver has returned"
             )
         self._closed = True  # a running delivery ends after the current message
         with self._delivering, self._client.lock:

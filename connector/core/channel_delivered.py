@@ -117,9 +117,10 @@ class DeliveredMessages:
                 if key in self._acknowledged:
                     return
                 raise ClaimLost(
-                    f"{receiver_id} cannot acknowledge {message_id or 'a message without id'}: it does not "
-                    "hold it. It was never delivered to it here, or was given back, has expired, or went to "
-                    "another process since; unless it has expired, it comes again"
+                    f"{receiver_id} cannot acknowledge {message_id or 'a message without id'}: the receiver "
+                    "does not hold this message. The message was never delivered to this receiver, was given "
+                    "back, has expired, or went to another process. Unless it has expired, the message is "
+                    "redelivered"
                 )
             if transaction is not None:
                 transaction.log(delivery)

@@ -70,7 +70,7 @@ class TopicChannel(Channel):
             elif share.selector != selector:
                 raise ValueError(
                     f"{receiver.receiver_id} still holds messages of {self.destination} that it got with the "
-                    f"selector {share.selector!r}: acknowledge them before it comes with another selector"
+                    f"selector {share.selector!r}: acknowledge them before you change the selector"
                 )
             else:
                 share.receiver, share.removed = receiver, False

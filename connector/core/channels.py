@@ -109,6 +109,6 @@ def _plain(name: str) -> str:
     destination = parse_destination(f"queue://{name}")
     if destination.view:
         raise DestinationError(
-            f"{name!r} shows a part of {destination.base}, and a channel is the whole of it: open that"
+            f"{name!r} is a view of {destination.base}, and a view has no channel: open {destination.base}"
         )
     return destination.name

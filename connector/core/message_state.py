@@ -44,6 +44,6 @@ def check_in_progress(source: Destination, in_progress: Destination | None) -> N
         return
     if not in_progress.is_queue or in_progress.view or source.view or in_progress == source:
         raise CapabilityError(
-            f"{source} in progress in {in_progress}: only messages of a whole queue are moved to another, "
-            "and back"
+            f"messages of {source} cannot be in progress in {in_progress}: name two different queues, and no "
+            "view of a queue"
         )

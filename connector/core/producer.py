@@ -103,7 +103,9 @@ class SessionProducer:
             raise SessionStateError("the producer is closed: make another one")
         if destination is None:
             if self._destination is None:
-                raise DestinationError("the producer has no destination: say one with each message")
+                raise DestinationError(
+                    "the producer has no destination: name a destination with each message"
+                )
             return self._destination
         if self._destination is not None:
             raise DestinationError(
@@ -178,5 +180,5 @@ def _check_priority(priority: int | None) -> int | None:
 
 def _check_time(milliseconds: int | None) -> int | None:
     if milliseconds is not None and milliseconds < 0:
-        raise ValueError(f"a time to live of {milliseconds} ms: say 0 for no end")
+        raise ValueError(f"the time to live is {milliseconds} ms, expected 0 (never expires) or more")
     return milliseconds

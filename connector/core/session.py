@@ -135,7 +135,8 @@ class CoreSession:
             return self._subscribe(wanted)
         if no_local:
             raise CapabilityError(
-                f"{source} is a queue: only topics leave out what a connection sends itself"
+                f"no_local: {source} is a queue, expected a topic: only a topic can leave out messages that "
+                "the same connection has sent"
             )
         self._check_selector(selector)
         return self._consume(lambda: self._connection.poller(source, selector=selector))
@@ -250,7 +251,9 @@ class CoreSession:
     def _acknowledge(self, delivery: Delivery) -> None:
         with self._lock:
             if self._closed:
-                raise SessionStateError("the session is closed; what was not acknowledged comes again")
+                raise SessionStateError(
+                    "the session is closed: messages without acknowledgement are redelivered"
+                )
             self._inbox.acknowledge(delivery)
 
     # -- acknowledging -----------------------------------------------------------------------------
@@ -307,7 +310,9 @@ class CoreSession:
     def refuse_own_listener(self) -> None:
         """Raises SessionStateError if a listener of this session calls."""
         if self._dispatcher is not None and self._dispatcher.is_current():
-            raise SessionStateError("a listener cannot close or stop what calls it: it would wait for itself")
+            raise SessionStateError(
+                "a listener cannot close or stop its own session or connection: do that from another thread"
+            )
 
     def wait_for_listener(self) -> None:
         """Waits until no listener of this session runs. Returns at once in a listener of this session."""
@@ -339,4 +344,4 @@ class CoreSession:
 
     def _require(self, able: bool, what: str) -> None:
         if not able:
-            raise CapabilityError(f"this provider has no {what}: choose one that has, or do without")
+            raise CapabilityError(f"this provider has no {what}: choose another provider, or use no {what}")

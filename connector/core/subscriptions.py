@@ -57,7 +57,7 @@ def check(wanted: TopicSubscription) -> None:
     if wanted.name and not (wanted.durable or wanted.shared):
         raise SubscriptionError(
             f"subscription {wanted.name!r} of {wanted.topic} has a name but is neither durable nor shared: "
-            "nobody could ever come back to it; leave out the name, or make it durable or shared"
+            "leave out the name, or make the subscription durable or shared"
         )
     if wanted.durable and not wanted.shared and not wanted.client_id:
         raise SubscriptionError(
@@ -114,8 +114,8 @@ def _decide_durable(wanted: TopicSubscription, found: Existing | None) -> Attach
         )
     if found.consumers and not wanted.shared:
         raise SubscriptionError(
-            f"{_title(wanted)} has a consumer already, and is not shared: close that first, or make a shared "
-            "subscription under another name"
+            f"{_title(wanted)} has a consumer already, and is not shared: close that consumer first, or make "
+            "a shared subscription under another name"
         )
     if same_details(found.subscription, wanted):
         return Attach.USE
@@ -137,7 +137,7 @@ def _refuse_while_consumed(wanted: TopicSubscription, found: Existing) -> None:
         whose = "" if found.consumers else " of another instance of this application"
         raise SubscriptionError(
             f"{_title(wanted)} has {_differences(wanted, found.subscription)}, and consumers{whose}: "
-            "close them first, or ask for the subscription as it is"
+            "close the consumers first, or ask for the subscription as it is"
         )
 
 

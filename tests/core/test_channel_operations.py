@@ -191,7 +191,7 @@ def test_7_adding_a_receiver_delivers_what_waits(world: World) -> None:
 
 
 def test_7_a_name_that_shows_a_part_of_a_queue_is_no_channel(world: World) -> None:
-    with pytest.raises(DestinationError, match="part of"):
+    with pytest.raises(DestinationError, match="a view of"):
         world.open().queue("orders~EXPIRED")
 
 

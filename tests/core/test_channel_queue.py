@@ -313,9 +313,9 @@ def test_5_3_4_an_acknowledgement_of_what_was_not_delivered_is_an_error(world: W
     message = world.message("1")
     queue.handle(message)
     assert message.message_id is not None
-    with pytest.raises(ClaimLost, match="does not hold it"):
+    with pytest.raises(ClaimLost, match="does not hold this message"):
         queue.acknowledge(message.message_id, "r")
-    with pytest.raises(ClaimLost, match="does not hold it"):
+    with pytest.raises(ClaimLost, match="does not hold this message"):
         queue.acknowledge("ID:unknown", "r")
     assert texts(queue.messages(NEW)) == ["1"]
 

@@ -237,7 +237,7 @@ def test_a_browser_of_a_queue_that_is_not_there_is_an_error(connection: Messagin
 
 
 def test_a_queue_has_no_no_local(connection: MessagingConnection) -> None:
-    with pytest.raises(CapabilityError, match="only topics"):
+    with pytest.raises(CapabilityError, match="only a topic"):
         connection.session().consumer("orders", no_local=True)
 
 

@@ -229,7 +229,7 @@ def test_a_shared_durable_subscription_with_other_details_is_in_the_way_while_ac
 ) -> None:
     session = billing.session()
     consumer = session.shared_durable_consumer(TOPIC, "workers")
-    with pytest.raises(SubscriptionError, match="close them first"):
+    with pytest.raises(SubscriptionError, match="close the consumers first"):
         session.shared_durable_consumer(TOPIC, "workers", "price > 3")
     consumer.close()
     session.shared_durable_consumer(TOPIC, "workers", "price > 3")

@@ -133,7 +133,7 @@ def test_any_number_of_consumers_use_a_shared_durable_subscription(consumers: in
 def test_a_shared_durable_subscription_with_other_details_is_in_the_way_while_active(
     wanted: TopicSubscription,
 ) -> None:
-    with pytest.raises(SubscriptionError, match="close them first"):
+    with pytest.raises(SubscriptionError, match="close the consumers first"):
         decide(wanted, Existing(SHARED, 1), None)
 
 
@@ -160,7 +160,7 @@ def test_any_number_of_consumers_use_a_shared_non_durable_subscription() -> None
 def test_a_shared_non_durable_subscription_with_other_details_is_in_the_way_while_active(
     wanted: TopicSubscription,
 ) -> None:
-    with pytest.raises(SubscriptionError, match="close them first"):
+    with pytest.raises(SubscriptionError, match="close the consumers first"):
         decide(wanted, None, Existing(NON_DURABLE, 1))
 
 

@@ -54,8 +54,8 @@ def hold_client_id(client: Client, client_id: str) -> None:
                 continue
             whose = f"the adapter {holder.application!r}, " if holder.application else ""
             raise ClientIdError(
-                f"the client id {client_id!r} is in use by {whose}{holder.who}; end that, or choose another "
-                "client id"
+                f"the client id {client_id!r} is in use by {whose}{holder.who}: close that connection, or "
+                "choose another client id"
             )
         registry.write(Record(CLIENT_ID, client_id, info.client_id, owner=info))
 
@@ -75,5 +75,5 @@ def check_sendable(destination: Destination) -> None:
     """
     if destination.view:
         raise DestinationError(
-            f"cannot send to {destination}: it shows a part of {destination.base}; send to that"
+            f"cannot send to {destination}, which is a view of {destination.base}: send to {destination.base}"
         )

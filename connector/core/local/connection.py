@@ -122,9 +122,9 @@ class LocalConnection:
         self, source: Destination, in_progress: Destination | None, selector: str, *, by_group: bool
     ) -> LocalPoller:
         if not source.is_queue:
-            raise CapabilityError(f"{source} holds no messages itself: subscribe to it")
+            raise CapabilityError(f"the topic {source} holds no messages itself: subscribe to the topic")
         if source.view == "PROCESSING":
-            raise CapabilityError(f"{source} can only be browsed: its messages are somebody's claims")
+            raise CapabilityError(f"{source} can only be browsed: its messages are claimed already")
         check_in_progress(source, in_progress)
         if source.view and not self._has_views:
             raise CapabilityError(f"{self.store.title} has no virtual destinations: poll {source.base}")

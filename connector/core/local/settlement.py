@@ -89,7 +89,7 @@ class LocalSettler:
         elif group.claims:
             channels = self._check_writable(group.copy_to, writable)
             if group.published and len(group.published) != len(group.claims):
-                raise ValueError("a group has a published key for each claim or none: one is longer")
+                raise ValueError("a group has as many published keys as claims, or none")
             claims = cast(Sequence[LocalClaim], group.claims)
             keys = group.published if self._has_window else ()
             changes.append(GroupMoved(claims, channels[0], copied(group), keys))
@@ -151,6 +151,8 @@ class LocalSettler:
             self._temporaries.check_there(destination)
             self._client.store.check_writable(destination)
         except ConnectorError as error:
-            raise SettlementError(f"{error}. Messages stay claimed until then, none is lost") from error
+            raise SettlementError(
+                f"{error}. The messages stay claimed until they can be settled, and none is lost"
+            ) from error
         writable[destination] = found = (Channel(destination),)
         return found

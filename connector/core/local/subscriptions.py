@@ -187,7 +187,7 @@ class Subscriptions:
                 raise SubscriptionError(
                     f"the subscription {name!r}{whose} of {found.details.topic} has "
                     f"{_number(len(consumers), 'consumer')} ({owner.who if owner else 'unknown'}); "
-                    "end that first"
+                    "close every consumer first"
                 )
             self._refuse_unacknowledged(found)
             removed = self.info(found)
@@ -244,7 +244,8 @@ class Subscriptions:
         if claimed := self._client.store.count(found.channel).claimed:
             raise SubscriptionError(
                 f"the subscription {found.details.name!r} of {found.details.topic} has "
-                f"{_number(claimed, 'message')} not acknowledged, or in an open transaction; end that first"
+                f"{_number(claimed, 'message')} not acknowledged, or in an open transaction; "
+                "acknowledge every message and end the transaction first"
             )
 
 

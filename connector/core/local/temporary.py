@@ -30,7 +30,7 @@ class TemporaryDestinations:
             raise DestinationError(f"{kind!r} is neither 'queue' nor 'topic'")
         info = self._client.info
         if not info.client_id:
-            raise ProviderError("a connection that only looks has no temporary destinations")
+            raise ProviderError("a connection that only browses cannot make temporary destinations")
         destination = Destination(kind, f"temporary-{info.client_id}-{next(self._numbers)}")
         with self._client.registry.lock():
             self._client.store.create(Channel(destination))
@@ -80,13 +80,13 @@ class TemporaryDestinations:
             raise DestinationError(f"{destination} is the temporary destination of another connection")
         with self._client.registry.lock():
             if not self._client.store.has(Channel(destination)):
-                raise DestinationError(f"{destination} is no temporary destination any more: it has ended")
+                raise DestinationError(f"the temporary destination {destination} does not exist any more")
             consumers = self._subscriptions.consumers(Channel(destination))
             for subscription in self._subscriptions.of(destination):
                 consumers += self._subscriptions.consumers(subscription.channel)
             if consumers:
                 who = consumers[0].owner.who if consumers[0].owner else "unknown"
-                raise SubscriptionError(f"{destination} has a consumer ({who}); close that first")
+                raise SubscriptionError(f"{destination} has a consumer ({who}): close that consumer first")
             self._remove(destination)
             self._made.pop(destination, None)
 

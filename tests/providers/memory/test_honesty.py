@@ -116,7 +116,7 @@ def test_a_recipe_outlives_the_provider_as_an_error(text: Text) -> None:
     spec = connection.access()
     del connection
     gc.collect()
-    with pytest.raises(ProviderError, match="gone"):
+    with pytest.raises(ProviderError, match="does not exist any more"):
         spec.open()
 
 
