@@ -516,7 +516,7 @@ def test_receive_leaves_a_message_that_has_lost_headers_until_they_are_back(
     assert str(sidecar) in answer.errors
     answer = call("browse", "orders")
     assert answer.status == 1
-    assert f"{identity} in queue://orders cannot be read: its headers are" in answer.errors
+    assert f"{identity} in queue://orders cannot be read: the headers of the message are" in answer.errors
     sidecar.write_bytes(whole)
     answer = call("browse", "orders", "--json")
     assert answer.status == 0
@@ -569,7 +569,10 @@ def test_a_message_that_has_lost_headers_is_named_and_shown(call: Call, send: Se
     sidecar.unlink()
     answer = call("browse", "orders")
     assert answer.status == 1
-    assert f"connector: {identity} in queue://orders cannot be read: its headers are gone" in answer.errors
+    assert (
+        f"connector: {identity} in queue://orders cannot be read: the headers of the message are missing"
+        in answer.errors
+    )
     assert "  | one\n" in answer.output
 
 

@@ -75,7 +75,7 @@ def test_what_a_hung_client_has_claimed_is_done_by_others_and_it_does_none_of_it
     ids += deployment.send("in", [""] * 3)
     hung.signal_all(signal.SIGCONT)
     wait_for(lambda: "connected again" in hung.errors, 60, "a new connection")
-    assert "its messages come again, to us or another: connect anew" in hung.errors
+    assert "its messages are redelivered, to this client or another: connect anew" in hung.errors
     wait_for(lambda: deployment.ids("archive").keys() == set(ids), 60, "the messages since then")
     hung.signal_driver(signal.SIGTERM)
     assert hung.wait() == 0

@@ -64,7 +64,7 @@ BAD: list[Any] = [
         "4.x.T.....JMS_dropboxmq_hdrS=gone",
         ORDER,
         "failed",
-        "headers are gone",
+        "headers of the message are missing",
         id="sidecar missing",
     ),
     pytest.param(

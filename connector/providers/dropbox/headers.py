@@ -97,7 +97,7 @@ class HeaderStore:
             except MalformedData as error:
                 return name, str(error)
             if key in seen:
-                return name, f"its headers are damaged: {self.path(key)} speaks of itself"
+                return name, f"the headers of the message are damaged: {self.path(key)} refers to itself"
             seen.add(key)
             gained = _gained(name)
             if gained:
@@ -118,16 +118,18 @@ class HeaderStore:
             with open(path, "rb") as sidecar:
                 content = sidecar.read()
         except FileNotFoundError:
-            raise MalformedData(f"its headers are gone: there is no {path}") from None
+            raise MalformedData(f"the headers of the message are missing: there is no file {path}") from None
         except OSError as error:
             raise ProviderError(f"cannot read the headers {path}: {error.strerror}") from error
         full = os.fsdecode(content)
         digest = _DIGEST(key)
         if digest and digest[1] != _digest(content):
-            raise MalformedData(f"its headers are damaged: {path} is not as it was written")
+            raise MalformedData(f"the headers of the message are damaged: {path} was changed")
         short, fields = codec.split(name), codec.split(full)
         if short is None or fields is None or _facts(short) != _facts(codec.split(_shortened(fields, key))):
-            raise MalformedData(f"its headers are damaged: {path} does not belong to the file name")
+            raise MalformedData(
+                f"the headers of the message are damaged: {path} does not belong to the file name"
+            )
         return full
 
     def remove(self, name: str, *, keep: str = "") -> None:

@@ -54,7 +54,7 @@ class Heartbeat:
         if self._lock.is_declared_dead():
             raise ClaimLost(
                 f"client {self._lock.client_id} was declared dead by an operator (connector takeover); "
-                "its messages come again, to us or another: connect anew"
+                "its messages are redelivered, to this client or another: connect anew"
             )
         if self._lease is not None:
             raise ClaimLost(

@@ -66,7 +66,7 @@ class DropboxProvider:
         lease: float | None = None,
     ) -> None:
         if outgoing is not None and (incoming == "") != (outgoing == ""):
-            raise ValueError(f"incoming {incoming!r} and outgoing {outgoing!r}: both are empty, or neither")
+            raise ValueError(f"incoming {incoming!r} and outgoing {outgoing!r}: expected both empty, or none")
         self.root = Root(root, create=create, record=record)
         self.layout = Layout(root, incoming, outgoing)
         self.durable = durable

@@ -113,7 +113,7 @@ class DropboxRegistry:
         if not os.path.exists(os.path.join(self._layout.clients, self._context.client_id)):
             raise ProviderError(
                 f"the root {self._layout.root} is not the one that this adapter uses any more "
-                "(moved, removed or not mounted); bring it back"
+                "(moved, removed or not mounted): mount it again, or move it back"
             )
 
     def living(self, client_id: str) -> ClientInfo | None:

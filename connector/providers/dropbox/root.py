@@ -262,7 +262,9 @@ class KnownRoots:
 
 def gone(root: str, lack: str = "is missing") -> ProviderError:
     """Returns the error of a root that was in use and is gone."""
-    return ProviderError(f"the root {root} {lack} (moved, removed or not mounted); bring it back")
+    return ProviderError(
+        f"the root {root} {lack} (moved, removed or not mounted): mount it again, or move it back"
+    )
 
 
 def _unusable(root: str, error: OSError) -> ProviderError:

@@ -234,7 +234,7 @@ def roll_forward(
                 raise ProviderError(
                     f"cannot move a settled message: {error.strerror}: "
                     f"{error.filename!r} -> {error.filename2!r}; "
-                    "it is finished as soon as that can be written"
+                    "the message is moved as soon as that path can be written"
                 ) from error
     return {root + folder for folder in folders}
 

@@ -222,7 +222,7 @@ class Memory:
         if message.delivery_mode == PERSISTENT and not self._accept_persistent:
             raise CapabilityError(
                 "the memory provider loses persistent messages with its process; send them non-persistent, "
-                "or set accept_persistent: true where that is meant"
+                "or set accept_persistent: true if they may be lost"
             )
 
     def wait_for_room(self, entries: Sequence[Entry], channel: Channel, client: MemoryClient) -> None:
@@ -327,7 +327,9 @@ def find_memory(key: int, pid: int) -> Memory:
         raise _foreign(pid)
     memory = _memories.get(key)
     if memory is None:
-        raise ProviderError("the memory provider is gone: nobody in this process holds it any more")
+        raise ProviderError(
+            "the memory provider does not exist any more: keep a reference to the provider object"
+        )
     return memory
 
 

@@ -290,7 +290,7 @@ class MemoryStore:
             if not claim.is_held:
                 raise ClaimLost(
                     f"{claim.message_id} of {claim.destination} is not claimed by this client any more; "
-                    "nothing was settled, it comes again to whoever takes it"
+                    "nothing was settled, and the client that claims the message next gets it"
                 )
 
     def _release_claims(self, claim: LocalClaim, edit: Edit | None = None) -> Entry | None:

@@ -29,7 +29,7 @@ from connector.providers.sql.statements import IS_CLAIMED, IS_PREPARED, SOME
 
 _LIVING_SECONDS: Final = 0.5
 """The time for which a living owner of a record counts as alive, without the lock."""
-_ANEW: Final = "its messages come again, to us or another: connect anew"
+_ANEW: Final = "its messages are redelivered, to this client or another: connect anew"
 _VERSION: Final = select(counter.c.value).where(counter.c.name == "records")
 
 

@@ -277,9 +277,9 @@ def test_a_root_that_went_away_is_not_made_anew(root: Path) -> None:
     connection = provider.connect("suite", "a")
     connection.check()
     os.rename(root / "data", root / "elsewhere")
-    with pytest.raises(ProviderError, match="bring it back"):
+    with pytest.raises(ProviderError, match="move it back"):
         connection.check()
-    with pytest.raises(ProviderError, match=r"is missing .* bring it back"):
+    with pytest.raises(ProviderError, match=r"is missing .* move it back"):
         provider.connect("suite", "a")
     os.rename(root / "elsewhere", root / "data")
     connection.check()

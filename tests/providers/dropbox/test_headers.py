@@ -198,7 +198,7 @@ def test_a_message_whose_sidecar_is_gone_fails_with_that_reason_and_still_settle
     (key,) = sidecars(root)
     (root / "dropboxmq/headers" / key).unlink()
     claim = take(connection)
-    with pytest.raises(MalformedData, match=f"its headers are gone: .*{key}"):
+    with pytest.raises(MalformedData, match=f"the headers of the message are missing: .*{key}"):
         connection.access().open().load(claim.reference, 100)
     identity = claim.message_id
     connection.settle([Settlement(claim, copy_to=ARCHIVE, properties={"connector_reason": "r" * 500})])
@@ -290,9 +290,9 @@ def test_a_damaged_sidecar_is_as_one_that_is_gone(
     (seen,) = connection.browse(ORDERS, lambda _, reason: reasons.append(reason))
     assert (seen.message_id, seen.body, seen.properties) == (identity, b"body", {})
     assert reasons
-    assert reasons[0].startswith(f"its headers are damaged: {sidecar}")
+    assert reasons[0].startswith(f"the headers of the message are damaged: {sidecar}")
     claim = take(connection)
-    with pytest.raises(MalformedData, match=f"its headers are damaged: {sidecar}"):
+    with pytest.raises(MalformedData, match=f"the headers of the message are damaged: {sidecar}"):
         connection.access().open().load(claim.reference, 100)
     connection.settle([Settlement(claim, give_back=True, delivery_count=1)])
     sidecar.write_bytes(whole)
@@ -311,7 +311,7 @@ def test_a_sidecar_whose_key_has_no_digest_has_to_agree_with_the_name(
     load = connection.access().open().load
     assert load(claim.reference, 100).properties == {"p": "x" * 300}
     sidecar.write_bytes(content)
-    with pytest.raises(MalformedData, match="its headers are damaged"):
+    with pytest.raises(MalformedData, match="the headers of the message are damaged"):
         load(claim.reference, 100)
 
 
@@ -321,7 +321,7 @@ def test_sidecars_that_speak_of_each_other_are_damaged(
     mv("orders", f"4.id.T.....{codec.HEADER_KEY}S=a")
     for key, other in ("ab", "ba"):
         (root / "dropboxmq/headers" / key).write_text(f"4.id.T.....{codec.HEADER_KEY}S={other}")
-    with pytest.raises(MalformedData, match="its headers are damaged"):
+    with pytest.raises(MalformedData, match="the headers of the message are damaged"):
         connection.access().open().load(take(connection).reference, 100)
 
 
