@@ -33,7 +33,9 @@ class TextHandler:
 
     def to_business_object(self, body: bytes | str, hint: Hint | None) -> BusinessObject:
         if hint is None:
-            raise UnknownBusinessObject("plain text names no business object, and no single rule does")
+            raise UnknownBusinessObject(
+                "plain text names no business object, and no rule or more than one rule matches the message"
+            )
         if isinstance(body, bytes):
             try:
                 body = body.decode(self._charset)

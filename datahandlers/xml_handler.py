@@ -90,7 +90,7 @@ class XmlHandler:
                 raise self._undefined(bo, name, part, path)
             if part.attrib and part.get(_NIL, "").strip(_SPACE) in ("true", "1"):
                 if len(part) or part.text:
-                    raise _error("nil, but not empty", part, f"{path}{name}")
+                    raise _error("xsi:nil is true, but the element is not empty", part, f"{path}{name}")
                 continue
             if attribute.is_child:
                 self._read_child(bo, name, part, path, depth)
@@ -133,7 +133,7 @@ class XmlHandler:
             name = str(key)
             if name[0] == "{" or (depth == 1 and name == _VERB):
                 continue
-            raise _error(f"the XML attribute {shown(name)} stands for nothing", element, path[:-1])
+            raise _error(f"the XML attribute {shown(name)} is not known", element, path[:-1])
 
     def to_body(self, bo: BusinessObject) -> bytes:
         name = bo.type

@@ -72,8 +72,8 @@ class LazyRequests:
             )
         if os.getpid() != self._pid:
             raise SessionStateError(
-                "a request is made by the process that made the adapter, or was called with the event, and "
-                "not by one forked from it"
+                "a forked process cannot make requests: make the request in the process that made the "
+                "adapter or got the event"
             )
         with self._lock:
             if self._client is None:

@@ -153,7 +153,7 @@ def set_format(message: Message, text: str, property_name: str) -> None:
         try:
             check_property_name(property_name)
         except ValueError as error:
-            raise ValueError(f"OutputFormat cannot be said: MessageFormatProperty: {error}") from None
+            raise ValueError(f"OutputFormat cannot be set: MessageFormatProperty: {error}") from None
         message.set_property(property_name, text)
 
 

@@ -103,7 +103,9 @@ def read_topic(text: str) -> Destination:
     """
     destination = read_destination(text)
     if destination.is_queue:
-        raise BadArgument(f"{destination} is a queue: only topics have subscriptions, topic://NAME")
+        raise BadArgument(
+            f"{destination} is a queue, expected a topic (topic://NAME): only topics have subscriptions"
+        )
     return destination
 
 
@@ -125,7 +127,9 @@ def check_subscription(subscription: str, client_id: str, *, shared: bool) -> No
     """
     check_name(subscription)
     if not shared and not client_id:
-        raise BadArgument(f"--subscription {subscription}: give --client-id, whose it is, or --shared")
+        raise BadArgument(
+            f"--subscription {subscription}: give --client-id with the id of its client, or --shared"
+        )
 
 
 def printable(text: str) -> str:

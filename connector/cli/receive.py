@@ -141,14 +141,14 @@ def _as_it_is(
         if found.topic != wanted.topic:
             raise SubscriptionError(
                 f"the subscription {wanted.name!r} is one of {found.topic}, not of {wanted.topic}: receive "
-                "from that, or give it up with connector unsubscribe"
+                f"from {found.topic}, or remove the subscription with connector unsubscribe"
             )
         if not any_selector and found.selector != wanted.selector:
             has = f"the selector {found.selector!r}" if found.selector else "no selector"
             raise SubscriptionError(
                 f"the subscription {wanted.name!r} of {wanted.topic} has {has}: leave out --selector to "
-                "receive what it keeps; connector subscribe gives it another one, connector unsubscribe "
-                "removes it, and with either what it keeps is lost"
+                "receive the messages that the subscription keeps. To change the selector, run connector "
+                "subscribe, which removes these messages"
             )
         return replace(wanted, selector=found.selector, no_local=found.no_local)
     return wanted

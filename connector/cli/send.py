@@ -76,7 +76,7 @@ def send(
         _add_property(template, text)
     target = read_destination(destination)
     if target.view:
-        raise BadArgument(f"{target} shows a part of {target.base}; send to that")
+        raise BadArgument(f"{target} is a view of {target.base}: send to {target.base}")
     if reply_to is not None:
         template.reply_to = str(read_destination(reply_to))
     if expires_in:

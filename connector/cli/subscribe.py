@@ -58,7 +58,9 @@ def subscribe(
     read_selector(selector)
     check_subscription(subscription, client_id, shared=shared)
     if shared and no_local:
-        raise BadArgument("--no-local: a shared subscription has messages of many, so none are local")
+        raise BadArgument(
+            "--no-local and --shared exclude each other: a shared subscription has no connection of its own"
+        )
     with contextlib.closing(make_provider(load(config)).connect(client_id=client_id)) as connection:
         try_take_over(connection, at_start=True)  # claims of dead clients keep a subscription from ending
         connection.poller(wanted).close()

@@ -45,9 +45,9 @@ def takeover(
         raise BadArgument(_unknown(client, clients))
     if known.state is ClientState.ALIVE and not it_is_dead:
         raise BadArgument(
-            f"client {client} may be alive: {_place(known)} holds its lock. End that process where you can: "
-            "then its lock comes free, and others take over without this command. Where you cannot, and it "
-            "does nothing any more, say --it-is-dead"
+            f"client {client} may be alive: {_place(known)} holds its lock. End that process if you can: "
+            "its lock is then released, and a running instance takes over without this command. If you "
+            "cannot end the process, and are sure that it does nothing any more, give --it-is-dead"
         )
     _declare(provider, known)
 

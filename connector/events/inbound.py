@@ -289,7 +289,9 @@ class Inbound:
             ProviderError: a task has not ended.
         """
         if result.running:
-            raise ProviderError(f"{result.error}; a task has not ended, its events are settled when it has")
+            raise ProviderError(
+                f"{result.error}; a task still runs, and its events are settled when the task ends"
+            )
         for items, seconds in result.durations:
             self._durations.note(items, seconds)
         if self._window is not None:

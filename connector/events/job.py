@@ -200,7 +200,7 @@ class EventJobs:
             return result
         try:
             if not self._have_ended(unknown):
-                raise TimeoutError(f"no end within {self._journal_timeout:.0f} s")
+                raise TimeoutError(f"a task did not end within {self._journal_timeout:.0f} s")
             for part, handle, answer in zip(parts, handles, answers, strict=True):
                 if answer.ended is not None:
                     taken = [claims[item[0]] for group in part for item in group]

@@ -173,7 +173,7 @@ def _task_settings(plan_bytes: bytes) -> TaskSettings:
         task_settings: TaskSettings = pickle.loads(plan_bytes)  # from our own driver
     except (ImportError, AttributeError) as error:
         raise PipelineError(
-            f"the task settings cannot be read here: {error}; "
+            f"the worker cannot read the task settings: {error}; "
             "install the package of each sink on the workers, too"
         ) from error
     return task_settings

@@ -233,8 +233,8 @@ class RequestClient:
         reply_to = call.properties.reply_to or self._temporary(shared=bool(call.selector))
         if reply_to == self._settings.late_replies:
             raise RequestRefused(
-                f"ReplyToDestination: {reply_to} is where replies that nobody awaits are copied to "
-                "(late_replies); take another"
+                f"ReplyToDestination: {reply_to} gets the copies of late replies (late_replies); "
+                "set another destination"
             )
         call.reply_to = reply_to
         call.message.reply_to = str(reply_to)

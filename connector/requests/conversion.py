@@ -94,7 +94,9 @@ class RequestConverter:
         definition, verb = definitions.find(name)
         if isinstance(data, BusinessObject):
             if data.type != definition.name:
-                raise MalformedData(f"{name} was asked for with a {data.type}")
+                raise MalformedData(
+                    f"{name}: found a business object of type {data.type}, expected {definition.name}"
+                )
             data = data.as_dict()
         elif not isinstance(data, Mapping):
             raise MalformedData(f"{name}: found {describe(data)}, expected a mapping with the attributes")

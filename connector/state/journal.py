@@ -84,7 +84,9 @@ class Journal:
         """See :meth:`connector.state.store.TaskJournal.begin`."""
         self._append(b"B %d\n" % sequence)
         if not os.access(self._path, os.F_OK):  # half the price of stat
-            raise FileNotFoundError(errno.ENOENT, "somebody has taken over from this client", self._path)
+            raise FileNotFoundError(
+                errno.ENOENT, "another client has taken over from this client", self._path
+            )
 
     def done(self, sequence: int, outcome: bytes, following: int | None = None) -> None:
         """See :meth:`connector.state.store.TaskJournal.done`."""

@@ -36,7 +36,7 @@ def try_lock(descriptor: int, where: str) -> bool:
     except OSError as error:
         raise ProviderError(
             f"the file system of {where} has no file locks ({error.strerror}); "
-            "use one that has (a local one, NFS 4), they tell the living from the dead"
+            "use a local file system or NFS 4, because the locks show which clients are alive"
         ) from error
 
 

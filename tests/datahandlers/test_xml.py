@@ -59,9 +59,9 @@ def customer(inner: str) -> bytes:
         (customer("text"), "found the text 'text' between elements: line 1"),
         (customer("<Home><City/>text</Home>"), "Home: found the text 'text' between elements"),
         (customer("<Meta><MessageID>x</MessageID></Meta>"), "Meta: holds a meta-object of Customer"),
-        (customer("<Name lang='en'>a</Name>"), "Name: the XML attribute 'lang' stands for nothing"),
-        (b"<Customer Verb='Create'/>", "the XML attribute 'Verb' stands for nothing"),
-        (customer("<Home verb='Create'/>"), "Home: the XML attribute 'verb' stands for nothing"),
+        (customer("<Name lang='en'>a</Name>"), "Name: the XML attribute 'lang' is not known"),
+        (b"<Customer Verb='Create'/>", "the XML attribute 'Verb' is not known"),
+        (customer("<Home verb='Create'/>"), "Home: the XML attribute 'verb' is not known"),
         (b"<a>" * 100_000, "Excessive depth"),
     ],
 )
@@ -141,7 +141,7 @@ def test_an_empty_element_is_blank_and_a_nil_one_is_not_set() -> None:
         "Limit": "",
         "Since": "",
     }
-    with pytest.raises(MalformedData, match="Rating: nil, but not empty"):
+    with pytest.raises(MalformedData, match="Rating: xsi:nil is true, but the element is not empty"):
         STRICT.to_business_object(body.replace(b"'true'/>", b"'true'>7</Rating>"), None)
 
 

@@ -169,7 +169,7 @@ def test_a_format_can_be_said_in_the_correlation_id() -> None:
 
 @pytest.mark.parametrize("name", ["JMSMessageID", "JMSPriority", "JMSXDeliveryCount", "a b"])
 def test_a_format_cannot_be_said_in_what_only_providers_write(name: str) -> None:
-    with pytest.raises(RequestRefused, match="OutputFormat cannot be said: MessageFormatProperty: "):
+    with pytest.raises(RequestRefused, match="OutputFormat cannot be set: MessageFormatProperty: "):
         message_of(customer(OutputFormat="CUST"), settings(format_property=name))
 
 

@@ -204,11 +204,11 @@ def test_a_task_begins_no_more_deliveries_once_its_directory_is_closed(directory
     journal.begin(6)
     directory.seal()
     journal.done(6, b"[6]", 7)
-    with pytest.raises(FileNotFoundError, match="somebody has taken over from this client"):
+    with pytest.raises(FileNotFoundError, match="another client has taken over from this client"):
         journal.begin(7)
     assert directory.read().get(1, CycleJournal()).done == {6: [6]}
     directory.forget()
-    with pytest.raises(FileNotFoundError, match="somebody has taken over from this client"):
+    with pytest.raises(FileNotFoundError, match="another client has taken over from this client"):
         journal.begin(8)
     journal.close()
 
