@@ -12,7 +12,7 @@ from connector.config.loading import Configuration
 from connector.errors import PipelineError, ProviderError
 from connector.events.inbound import Inbound
 from connector.events.job import CHECK, Workers
-from connector.events.probe import lacks
+from connector.events.probe import missing_packages
 from connector.events.report import CycleReport
 from connector.events.summary import Summary
 from connector.messaging.provider_kind import AdapterProvider
@@ -219,7 +219,7 @@ class InboundConnection:
             PipelineError: a worker cannot process events.
         """
         assert self.inbound is not None
-        wrong = lacks(self.pipeline.probe(CHECK, self.inbound.jobs.plan_bytes))
+        wrong = missing_packages(self.pipeline.probe(CHECK, self.inbound.jobs.plan_bytes))
         if wrong:
             raise PipelineError("a worker cannot process events:\n  " + "\n  ".join(wrong))
 

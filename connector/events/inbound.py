@@ -86,7 +86,11 @@ class Inbound:
         self._journals.make()
         size = settings.duplicate_window
         self._window = state.window(connection.client_id, size) if size else None
-        refusals = RefusalReplies(task_settings, connection.access().open()) if task_settings.serves else None
+        refusals = (
+            RefusalReplies(task_settings, connection.access().open())
+            if task_settings.answers_requests
+            else None
+        )
         rules = SettlementRules(settings.copies, remember=self._window is not None, refusals=refusals)
         self.jobs = EventJobs(pipeline, task_settings, self._journals, settings.stop_timeout + 5.0)
         waiting = None
@@ -221,7 +225,7 @@ class Inbound:
                 ended_claims.returned.append((claim, 0))
             elif count >= self._settings.max_attempts:
                 reason = f"its delivery was begun {count} times and never came to an end (max_attempts)"
-                outcome = Outcome(_FAILED, None, None, reason, count, unread=True)
+                outcome = Outcome(_FAILED, None, None, reason, count, not_read=True)
                 ended_claims.decided.append((claim, outcome))
             else:
                 wanted.append(claim)

@@ -256,7 +256,7 @@ class EventJobs:
                 result.attempts[number] = attempts
                 result.again.add(number)
                 continue
-            result.outcomes[number] = Outcome(kind, None, None, reason, total, unread=True)
+            result.outcomes[number] = Outcome(kind, None, None, reason, total, not_read=True)
 
 
 def _description(batch: Batch) -> str:

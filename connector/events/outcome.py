@@ -26,9 +26,9 @@ class Outcome(NamedTuple):
         sends: messages to send in the commit, replies among them, as ``[handle, destination]``.
         discards: prepared messages that must not be sent.
         provider_failed: given back because the provider failed, not because a process was not active.
-        unread: decided without reading the message. ``attempts`` and ``delivered`` then exclude earlier stays
-            in the queue, and settling adds them.
-        in_vain: given back after a delivery that has to be repeated and that counts.
+        not_read: decided without reading the message. Then ``attempts`` and ``delivered`` exclude earlier
+            stays in the queue, and settling adds them.
+        must_repeat: given back after a delivery that counts and has to be repeated.
     """
 
     kind: str
@@ -40,8 +40,8 @@ class Outcome(NamedTuple):
     sends: tuple[Any, ...] = ()
     discards: tuple[Any, ...] = ()
     provider_failed: bool = False
-    unread: bool = False
-    in_vain: bool = False
+    not_read: bool = False
+    must_repeat: bool = False
 
     @property
     def comes_again(self) -> bool:
@@ -51,7 +51,7 @@ class Outcome(NamedTuple):
     @property
     def is_plain(self) -> bool:
         """Whether the message was published without any message to send or discard."""
-        return self.kind == _PUBLISHED and not (self.sends or self.discards or self.unread)
+        return self.kind == _PUBLISHED and not (self.sends or self.discards or self.not_read)
 
     def to_json(self) -> bytes:
         """Returns one line of JSON without trailing defaults."""

@@ -68,7 +68,7 @@ class RefusalReplies:
     """
 
     def __init__(self, task_settings: TaskSettings, access: MessageAccess) -> None:
-        self._serves = task_settings.serves
+        self._answers_requests = task_settings.answers_requests
         self._access = access
         self._replies = Replies(
             task_settings.definitions,
@@ -92,7 +92,7 @@ class RefusalReplies:
         Raises:
             ProviderError: the reply cannot be made now.
         """
-        reply_headers = self._replies.reply_headers(request) if self._serves else None
+        reply_headers = self._replies.reply_headers(request) if self._answers_requests else None
         if reply_headers is None:
             return None
         message = self._replies.failure(reply_headers, reason)

@@ -23,7 +23,7 @@ def versions() -> bytes:
     ).encode()
 
 
-def lacks(answers: Iterable[ProbeAnswer]) -> list[str]:
+def missing_packages(answers: Iterable[ProbeAnswer]) -> list[str]:
     """Returns a text for each package that a worker lacks.
 
     Args:

@@ -45,7 +45,7 @@ class Publication:
             message. Otherwise None.
         provider_failed: whether the provider is the reason of ``inactive``.
         begun: whether an external delivery was begun.
-        in_vain: the reply of a sink cannot be made now, so that the sink has to be called again.
+        must_repeat: the reply of a sink cannot be made now, so that the sink has to be called again.
     """
 
     delivered: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class Publication:
     inactive: str | None = None
     provider_failed: bool = False
     begun: bool = False
-    in_vain: bool = False
+    must_repeat: bool = False
 
 
 class _External(NamedTuple):
@@ -222,7 +222,7 @@ class Publisher:
                 answer = self._answering.answer(context, bo, returned, failure)
             except ProviderError as error:
                 result.inactive, result.provider_failed = f"{name}: its reply: {error}", True
-                result.in_vain = True
+                result.must_repeat = True
                 return
             failure = answer.failure
             if answer.prepared is not None:

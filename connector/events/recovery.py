@@ -137,8 +137,8 @@ class Recovery:
             result.in_doubt.clear()  # the messages just left are among those without an owner
             for claim in self._connection.unowned(self._in_progress):
                 if self._waiting is None or not self._waiting.has(claim):
-                    self._doubt(claim, result)
-        self._speak_up(result, at_start)
+                    self._handle_in_doubt(claim, result)
+        self._report_in_doubt(result, at_start)
         return result
 
     def _wait(self, journals: ClientJournals, leftover: Leftover, timeout: float, *, at_start: bool) -> bool:
@@ -177,7 +177,7 @@ class Recovery:
         for claim in doubtful:
             if self._policy is not InDoubtPolicy.REPROCESS:  # with REPROCESS adopt() counts the delivery
                 self._connection.leave_unowned(claim)
-            self._doubt(claim, result)
+            self._handle_in_doubt(claim, result)
         settled = 0
         for settlement, outcome in decisions:
             if outcome is None or outcome.comes_again:
@@ -250,7 +250,7 @@ class Recovery:
             return [], [claim]
         return decisions, []
 
-    def _doubt(self, claim: Claim, result: Recovered) -> None:
+    def _handle_in_doubt(self, claim: Claim, result: Recovered) -> None:
         if self._policy is not InDoubtPolicy.REPROCESS:
             result.in_doubt.append(claim)
             return
@@ -261,7 +261,7 @@ class Recovery:
         if taken is not None:
             adopted.append(taken)
 
-    def _speak_up(self, result: Recovered, at_start: bool) -> None:
+    def _report_in_doubt(self, result: Recovered, at_start: bool) -> None:
         if not result.in_doubt:
             return
         count = len(result.in_doubt)

@@ -40,7 +40,7 @@ _PUBLISHED: Final = OutcomeKind.PUBLISHED.value
 _GIVEN_BACK: Final = OutcomeKind.GIVEN_BACK.value
 _ROLLED_BACK: Final = OutcomeKind.ROLLED_BACK.value
 
-DUPLICATE: Final = Outcome(OutcomeKind.DUPLICATE.value, reason="it was published before", unread=True)
+DUPLICATE: Final = Outcome(OutcomeKind.DUPLICATE.value, reason="it was published before", not_read=True)
 """The outcome of an event whose message was published before."""
 
 

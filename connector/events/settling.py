@@ -90,7 +90,7 @@ class SettlementRules:
             claim,
             self._copies[kind],
             self._copy_properties(claim, outcome, now),
-            sends=self._sends(claim, outcome) if outcome.sends or outcome.unread else (),
+            sends=self._sends(claim, outcome) if outcome.sends or outcome.not_read else (),
             discards=[unpack_prepared(packed) for packed in outcome.discards] if outcome.discards else (),
             published=published,
         )
@@ -112,7 +112,7 @@ class SettlementRules:
 
     def _sends(self, claim: Claim, outcome: Outcome) -> list[Prepared]:
         sends = [unpack_prepared(packed) for packed in outcome.sends]
-        if outcome.unread and outcome.kind == _FAILED and self._refusals is not None:
+        if outcome.not_read and outcome.kind == _FAILED and self._refusals is not None:
             headers = claim.headers()
             if not history(headers)[1]:  # subscriptions that have confirmed have replied
                 reply = self._refusals.refuse_durably(headers, outcome.reason or "", str(claim.reference))
@@ -127,8 +127,8 @@ class SettlementRules:
 
         The outcome counts the deliveries, because some may have ended workers of this cycle.
         """
-        begun = outcome.attempts if outcome.unread else outcome.attempts - history(claim.headers())[0]
-        begun = max(begun, claim.delivery_count) + (outcome.kind == _ROLLED_BACK or outcome.in_vain)
+        begun = outcome.attempts if outcome.not_read else outcome.attempts - history(claim.headers())[0]
+        begun = max(begun, claim.delivery_count) + (outcome.kind == _ROLLED_BACK or outcome.must_repeat)
         properties: dict[str, PropertyValue] = {}
         if outcome.delivered:
             properties["connector_outcome"] = outcome.kind
@@ -146,7 +146,7 @@ class SettlementRules:
     def _copy_properties(self, claim: Claim, outcome: Outcome, now: str) -> dict[str, PropertyValue]:
         """Returns the properties of a copy. Equal properties of a batch share a dict."""
         attempts, delivered = outcome.attempts, outcome.delivered
-        if outcome.unread:
+        if outcome.not_read:
             earlier, confirmed = history(claim.headers())
             attempts += earlier
             if outcome.kind == _FAILED:
@@ -241,9 +241,9 @@ class Settler:
             self._stayed()
         report.settled = len(settled) + sum(len(group.claims) for group, _, _ in alike)
         for (claim, outcome, discarded), identity in zip(settled, identities, strict=True):
-            self._tell(claim, outcome, identity, discarded=discarded)
+            self._report_settled(claim, outcome, identity, discarded=discarded)
         for group, outcome, ids in alike:
-            self._tell_alike(group, outcome, ids)
+            self._report_settled_group(group, outcome, ids)
         return report
 
     @staticmethod
@@ -256,7 +256,7 @@ class Settler:
         else:
             report.fail(outcome.reason or "", provider_failed=outcome.provider_failed)
 
-    def _tell(self, claim: Claim, outcome: Outcome, identity: str, *, discarded: bool) -> None:
+    def _report_settled(self, claim: Claim, outcome: Outcome, identity: str, *, discarded: bool) -> None:
         place = claim.cycle, claim.sequence
         self._summary.settled(str(claim.destination), identity, outcome, discarded=discarded, taken=place)
         if outcome.kind not in (_PUBLISHED, _DUPLICATE):
@@ -266,7 +266,7 @@ class Settler:
         if self._trace.level >= EVENTS:
             self._trace(EVENTS, "event settled", **event_fields(claim.cycle, claim, identity, outcome))
 
-    def _tell_alike(self, group: GroupSettlement, outcome: Outcome, identities: list[str]) -> None:
+    def _report_settled_group(self, group: GroupSettlement, outcome: Outcome, identities: list[str]) -> None:
         claims = group.claims
         first = claims[0]
         newest = [
@@ -274,7 +274,7 @@ class Settler:
             for claim, identity in zip(claims[-MAX_EVENTS:], identities[-MAX_EVENTS:], strict=True)
         ]
         discarded = group.copy_to is None
-        self._summary.settled_alike(str(first.destination), newest, len(claims), outcome, discarded=discarded)
+        self._summary.settled_group(str(first.destination), newest, len(claims), outcome, discarded=discarded)
         if self._trace.level >= EVENTS:
             for claim, identity in zip(claims, identities, strict=True):
                 self._trace(EVENTS, "event settled", **event_fields(claim.cycle, claim, identity, outcome))

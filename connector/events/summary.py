@@ -95,9 +95,9 @@ class Summary:
                 event.
         """
         place = self._last if taken is None else taken
-        self.settled_alike(destination, [(place, message_id)], 1, outcome, discarded=discarded)
+        self.settled_group(destination, [(place, message_id)], 1, outcome, discarded=discarded)
 
-    def settled_alike(
+    def settled_group(
         self,
         destination: str,
         newest: Sequence[tuple[tuple[int, int], str]],

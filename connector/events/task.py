@@ -208,7 +208,7 @@ class Task:
             kind = _UNSUBSCRIBED if isinstance(error, UnknownBusinessObject) else _FAILED
             delivered = confirmed if kind == _FAILED else ()
             reason = shorten(f"{error}{self._place(error, message, destination, attempts)}")
-            outcome = Outcome(kind, None, None, reason, attempts, delivered, unread=message is None)
+            outcome = Outcome(kind, None, None, reason, attempts, delivered, not_read=message is None)
             if message is not None and not confirmed:  # subscriptions that have confirmed have replied
                 outcome = self._refused(outcome, message, reference)
             return outcome, False
@@ -216,12 +216,11 @@ class Task:
             reason = (
                 f"the message vanished between claim and read: {error}; nobody else may move claimed files"
             )
-            return Outcome(_FAILED, None, None, reason, attempts, unread=True), False
+            return Outcome(_FAILED, None, None, reason, attempts, not_read=True), False
         except ProviderError as error:
             reason = shorten(str(error))
-            unread = message is None
             return Outcome(
-                _GIVEN_BACK, reason=reason, attempts=attempts, provider_failed=True, unread=unread
+                _GIVEN_BACK, reason=reason, attempts=attempts, provider_failed=True, not_read=message is None
             ), False
         outcome = _outcome(bo.type, bo.verb, attempts, publication)
         if outcome.kind == _UNSUBSCRIBED:
@@ -269,7 +268,7 @@ def _outcome(object_name: str, verb: str | None, attempts: int, publication: Pub
             sends=replies,
             discards=prepared + _packed(publication.refusals),
             provider_failed=publication.provider_failed,
-            in_vain=publication.in_vain,
+            must_repeat=publication.must_repeat,
         )
     if publication.failures:
         reason = shorten("; ".join(publication.failures))

@@ -70,7 +70,7 @@ class TaskSettings:
     trace: Trace = OFF
 
     @property
-    def serves(self) -> bool:
+    def answers_requests(self) -> bool:
         """Whether any business process answers requests."""
         return any(subscription.reply for subscription in self.subscriptions)
 

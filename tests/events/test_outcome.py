@@ -37,7 +37,7 @@ outcomes = st.builds(
     sends=handles,
     discards=handles,
     provider_failed=st.booleans(),
-    unread=st.booleans(),
+    not_read=st.booleans(),
 )
 
 
