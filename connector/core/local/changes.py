@@ -11,9 +11,9 @@ PREPARE      nothing, NOT_COMMITTED  ``TaskStore.prepare``
 COMMIT       NOT_COMMITTED, NEW      :class:`Sent`
 ROLLBACK     NOT_COMMITTED, removed  :class:`Discarded`, ``TaskStore.discard``, ``Store.forget``
 SEND         nothing, NEW            ``Store.put``
-CLAIM        NEW, DELIVERED          ``Reader.claim`` with the verdict TAKE, ``Store.own``
+CLAIM        NEW, DELIVERED          ``Reader.claim`` with the verdict TAKE, ``Store.set_owner``
 ACKNOWLEDGE  DELIVERED, removed      :class:`Removed`, :class:`Moved`, :class:`GroupMoved`
-GIVE BACK    DELIVERED, NEW          :class:`GivenBack`, ``Store.own`` without an owner
+GIVE BACK    DELIVERED, NEW          :class:`GivenBack`, ``Store.set_owner`` without an owner
 EXPIRE       NEW, removed            ``Reader.claim`` with the verdict EXPIRED
 ===========  ======================  ===========================================================
 

@@ -105,18 +105,18 @@ class LocalRecovery:
         registry = self._client.registry
         return [
             claim
-            for claim in self._client.store.lying(Channel(in_progress))
+            for claim in self._client.store.in_progress_claims(Channel(in_progress))
             if claim.owner is None or not registry.knows(claim.owner.client_id)
         ]
 
     def adopt(self, claim: LocalClaim, cycle: int, sequence: int) -> LocalClaim | None:
         """See :meth:`connector.messaging.provider.Connection.adopt`."""
         owner = Owner(self._client.info.client_id, cycle, sequence)
-        return self._client.store.own(claim, owner, _delivered_once_more(claim))
+        return self._client.store.set_owner(claim, owner, _delivered_once_more(claim))
 
     def leave_unowned(self, claim: LocalClaim) -> None:
         """See :meth:`connector.messaging.provider.Connection.leave_unowned`."""
-        self._client.store.own(claim, None, _delivered_once_more(claim))
+        self._client.store.set_owner(claim, None, _delivered_once_more(claim))
 
     def end_client(self, client_id: str, claims: Sequence[LocalClaim]) -> None:
         """Removes everything of a dead client. Messages of open claims come again, as one more delivery."""

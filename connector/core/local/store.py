@@ -176,7 +176,7 @@ class Store(Protocol):
             unreadable: see :meth:`connector.messaging.provider.Connection.browse`.
         """
 
-    def lying(self, channel: Channel) -> Sequence[LocalClaim]:
+    def in_progress_claims(self, channel: Channel) -> Sequence[LocalClaim]:
         """Returns all messages in an in-progress destination, of any origin.
 
         All are :attr:`~LocalClaim.in_progress`. A message that was not claimed there has no owner. Such a
@@ -237,14 +237,14 @@ class Store(Protocol):
                 changes.
         """
 
-    def own(self, claim: LocalClaim, owner: Owner | None, edit: Edit) -> LocalClaim | None:
+    def set_owner(self, claim: LocalClaim, owner: Owner | None, edit: Edit) -> LocalClaim | None:
         """Gives a message in an in-progress destination another owner. Returns None if the claim is lost.
 
         The message is then :attr:`~LocalClaim.in_progress`, and does not wait.
 
         Args:
-            claim: as :meth:`claims` or :meth:`lying` returned it. The home and the destination may differ:
-                the message then has those of this claim.
+            claim: as :meth:`claims` or :meth:`in_progress_claims` returned it. The home and the destination
+                may differ: the message then has those of this claim.
             owner: this client. None = no owner.
             edit: of the message.
 

@@ -146,7 +146,7 @@ class DropboxReader:
         self._listing.reject(name, message.expiration)
         return False
 
-    def look_again(self) -> None:
+    def refresh(self) -> None:
         """Makes the next :meth:`claim` see messages that came back to the queue."""
         self._listing.remove()
 
@@ -174,7 +174,7 @@ class DropboxReader:
             if not os.path.lexists(self._target + name):
                 return None
             if again:
-                raise self._trouble(error) from error
+                raise self._claim_error(error) from error
             if not self._layout.make_parent(self._processing + name):  # processing/ was removed
                 return None
             return self._claim(name, cycle, sequence, again=True)
@@ -185,7 +185,7 @@ class DropboxReader:
                 return None
             faults.point("claim")
             return self._claimed(short, self._relative + short + tag, self._client_id, cycle, sequence)
-        raise self._trouble(error) from error
+        raise self._claim_error(error) from error
 
     def _move_to_in_progress(self, name: str, cycle: int, sequence: int) -> DropboxClaim | None:
         assert self._in_progress is not None
@@ -209,7 +209,7 @@ class DropboxReader:
             self._headers.remove(fitted, keep=name)
             if error.errno == errno.ENOENT and not os.path.lexists(self._target + name):
                 return False
-            raise self._trouble(error) from error
+            raise self._claim_error(error) from error
         self._headers.remove(name, keep=fitted)
         return True
 
@@ -217,7 +217,7 @@ class DropboxReader:
         try:
             return self._headers.fit(name, room)
         except OSError as error:
-            raise self._trouble(error) from error
+            raise self._claim_error(error) from error
 
     def _has_expired(self, name: str) -> bool:
         parts = name.split(".", 4)
@@ -241,7 +241,7 @@ class DropboxReader:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise self._trouble(error) from error
+            raise self._claim_error(error) from error
         self._headers.remove(name)
         self.expired += 1
 
@@ -265,10 +265,10 @@ class DropboxReader:
         except FileNotFoundError:
             return False
         except OSError as error:
-            raise self._trouble(error) from error
+            raise self._claim_error(error) from error
         return True
 
-    def _trouble(self, error: OSError) -> ProviderError:
+    def _claim_error(self, error: OSError) -> ProviderError:
         if error.errno == errno.EXDEV:
             return ProviderError(
                 f"cannot take a message of {self._folders.destination}: {error.filename!r} and "

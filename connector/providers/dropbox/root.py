@@ -68,7 +68,7 @@ class Root:
         Raises:
             ProviderError: the root is missing, empty or another root, and :meth:`enter` would not make it.
         """
-        lack = self._lack()
+        lack = self._why_unusable()
         if self._entered:
             if self._identity is not None and not lack and self._read_id() != self._identity:
                 lack = "is another one"
@@ -102,7 +102,7 @@ class Root:
         """
         assert self._record is not None, "only a deployment accepts a root"
         with self._record.changing(self.path):
-            lack = self._lack()
+            lack = self._why_unusable()
             before = self._read_id()
             identity = self._mark()
             if self._record.find(self.path) == identity:
@@ -112,7 +112,7 @@ class Root:
 
     # -- inside ------------------------------------------------------------------------------------
 
-    def _lack(self) -> str:
+    def _why_unusable(self) -> str:
         """Returns why the directory is not a root in use. Empty = it is in use."""
         try:
             with os.scandir(self.path) as entries:

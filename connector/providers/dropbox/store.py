@@ -204,8 +204,8 @@ class DropboxStore:
         key = order_key(priority, status.st_mtime_ns // 1000 if age is None else age, short)
         return key, message, lost
 
-    def lying(self, channel: Channel) -> list[LocalClaim]:
-        """See :meth:`connector.core.local.store.Store.lying`."""
+    def in_progress_claims(self, channel: Channel) -> list[LocalClaim]:
+        """See :meth:`connector.core.local.store.Store.in_progress_claims`."""
         return list(in_progress_claims(self.layout, self.headers, channel.destination))
 
     # -- taking ------------------------------------------------------------------------------------
@@ -229,12 +229,12 @@ class DropboxStore:
         for reader in tuple(self._readers):
             yield reader.directory
 
-    def tell_returns(self, returns: Callable[[str], object]) -> None:
+    def set_return_listener(self, returns: Callable[[str], object]) -> None:
         """Sets a function that gets the future path of each message that is given back."""
         self.changes.returns = returns
 
-    def own(self, claim: LocalClaim, owner: Owner | None, edit: Edit) -> DropboxClaim | None:
-        """See :meth:`connector.core.local.store.Store.own`."""
+    def set_owner(self, claim: LocalClaim, owner: Owner | None, edit: Edit) -> DropboxClaim | None:
+        """See :meth:`connector.core.local.store.Store.set_owner`."""
         assert isinstance(claim, DropboxClaim)
         name = claim.full_name
         if edit.deliveries is not None:
@@ -379,13 +379,13 @@ class DropboxStore:
         self.changes.apply(changes, fenced=fenced)
         for change in changes:
             if isinstance(change, GivenBack):
-                self.look_again()
+                self.refresh()
                 break
 
-    def look_again(self) -> None:
+    def refresh(self) -> None:
         """Makes every reader see messages that came back."""
         for reader in tuple(self._readers):
-            reader.look_again()
+            reader.refresh()
 
     # -- recovery ----------------------------------------------------------------------------------
 

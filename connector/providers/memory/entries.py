@@ -50,7 +50,7 @@ class Entry:
         """Counts changes of place, so that an outdated claim or heap item is recognised."""
         self.weight = weigh(message)
 
-    def hand_over(self, owner: Owner | None) -> None:
+    def replace_claim(self, owner: Owner | None) -> None:
         """Replaces the claim by a new object for ``owner``."""
         if (old := self.claim) is not None:
             self.claim = MemoryClaim(

@@ -171,7 +171,7 @@ class Memory:
         if owner is not None:
             owner.claims.pop(entry.number, None)
 
-    def lie(self, claim: MemoryClaim, part: ChannelPart) -> MemoryClaim:
+    def put_in_part(self, claim: MemoryClaim, part: ChannelPart) -> MemoryClaim:
         """Puts a message that was taken out into a part, claimed or without an owner."""
         entry = claim.entry
         entry.part, entry.claim = part, claim

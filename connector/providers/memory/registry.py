@@ -120,7 +120,7 @@ def _remove(memory: Memory, client: MemoryClient) -> None:
     The messages that the client leaves in an in-progress destination lose their owner.
     """
     for entry in client.claims.values():
-        entry.hand_over(None)
+        entry.replace_claim(None)
     client.claims.clear()
     memory.remove_prepared(client)
     memory.clients.pop(client.info.client_id, None)
@@ -139,7 +139,7 @@ class MemoryWatch:
         self._changed = threading.Condition(lock)
         self._has_come = self._woken = self._ended = False
 
-    def come(self, *, returned: bool) -> None:
+    def message_arrived(self, *, returned: bool) -> None:
         """Notes that a message waits for a reader. ``returned`` = this client has given the message back."""
         with self._changed:
             self._has_come = self._has_come or not returned

@@ -65,7 +65,7 @@ class MemoryReader:
                 return
             self._waiting.push(entry, entry.order, self._part.count)
         self._has_news = True
-        self._watch.come(returned=entry is None or returned_by == self._client.info.client_id)
+        self._watch.message_arrived(returned=entry is None or returned_by == self._client.info.client_id)
 
     def claim(self, cycle: int, numbers: range) -> list[LocalClaim]:
         claims: list[LocalClaim] = []
@@ -84,7 +84,7 @@ class MemoryReader:
                 memory.take_out(entry)
                 owner = Owner(client_id, cycle, number)
                 claim = MemoryClaim(entry, home, owner, source, in_progress=in_progress)
-                claims.append(memory.lie(claim, self._place))
+                claims.append(memory.put_in_part(claim, self._place))
         return claims
 
     def _next(self, now: int) -> Entry | None:
@@ -196,7 +196,7 @@ class MemoryStore:
                 found.append(message)
         return iter(found)
 
-    def lying(self, channel: Channel) -> list[LocalClaim]:
+    def in_progress_claims(self, channel: Channel) -> list[LocalClaim]:
         found: list[LocalClaim] = []
         with self.memory:
             part = self.memory.parts.get(channel)
@@ -316,7 +316,7 @@ class MemoryStore:
             return
         if change.stays and place is not None:
             left = MemoryClaim(entry, claim.home, None, claim.destination, in_progress=True, waits=True)
-            self.memory.lie(left, place)
+            self.memory.put_in_part(left, place)
         elif (home := self.memory.open(claim.home)) is not None:
             home.enter(entry, self.client.info.client_id)
         else:  # the channel has ended
@@ -343,7 +343,7 @@ class MemoryStore:
 
     # -- recovery ----------------------------------------------------------------------------------
 
-    def own(self, claim: LocalClaim, owner: Owner | None, edit: Edit) -> MemoryClaim | None:
+    def set_owner(self, claim: LocalClaim, owner: Owner | None, edit: Edit) -> MemoryClaim | None:
         assert isinstance(claim, MemoryClaim)
         with self.memory:
             self.client.check_alive()
@@ -351,7 +351,7 @@ class MemoryStore:
             if place is None or (entry := self._release_claims(claim, edit)) is None:
                 return None
             owned = MemoryClaim(entry, claim.home, owner, claim.destination, in_progress=True)
-            return self.memory.lie(owned, place)
+            return self.memory.put_in_part(owned, place)
 
     def claims(self, client_ids: Collection[str], in_progress: Channel | None) -> dict[str, list[LocalClaim]]:
         found: dict[str, list[LocalClaim]] = {}
@@ -373,7 +373,7 @@ class MemoryStore:
             client = self.memory.clients.get(client_id)
             for entry in client.claims.values() if client is not None else ():
                 entry.ticket += 1
-                entry.hand_over(entry.claim.owner if entry.claim is not None else None)
+                entry.replace_claim(entry.claim.owner if entry.claim is not None else None)
 
     def forget(self, client_id: str) -> None:
         with self.memory:

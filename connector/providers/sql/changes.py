@@ -179,7 +179,7 @@ class Settlement:
             held |= self._statements.remove(connection, self._ended)
         held |= self._statements.remove(connection, self._gone)
         for claim, edit in self._lying:
-            held.update(lie(self._db, claim, None, edit, waits=True))
+            held.update(move_to_in_progress(self._db, claim, None, edit, waits=True))
         return held
 
 
@@ -201,10 +201,10 @@ def open_channels(connection: Connection, db: DatabaseClient, wanted: Iterable[C
     return found
 
 
-def lie(
+def move_to_in_progress(
     db: DatabaseClient, claim: SqlClaim, owner: Owner | None, edit: Edit, *, waits: bool
 ) -> Sequence[Pair]:
-    """Lets a message lie in its in-progress destination. Returns nothing if the claim is lost."""
+    """Moves a claimed message to its in-progress destination. Returns nothing if the claim is lost."""
     client_id, cycle, sequence = owner or (NOBODY, None, None)
     values = {
         "owner_": client_id,
@@ -218,7 +218,9 @@ def lie(
         "patch": write_patch(patched(claim, edit)),
     }
     with db.transaction() as connection:
-        return db.statements.lie.rows(connection, {**db.statements.pairs([claim.reference]), **values})
+        return db.statements.move_to_in_progress.rows(
+            connection, {**db.statements.pairs([claim.reference]), **values}
+        )
 
 
 def _not_prepared(change: Sent) -> ClaimLost:

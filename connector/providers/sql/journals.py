@@ -253,11 +253,11 @@ class PostgresJournals:
     def seal(self, handles: Iterable[JournalHandle] | None = None) -> None:
         if handles is not None:
             keys = _keys(handles)
-            self.connection.call(lambda connection: self._keep_off(connection, keys))
+            self.connection.call(lambda connection: self._block_tasks(connection, keys))
         else:
             self.connection.call(self._give_up)
 
-    def _keep_off(self, connection: Connection, keys: Sequence[dict[str, int]]) -> None:
+    def _block_tasks(self, connection: Connection, keys: Sequence[dict[str, int]]) -> None:
         """Makes the rows of tasks, without a process. Then no process can open these journals."""
         with durable(connection):
             number = connection.execute(select(task_list.c.id).where(self.condition)).scalar()
@@ -297,7 +297,7 @@ class PostgresJournals:
         found = select(task.c.batch, task.c.event, since, process.c.host, *HOLDER).select_from(joined)
         found = found.where(self._which(handles), task.c.process.is_not(None))
         connection = self.connection
-        return [row for row in connection.rows(found.order_by(task.c.id)) if connection.lives(row)]
+        return [row for row in connection.rows(found.order_by(task.c.id)) if connection.is_alive(row)]
 
     def end_writers(self) -> None:
         with suppress(OSError):

@@ -133,7 +133,7 @@ class PostgresLiveness(Liveness):
             self._connection.beat(connection)
 
     def _is_held(self, row: Any) -> bool:
-        return self._connection.lives(row)
+        return self._connection.is_alive(row)
 
     def release(self) -> None:
         self._is_released = True

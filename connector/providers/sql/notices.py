@@ -78,10 +78,10 @@ class Notices(News):
                     driver = connection.connection.driver_connection
                     assert isinstance(driver, psycopg.Connection)
                     self._is_listening = True
-                    self._tell(None)  # of messages that came before
+                    self._notify_watches(None)  # of messages that came before
                     while not self._is_done():
                         for notice in driver.notifies(timeout=_RETRY):
-                            self._tell(notice.payload)
+                            self._notify_watches(notice.payload)
                     return
             except (SQLAlchemyError, psycopg.Error):
                 self._is_listening = False
@@ -97,7 +97,7 @@ class Notices(News):
             self._thread, self._is_listening = None, False
             return True
 
-    def _tell(self, channel: str | None) -> None:
+    def _notify_watches(self, channel: str | None) -> None:
         with self._lock:
             watches = list(self._watches)
         for watch in watches:

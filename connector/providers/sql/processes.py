@@ -51,7 +51,7 @@ HOLDER: Final = (
     process.c.started.label("holder_started"),
     (_LEASE_END > CLOCK).label("is_fresh"),
 )
-"""Columns for :meth:`ProcessConnection.lives`. All are NULL for a process without a row."""
+"""Columns for :meth:`ProcessConnection.is_alive`. All are NULL for a process without a row."""
 
 
 Restore = Callable[[Connection], object]
@@ -207,7 +207,7 @@ class ProcessConnection:
                 finally:
                     self._used = used
 
-    def lives(self, row: Row[Any]) -> bool:
+    def is_alive(self, row: Row[Any]) -> bool:
         """Whether a process lives.
 
         Args:

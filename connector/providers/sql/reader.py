@@ -29,7 +29,7 @@ class _Candidate(NamedTuple):
     group: str | None
 
 
-class _Aside(Exception):
+class _MustPutAside(Exception):
     """A message must be put aside before the claim."""
 
 
@@ -93,7 +93,7 @@ class SqlReader:
             while True:
                 try:
                     return self._claim_any(cycle, numbers)
-                except _Aside:
+                except _MustPutAside:
                     self._put_aside()
         if not self.has_news():
             return []
@@ -120,14 +120,14 @@ class SqlReader:
             yield connection
 
     def _claim_any(self, cycle: int, numbers: range) -> list[LocalClaim]:
-        """Claims the first messages. Raises :class:`_Aside`, and claims nothing."""
+        """Claims the first messages. Raises :class:`_MustPutAside`, and claims nothing."""
         values = {**self._values, **_numbered(cycle, numbers)}
         with self._claiming() as connection:
             rows = self._claim_all.rows(connection, values)
             claims = [SqlClaim(row, self._destination) for row in rows]
             for claim, row in zip(claims, rows, strict=True):
                 if self._judge(claim.headers_now, row.now) is not Verdict.TAKE:
-                    raise _Aside
+                    raise _MustPutAside
             if claims:
                 faults.point("claim.uncommitted")
         return _in_order(claims)

@@ -70,7 +70,7 @@ class PostgresState:
             rows = connection.rows(found)
         except OSError:
             return []
-        return [InstanceNote(row.name, connection.lives(row), row.note) for row in rows]
+        return [InstanceNote(row.name, connection.is_alive(row), row.note) for row in rows]
 
     def journals(self, client_id: str, instance: str) -> PostgresJournals:
         self._database()  # makes the tables
@@ -134,7 +134,7 @@ class PostgresInstance:
             self._connection.beat(connection)
             connection.execute(postgresql.insert(instance).values(key).on_conflict_do_nothing())
             row = connection.execute(held).one()
-            if row.hold != self._hold and self._connection.lives(row):
+            if row.hold != self._hold and self._connection.is_alive(row):
                 return row
             values = {"process": self._connection.id, "hold": self._hold, "note": self._own}
             connection.execute(update(instance).where(own).values(values))

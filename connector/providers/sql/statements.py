@@ -280,7 +280,7 @@ class Statements:
             )
         )
         self.keep = self._made(changed.values(**free, part=PROCESSED).values(settled=dialect.now))
-        self.lie = self._made(
+        self.move_to_in_progress = self._made(
             changed.values(
                 **{name: bindparam(f"{name}_") for name in (*_FREE, "waits")}, **edited, state=DELIVERED
             )

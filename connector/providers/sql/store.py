@@ -23,7 +23,7 @@ from connector.errors import ClaimLost, ProviderError, SettlementError
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.messaging.retention import Pruned, Retention
-from connector.providers.sql.changes import Settlement, lie, open_channels
+from connector.providers.sql.changes import Settlement, move_to_in_progress, open_channels
 from connector.providers.sql.database import CommitUnknown, DatabaseClient
 from connector.providers.sql.messages import (
     SqlClaim,
@@ -140,7 +140,7 @@ class SqlStore:
             lower = reference.c.priority < last.priority
             page = columns.where(lower | (reference.c.priority == last.priority) & (reference.c.id > last.id))
 
-    def lying(self, channel: Channel) -> list[LocalClaim]:
+    def in_progress_claims(self, channel: Channel) -> list[LocalClaim]:
         found: list[LocalClaim] = []
         for row in self._db.rows(select_claims(_in(channel) & _IS_MAIN).order_by(*ORDER)):
             claim = SqlClaim(row)
@@ -216,10 +216,10 @@ class SqlStore:
         self._announce(settlement.channels)
         faults.point("settle.finished")
 
-    def own(self, claim: LocalClaim, owner: Owner | None, edit: Edit) -> LocalClaim | None:
+    def set_owner(self, claim: LocalClaim, owner: Owner | None, edit: Edit) -> LocalClaim | None:
         assert isinstance(claim, SqlClaim)
         with self._db.transaction() as connection:
-            if not lie(self._db, claim, owner, edit, waits=False):
+            if not move_to_in_progress(self._db, claim, owner, edit, waits=False):
                 return None
             found = select_claims(reference.c.id == claim.reference[0])
             return SqlClaim(connection.execute(found).one())

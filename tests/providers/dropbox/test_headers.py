@@ -376,7 +376,7 @@ def test_a_claim_that_fails_ends_the_list_and_the_next_call_says_why(
     assert len(names(root, "orders")) == 2
     headers.unlink()
     headers.mkdir()
-    connection.store.look_again()
+    connection.store.refresh()
     claims += poller.claim(1, range(1, 9))
     assert [claim.sequence for claim in claims] == [0, 1, 2]
     assert claims[2].message_id == "ID:last"

@@ -226,7 +226,7 @@ def test_many_are_claimed_and_settled_after_their_folders_were_made_anew(
     for number in range(3):
         for place in range(20):
             mv("orders", f"4.{number}-{place:02}.T", b"")
-        connection.store.look_again()
+        connection.store.refresh()
         claims = poller.claim(number, range(20))
         assert [claim.message_id for claim in claims] == [f"ID:{number}-{n:02}" for n in range(20)]
         connection.settle([GroupSettlement(claims, ARCHIVE)])

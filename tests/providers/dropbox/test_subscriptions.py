@@ -348,7 +348,7 @@ def test_a_rejected_backlog_is_not_looked_at_again_at_every_scan(
     claim = poller.take(1, 0)
     assert claim is not None
     for _ in range(5):
-        other.store.look_again()
+        other.store.refresh()
         assert poller.take(1, 1) is None
     assert asked == list(range(20))
     other.settle([Settlement(claim, give_back=True, delivery_count=1)])
@@ -362,7 +362,7 @@ def test_a_rejected_message_still_expires(other: LocalConnection) -> None:
     poller = other.poller(queue, selector="a = 1")
     assert (poller.take(1, 0), poller.expired) == (None, 0)
     time.sleep(0.35)
-    other.store.look_again()
+    other.store.refresh()
     assert (poller.take(1, 0), poller.expired) == (None, 1)
 
 
