@@ -9,7 +9,7 @@ transition   from, to                change or call
 ===========  ======================  ===========================================================
 PREPARE      nothing, NOT_COMMITTED  ``TaskStore.prepare``
 COMMIT       NOT_COMMITTED, NEW      :class:`Sent`
-ROLLBACK     NOT_COMMITTED, removed  :class:`Discarded`, ``TaskStore.discard``, ``Store.forget``
+ROLLBACK     NOT_COMMITTED, removed  :class:`Discarded`, ``TaskStore.discard``, ``Store.discard_prepared``
 SEND         nothing, NEW            ``Store.put``
 CLAIM        NEW, DELIVERED          ``Reader.claim`` with the verdict TAKE, ``Store.set_owner``
 ACKNOWLEDGE  DELIVERED, removed      :class:`Removed`, :class:`Moved`, :class:`GroupMoved`

@@ -372,5 +372,5 @@ class LocalConnection:
     def _end(self, *, abandoned: bool) -> None:
         for leftover in self._leftovers:
             leftover.release()
-        self._watch.end()  # First, so that a waiting thread does not find the store closed.
-        self._registry.end(abandoned=abandoned)
+        self._watch.close()  # First, so that a waiting thread does not find the store closed.
+        self._registry.close(abandoned=abandoned)

@@ -36,7 +36,7 @@ class LocalLeftover:
         if self._is_released:
             return
         self._recovery.end_client(self.client_id, self.claims)
-        self._dead.forget()
+        self._dead.remove()
         self._recovery.sweep()
 
     def release(self) -> None:
@@ -127,7 +127,7 @@ class LocalRecovery:
         ]
         if back:
             self._client.store.apply(back, fenced=False)
-        self._client.store.forget(client_id)
+        self._client.store.discard_prepared(client_id)
         self._temporaries.end_of(client_id)
 
     def sweep(self) -> None:

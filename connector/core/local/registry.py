@@ -59,7 +59,7 @@ class DeadClient(Protocol):
 
     info: ClientInfo
 
-    def forget(self) -> None:
+    def remove(self) -> None:
         """Removes the records and the mark of the dead client.
 
         Messages that the client has claimed into an in-progress destination stay there. Their owner is not
@@ -67,7 +67,7 @@ class DeadClient(Protocol):
         """
 
     def release(self) -> None:
-        """Leaves the dead client to the next client. Repeatable. Does nothing after :meth:`forget`."""
+        """Leaves the dead client to the next client. Repeatable. Does nothing after :meth:`remove`."""
 
 
 class Registry(Protocol):
@@ -142,7 +142,7 @@ class Registry(Protocol):
     def remove(self, record: Record) -> None:
         """Removes a record, under :meth:`lock`. A record that is gone is passed over."""
 
-    def end(self, *, abandoned: bool) -> None:
+    def close(self, *, abandoned: bool) -> None:
         """Ends this client. Repeatable.
 
         Args:

@@ -10,8 +10,8 @@ small records. :class:`Watch` waits for messages.
 
 A store, its registry and its watch are made together for one client, because the watch knows the readers. One
 thread uses them. But any thread may close the connection, at any moment. So a second thread may call
-:meth:`Watch.wake`, :meth:`Reader.close`, :meth:`Store.drop` and every method of the registry while the first
-thread is in a call. A lock around each call is enough. After ``Registry.end`` every call raises
+:meth:`Watch.wake`, :meth:`Reader.close`, :meth:`Store.remove` and every method of the registry while the
+first thread is in a call. A lock around each call is enough. After ``Registry.close`` every call raises
 ProviderError, and no message is claimed any more. Other threads use other clients. Other processes use other
 clients, too, if they can reach the store.
 """
@@ -144,7 +144,7 @@ class Store(Protocol):
             ProviderError: the channel cannot be made.
         """
 
-    def drop(self, channel: Channel, *, claimed: bool) -> None:
+    def remove(self, channel: Channel, *, claimed: bool) -> None:
         """Removes a channel with its parts, its waiting messages, and the record of a subscription.
 
         Args:
@@ -152,7 +152,7 @@ class Store(Protocol):
                 passed over.
             claimed: also end the claims of the channel. Otherwise they can be settled, and a message that is
                 given back is removed. A store may keep a channel that has claims, emptied, until the next
-                ``drop``.
+                ``remove``.
         """
 
     def empty(self, channel: Channel) -> None:
@@ -266,14 +266,14 @@ class Store(Protocol):
     def finish(self, client_id: str) -> None:
         """Finishes the commits of a dead client, and undoes a commit that it had only begun.
 
-        The prepared messages of the client stay until :meth:`forget`. Every earlier claim of the client is
-        lost: a process that was wrongly taken for dead settles none of them.
+        The prepared messages of the client stay until :meth:`discard_prepared`. Every earlier claim of the
+        client is lost: a process that was wrongly taken for dead settles none of them.
 
         Raises:
             ProviderError: a commit cannot be finished. A client tries again later.
         """
 
-    def forget(self, client_id: str) -> None:
+    def discard_prepared(self, client_id: str) -> None:
         """Removes the messages that a client has prepared and not sent."""
 
     def prune(self, retentions: Sequence[Retention], seconds: float) -> Pruned:
@@ -359,5 +359,5 @@ class Watch(Waiter, Protocol):
     def wake(self) -> None:
         """See :meth:`connector.messaging.provider.Connection.wake`."""
 
-    def end(self) -> None:
-        """Ends the client: every wait returns. Called before ``Registry.end``."""
+    def close(self) -> None:
+        """Ends all waits of the client. Called before ``Registry.close``."""

@@ -232,7 +232,7 @@ class Subscriptions:
         self._client.registry.write(_record(subscription))
 
     def _remove(self, subscription: Subscription, *, claimed: bool = False) -> None:
-        self._client.store.drop(subscription.channel, claimed=claimed)
+        self._client.store.remove(subscription.channel, claimed=claimed)
 
     def _end_unattended(self, subscription: Subscription) -> None:
         if not subscription.details.durable and not self.consumers(subscription.channel):

@@ -106,4 +106,4 @@ class TemporaryDestinations:
 
     def _remove(self, destination: Destination) -> None:
         self._subscriptions.remove_all(destination)
-        self._client.store.drop(Channel(destination), claimed=True)
+        self._client.store.remove(Channel(destination), claimed=True)

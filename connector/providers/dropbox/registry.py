@@ -69,7 +69,7 @@ class DropboxDead:
         self._registry = registry
         self._dead = dead
 
-    def forget(self) -> None:
+    def remove(self) -> None:
         """See :meth:`connector.core.local.registry.DeadClientLock.remove`."""
         if self._dead is not None:
             self._dead.remove()
@@ -261,8 +261,8 @@ class DropboxRegistry:
 
     # -- the end -----------------------------------------------------------------------------------
 
-    def end(self, *, abandoned: bool) -> None:
-        """See :meth:`connector.core.local.registry.Registry.end`."""
+    def close(self, *, abandoned: bool) -> None:
+        """See :meth:`connector.core.local.registry.Registry.close`."""
         while self._lock_files:
             _, lock_file = self._lock_files.popitem()  # another thread may make a file meanwhile
             if abandoned:

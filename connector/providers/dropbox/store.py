@@ -96,8 +96,8 @@ class DropboxStore:
         if not os.path.isdir(outbox.base):
             self.layout.make_new(outbox)
 
-    def drop(self, channel: Channel, *, claimed: bool) -> None:
-        """See :meth:`connector.core.local.store.Store.drop`."""
+    def remove(self, channel: Channel, *, claimed: bool) -> None:
+        """See :meth:`connector.core.local.store.Store.remove`."""
         if not channel.subscription:
             path = self.layout.directory(channel.destination)
         else:
@@ -408,8 +408,8 @@ class DropboxStore:
                 _log.info("finishing a commit record of a dead client", extra={"record": name})
                 self.context.committer.finish_record(os.path.join(self.layout.committing, name))
 
-    def forget(self, client_id: str) -> None:
-        """See :meth:`connector.core.local.store.Store.forget`."""
+    def discard_prepared(self, client_id: str) -> None:
+        """See :meth:`connector.core.local.store.Store.discard_prepared`."""
         for folders in self.layout.everywhere():
             for name in files.names_in(folders.working):
                 tag = split_tag(name)[1]

@@ -245,8 +245,8 @@ class DropboxWatch:
         if self._waiter is not None:
             self._waiter.wake()
 
-    def end(self) -> None:
-        """See :meth:`connector.core.local.store.Watch.end`."""
+    def close(self) -> None:
+        """See :meth:`connector.core.local.store.Watch.close`."""
         self._ended = True
         self._woken.set()
         if self._waiter is not None:

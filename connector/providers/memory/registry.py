@@ -23,7 +23,7 @@ class MemoryDead:
         self._client = client
         self._by = client.taken_by = by
 
-    def forget(self) -> None:
+    def remove(self) -> None:
         with self._memory:
             _remove(self._memory, self._client)
 
@@ -97,7 +97,7 @@ class MemoryRegistry:
         with self._memory:
             self._memory.remove_record(record.kind, record.of, record.key)
 
-    def end(self, *, abandoned: bool) -> None:
+    def close(self, *, abandoned: bool) -> None:
         memory, client = self._memory, self._client
         with memory:
             client.alive = False
@@ -165,7 +165,7 @@ class MemoryWatch:
             self._woken = True
             self._changed.notify_all()
 
-    def end(self) -> None:
+    def close(self) -> None:
         with self._changed:
             self._ended = True
             self._changed.notify_all()

@@ -149,7 +149,7 @@ class MemoryStore:
             self.client.check_alive()
             self.memory.part(channel)
 
-    def drop(self, channel: Channel, *, claimed: bool) -> None:
+    def remove(self, channel: Channel, *, claimed: bool) -> None:
         memory = self.memory
         with memory:
             memory.remove_record(SUBSCRIPTION, Channel(channel.destination), channel.subscription)
@@ -375,7 +375,7 @@ class MemoryStore:
                 entry.ticket += 1
                 entry.replace_claim(entry.claim.owner if entry.claim is not None else None)
 
-    def forget(self, client_id: str) -> None:
+    def discard_prepared(self, client_id: str) -> None:
         with self.memory:
             client = self.memory.clients.get(client_id)
             if client is not None:

@@ -41,7 +41,7 @@ class SqlDeadClient:
         self._registry = registry
         self._is_forgotten = False
 
-    def forget(self) -> None:
+    def remove(self) -> None:
         self._is_forgotten = True
         self._registry.forget_client(self.info.client_id)
 
@@ -224,7 +224,7 @@ class SqlRegistry:
         """Makes every client read the records again."""
         self._db.statements.records_changed.run(connection, {})
 
-    def end(self, *, abandoned: bool) -> None:
+    def close(self, *, abandoned: bool) -> None:
         if self._has_ended:
             return
         self._has_ended = True

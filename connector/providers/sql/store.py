@@ -87,7 +87,7 @@ class SqlStore:
             with self._db.transaction() as connection:
                 self._statements.add_channel.run(connection, {"name": channel_name(channel)})
 
-    def drop(self, channel: Channel, *, claimed: bool) -> None:
+    def remove(self, channel: Channel, *, claimed: bool) -> None:
         name = channel_name(channel)
         going = true() if claimed else ~IS_CLAIMED
         with self._db.transaction() as connection:
@@ -238,7 +238,7 @@ class SqlStore:
         with self._db.transaction() as connection:
             connection.execute(late.values(version=reference.c.version + 1))
 
-    def forget(self, client_id: str) -> None:
+    def discard_prepared(self, client_id: str) -> None:
         with self._db.transaction() as connection:
             self._statements.remove_where(connection, (reference.c.owner == client_id) & IS_PREPARED)
 

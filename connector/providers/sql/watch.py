@@ -139,7 +139,7 @@ class SqlWatch:
             self._is_woken = True
             self._changed.notify_all()
 
-    def end(self) -> None:
+    def close(self) -> None:
         self._news.remove(self)
         with self._changed:
             self._ended = True
