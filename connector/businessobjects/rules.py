@@ -83,7 +83,7 @@ class StaticMetaObject:
             self._matches[key] = found
         return found
 
-    def dictating(self, message_format: str | None, destination: Destination) -> Rule | None:
+    def only_match(self, message_format: str | None, destination: Destination) -> Rule | None:
         """Returns the rule that dictates the business object. None = no rule or several rules match."""
         found = self.match(message_format, destination)
         return found[0] if len(found) == 1 else None

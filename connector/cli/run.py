@@ -212,7 +212,7 @@ def _signals(on_signal: Callable[[str], None]) -> Iterator[threading.Event]:
 
     threading.Thread(target=read, name="connector-signals", daemon=True).start()
     wakeup = signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
-    before = {number: signal.signal(number, _leave_it) for number in (*_STOPPING, signal.SIGHUP)}
+    before = {number: signal.signal(number, _do_nothing) for number in (*_STOPPING, signal.SIGHUP)}
     early = signal.sigpending() & set(_STOPPING)  # signals that were blocked so far, see __main__
     signal.pthread_sigmask(signal.SIG_UNBLOCK, before)
     if early:
@@ -237,5 +237,5 @@ def _take_signal(number: int, stopped: threading.Event, on_signal: Callable[[str
     on_signal(signal.Signals(number).name)
 
 
-def _leave_it(signum: int, frame: Any) -> None:
+def _do_nothing(signum: int, frame: Any) -> None:
     """Does nothing. The thread that reads the numbers of signals acts."""

@@ -78,7 +78,7 @@ class DeliveredMessages:
             with self._client.lock:
                 if not delivery.may_come_again:
                     continue  # acknowledged meanwhile
-                delivery.reference = delivery.reference.again()
+                delivery.reference = delivery.reference.next_delivery()
                 delivery.begun += 1
             self._call(receiver, delivery)  # a receiver that refuses or raises keeps the message
         return not self.held_by(receiver.receiver_id)

@@ -66,7 +66,7 @@ class Reference:
         message.delivery_count = self.delivery_count
         return message
 
-    def again(self) -> Reference:
+    def next_delivery(self) -> Reference:
         """Returns the reference of the next delivery of this message."""
         return Reference(self.headers, self._load, self.delivery_count + 1)
 

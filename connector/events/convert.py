@@ -119,7 +119,7 @@ class Converter:
         destination = self._destinations.get(input_destination)
         if destination is None:
             destination = self._destinations[input_destination] = parse_destination(input_destination)
-        return rules.dictating(found_format, destination)
+        return rules.only_match(found_format, destination)
 
 
 def _name(handler: DataHandler) -> str:

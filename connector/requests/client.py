@@ -145,16 +145,16 @@ class RequestClient:
         if isinstance(call, RequestResult):
             future.set_result(self._logged(call))
             return future
-        call.answer.add_done_callback(lambda _: self._help(_FINISH, self._finish, call, future))
+        call.answer.add_done_callback(lambda _: self._run_in_pool(_FINISH, self._finish, call, future))
         if not call.properties.synchronous:
-            self._help(_SEND, self._send, call)
+            self._run_in_pool(_SEND, self._send, call)
             return future
         slot = call.slot = self._acquire_slot()
         if slot.done():
             self._send_in_slot(call, slot)
         else:
             self._listener.await_slot(call, time.monotonic() + self._settings.pool_timeout)
-            slot.add_done_callback(lambda slot: self._help(_SEND, self._send_in_slot, call, slot))
+            slot.add_done_callback(lambda slot: self._run_in_pool(_SEND, self._send_in_slot, call, slot))
         return future
 
     def refuse(self) -> None:
@@ -305,7 +305,7 @@ class RequestClient:
 
     # -- for requests that no thread waits for -------------------------------------------------------
 
-    def _help(self, name: str, function: Callable[..., object], *arguments: Any) -> None:
+    def _run_in_pool(self, name: str, function: Callable[..., object], *arguments: Any) -> None:
         """Calls a function in a thread of the pool. After a stop calls it in this thread."""
         with self._lock:
             if name not in self._helpers and not self._stopping:

@@ -195,7 +195,7 @@ class ReplyListener:
                 self._pause = _FIRST_PAUSE_SECONDS
             except Exception as error:  # the next round makes a new connection
                 self._fail(error)
-                self._rest(self._pause)
+                self._wait_for_work(self._pause)
                 self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
         self._complete_all(STOPPED)
         receiver, self._receiver = self._receiver, None
@@ -267,12 +267,12 @@ class ReplyListener:
         if deadline < math.inf:
             self._last_waiting = now
         elif is_idle:
-            self._rest(_IDLE_SECONDS)
+            self._wait_for_work(_IDLE_SECONDS)
             return
         if not (self._woken.is_set() or self._stopping):  # anything that comes from now on ends the wait
             receiver.wait(max(0.0, min(now + _WAIT_SECONDS, deadline) - now))
 
-    def _rest(self, seconds: float) -> None:
+    def _wait_for_work(self, seconds: float) -> None:
         """Waits until a call or a command comes, or a deadline."""
         self._looks_at = math.inf
         left = self._calls.next_deadline() - time.monotonic()

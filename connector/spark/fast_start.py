@@ -242,7 +242,7 @@ class FastStart:
         self._is_known = True
         with variables(gateway), untouched_process():
             self._context = pyspark.SparkContext()
-        self._context._accumulatorServer.handle_error = _say_nothing
+        self._context._accumulatorServer.handle_error = _do_nothing
         self._quiet = False  # earlier output is Java's own chatter
 
     def _gateway(self) -> tuple[int, str]:
@@ -440,5 +440,5 @@ def _not_from_py4j(record: logging.LogRecord) -> bool:
     return record.module not in ("java_gateway", "clientserver")
 
 
-def _say_nothing(*_: object) -> None:
+def _do_nothing(*_: object) -> None:
     """Replaces an error handler of PySpark that prints a traceback when Java ends."""

@@ -25,7 +25,7 @@ EXAMPLE = (BOTH, FORMAT, DESTINATION)
 @pytest.mark.parametrize("rule", EXAMPLE, ids=lambda rule: rule.name)
 def test_each_rule_of_the_example_alone_dictates(rule: Rule) -> None:
     static = StaticMetaObject("MO_Config", [rule])
-    assert static.dictating("Cust_In", INPUT) is rule
+    assert static.only_match("Cust_In", INPUT) is rule
 
 
 @pytest.mark.parametrize("count", [2, 3])
@@ -33,7 +33,7 @@ def test_several_rules_of_the_example_together_leave_it_to_the_default_handler(c
     for rules in itertools.combinations(EXAMPLE, count):
         static = StaticMetaObject("MO_Config", rules)
         assert static.match("Cust_In", INPUT) == rules
-        assert static.dictating("Cust_In", INPUT) is None
+        assert static.only_match("Cust_In", INPUT) is None
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_matching_is_what_each_rule_says_by_itself(
             and rule.input_destination in (None, destination)
         ]
         assert list(static.match(found_format, destination)) == expected
-        dictating = static.dictating(found_format, destination)
+        dictating = static.only_match(found_format, destination)
         assert dictating == (expected[0] if len(expected) == 1 else None)
 
 

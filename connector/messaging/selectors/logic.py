@@ -20,7 +20,7 @@ from typing import Any, Final, TypeGuard
 
 from connector.messaging.message import Message
 from connector.messaging.selectors.identifiers import HEADERS
-from connector.messaging.selectors.nodes import Every, Function, Identifier, Literal, Node
+from connector.messaging.selectors.nodes import And, Function, Identifier, Literal, Node
 
 Value = bool | int | float | str | None
 
@@ -201,7 +201,7 @@ def like(operand: Node, matches: Callable[[str], bool]) -> Function:
     return function
 
 
-def truth(operand: Function) -> Function:
+def as_condition(operand: Function) -> Function:
     """A property as a condition. Any value but true and false is unknown."""
 
     def function(message: Message) -> bool | None:
@@ -244,7 +244,7 @@ def combination(conditions: Sequence[Function], decisive: bool) -> Function:
 
 def is_true(condition: Node) -> Callable[[Message], bool]:
     """Whether a condition is true for a message. The result for false and unknown is False."""
-    if not isinstance(condition, Every):
+    if not isinstance(condition, And):
         holds = condition.function
         return lambda message: holds(message) is True
     first, second, *others = [operand.function for operand in condition.operands]

@@ -83,14 +83,14 @@ class Like(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Every(Node):
+class And(Node):
     """``x AND y AND ...``."""
 
     operands: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Some(Node):
+class Or(Node):
     """``x OR y OR ...``."""
 
     operands: tuple[Node, ...]

@@ -15,8 +15,8 @@ from connector.messaging.selectors.identifiers import KEYWORDS, kind_of, reader,
 from connector.messaging.selectors.like import like_pattern
 from connector.messaging.selectors.literals import LONG_LIMIT, parse_number, parse_string
 from connector.messaging.selectors.nodes import (
+    And,
     Comparison,
-    Every,
     Function,
     Identifier,
     Kind,
@@ -24,7 +24,7 @@ from connector.messaging.selectors.nodes import (
     Literal,
     Member,
     Node,
-    Some,
+    Or,
 )
 
 MAX_NESTING: Final = 64
@@ -35,11 +35,11 @@ _MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": 
 # Values and conditions share their rules. The builder tells them apart, with better error texts than a
 # parser. NAME and NUMBER also match misspelt names and numbers, so that the error can show the whole mistake.
 _GRAMMAR: Final = r"""
-    ?start: some
-    ?some: every (OR every)*
-    ?every: negation (AND negation)*
+    ?start: disjunction
+    ?disjunction: conjunction (OR conjunction)*
+    ?conjunction: negation (AND negation)*
     ?negation: predicate
-        | NOT negation                                          -> denial
+        | NOT negation                                          -> not_condition
     ?predicate: sum
         | sum COMPARISON sum                                    -> comparison
         | sum NOT? BETWEEN sum AND sum                          -> between
@@ -50,7 +50,7 @@ _GRAMMAR: Final = r"""
     ?product: signed (FACTOR signed)*
     ?signed: atom
         | SIGN signed                                           -> sign
-    ?atom: "(" some ")"
+    ?atom: "(" disjunction ")"
         | NUMBER                                                -> number
         | STRING                                                -> string
         | TRUE                                                  -> boolean
@@ -88,7 +88,7 @@ def parse(text: str) -> Node:
     except UnexpectedCharacters as error:
         accepted = _accepted(error)
         _fail(f"{error.char!r}", _expected(accepted) + _hint(error.char, accepted), error.pos_in_stream or 0)
-    _demand(node, Kind.CONDITION, "a condition")
+    _require_kind(node, Kind.CONDITION, "a condition")
     return node
 
 
@@ -215,7 +215,7 @@ class _NestingGuard(PostLex):
             yield token
 
 
-def _demand(node: Node, kind: Kind, what: str) -> None:
+def _require_kind(node: Node, kind: Kind, what: str) -> None:
     if node.kind is not kind and node.kind is not Kind.ANY:
         _fail(node.kind.value, what, node.position)
 
@@ -239,7 +239,7 @@ class _Builder(Transformer[Token, Node]):
 
     def sign(self, token: Token, operand: Node) -> Node:
         # Not 0 - x, because the sign of a zero counts.
-        _demand(operand, Kind.NUMBER, f"a number after '{token}'")
+        _require_kind(operand, Kind.NUMBER, f"a number after '{token}'")
         if not isinstance(operand, Literal):
             factor = _literal(token, Kind.NUMBER, -1 if token == "-" else 1)
             return Node(_start(token), Kind.NUMBER, logic.arithmetic(operand, [("*", factor)]))
@@ -248,7 +248,7 @@ class _Builder(Transformer[Token, Node]):
 
     def sum(self, first: Node, *rest: Any) -> Node:
         for operand in (first, *rest[1::2]):
-            _demand(operand, Kind.NUMBER, f"a number beside '{rest[0]}'")
+            _require_kind(operand, Kind.NUMBER, f"a number beside '{rest[0]}'")
             _check_range(operand)
         pairs = list(zip(map(str, rest[::2]), rest[1::2], strict=True))
         return Node(first.position, Kind.NUMBER, logic.arithmetic(first, pairs))
@@ -258,7 +258,7 @@ class _Builder(Transformer[Token, Node]):
     def comparison(self, left: Node, operator: Token, right: Node) -> Node:
         if operator not in ("=", "<>"):
             for operand in (left, right):
-                _demand(
+                _require_kind(
                     operand,
                     Kind.NUMBER,
                     f"a number beside '{operator}' (strings and booleans have only = and <>)",
@@ -268,10 +268,10 @@ class _Builder(Transformer[Token, Node]):
     def between(self, operand: Node, *rest: Any) -> Node:
         low, high = rest[-3], rest[-1]
         for value in (operand, low, high):
-            _demand(value, Kind.NUMBER, "a number with BETWEEN")
+            _require_kind(value, Kind.NUMBER, "a number with BETWEEN")
             _check_range(value)
         if len(rest) == 5:  # NOT BETWEEN, which is not NOT of the other
-            return _combined(Some, "OR", (_compared("<", operand, low), _compared(">", operand, high)))
+            return _combined(Or, "OR", (_compared("<", operand, low), _compared(">", operand, high)))
         return Node(operand.position, Kind.CONDITION, logic.between(operand, low, high))
 
     def member(self, operand: Node, *rest: Token) -> Node:
@@ -280,7 +280,7 @@ class _Builder(Transformer[Token, Node]):
         identifier = _identified(operand, "IN")
         function = logic.member(identifier, values)
         node = Member(operand.position, Kind.CONDITION, function, identifier, values)
-        return _denied(node) if len(keywords) == 2 else node
+        return _negated(node) if len(keywords) == 2 else node
 
     def like(self, operand: Node, *rest: Token) -> Node:
         negated = rest[0].type == "NOT"
@@ -295,27 +295,27 @@ class _Builder(Transformer[Token, Node]):
             _fail(f"{error} of {_shown(text)}", f"'%', '_' or {escape!r} after it", _start(text))
         function = logic.like(identifier, pattern.matches)
         node = Like(operand.position, Kind.CONDITION, function, identifier, pattern.prefix)
-        return _denied(node) if negated else node
+        return _negated(node) if negated else node
 
     def missing(self, operand: Node, *rest: Token) -> Node:
         read = _identified(operand, "IS NULL").function
         node = Node(operand.position, Kind.CONDITION, lambda message: read(message) is None)
-        return _denied(node) if len(rest) == 3 else node
+        return _negated(node) if len(rest) == 3 else node
 
-    def denial(self, token: Token, operand: Node) -> Node:
+    def not_condition(self, token: Token, operand: Node) -> Node:
         (function,) = _conditions("a condition after NOT", operand)
         return Node(_start(token), Kind.CONDITION, logic.negation(function))
 
-    def every(self, *operands: Any) -> Node:
-        return _combined(Every, "AND", operands[::2])
+    def conjunction(self, *operands: Any) -> Node:
+        return _combined(And, "AND", operands[::2])
 
-    def some(self, *operands: Any) -> Node:
-        return _combined(Some, "OR", operands[::2])
+    def disjunction(self, *operands: Any) -> Node:
+        return _combined(Or, "OR", operands[::2])
 
 
-def _combined(kind: type[Every | Some], keyword: str, operands: tuple[Node, ...]) -> Node:
+def _combined(kind: type[And | Or], keyword: str, operands: tuple[Node, ...]) -> Node:
     functions = _conditions(f"a condition beside {keyword}", *operands)
-    function = logic.combination(functions, decisive=kind is Some)
+    function = logic.combination(functions, decisive=kind is Or)
     return kind(operands[0].position, Kind.CONDITION, function, operands)
 
 
@@ -338,7 +338,7 @@ def _check_range(operand: Node) -> None:
         _fail(f"'{operand.value}'", "a number within the range of a long (64 bits)", operand.position)
 
 
-def _denied(node: Node) -> Node:
+def _negated(node: Node) -> Node:
     return Node(node.position, Kind.CONDITION, logic.negation(node.function))
 
 
@@ -351,9 +351,9 @@ def _identified(operand: Node, keyword: str) -> Identifier:
 def _conditions(what: str, *operands: Node) -> list[Function]:
     """Returns the functions of operands that have to be conditions."""
     for operand in operands:
-        _demand(operand, Kind.CONDITION, what)
+        _require_kind(operand, Kind.CONDITION, what)
     return [
-        logic.truth(operand.function) if operand.kind is Kind.ANY else operand.function
+        logic.as_condition(operand.function) if operand.kind is Kind.ANY else operand.function
         for operand in operands
     ]
 

@@ -13,14 +13,14 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Text, and_, case, cast, or_, true
 
 from connector.messaging.selectors.nodes import (
+    And,
     Comparison,
-    Every,
     Identifier,
     Like,
     Literal,
     Member,
     Node,
-    Some,
+    Or,
 )
 from connector.messaging.selectors.syntax import parse
 from connector.providers.sql.schema import message, reference
@@ -46,10 +46,10 @@ def may_match(selector: str) -> ColumnElement[bool]:
 def _condition(node: Node) -> ColumnElement[bool] | None:
     """Returns a condition of SQL. None = no condition has the same meaning."""
     match node:
-        case Every():
+        case And():
             known = [one for one in map(_condition, node.operands) if one is not None]
             return and_(*known) if known else None
-        case Some():
+        case Or():
             known = [one for one in map(_condition, node.operands) if one is not None]
             return or_(*known) if len(known) == len(node.operands) else None
         case Member():
