@@ -127,7 +127,7 @@ def test_a_stop_sends_none_of_the_requests_that_wait_for_their_turn(tmp_path: Pa
     with running(tmp_path, stop_timeout="2s") as run, ThreadPoolExecutor(6) as many:
         answers = [many.submit(ask, run, "Retrieve") for _ in range(6)]
         wait_for(lambda: len(requests_in(tmp_path)) == 2, what="two requests are in flight")
-        wait_for(lambda: "requests wait: " in run.text, what="the others wait")
+        wait_for(lambda: "requests wait, because " in run.text, what="the others wait")
         time.sleep(0.5)
         run.process.send_signal(signal.SIGTERM)
         told = [answer.result() for answer in answers]
