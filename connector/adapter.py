@@ -43,8 +43,11 @@ class Adapter:
 
     Each half begins when it is first needed. :meth:`request` and :meth:`request_async` connect, and need no
     Spark. :meth:`start` starts Spark and the inbound half. The first :meth:`poll`, :meth:`drain` or
-    :meth:`serve_poll` calls :meth:`start` if necessary. Without InputDestination there is no inbound half.
+    :meth:`serve` calls :meth:`start` if necessary. Without InputDestination there is no inbound half.
     The methods of the inbound half belong to one thread. All other methods are for any thread.
+
+    A program calls :meth:`poll` or :meth:`drain`. :class:`connector.service.Service` calls :meth:`serve`,
+    :meth:`settle_ended` and :meth:`finish` instead.
 
     Args:
         configuration: of the deployment.
@@ -199,8 +202,8 @@ class Adapter:
 
         Args:
             seconds: longest wait.
-            listens: whether a message that has come since the begin of the last :meth:`serve_poll` ends the
-                wait. Without effect with ``wake: false``, or if the provider cannot report messages.
+            listens: whether a message that has come since the begin of the last poll ends the wait.
+                Without effect with ``wake: false``, or if the provider cannot report messages.
 
         Returns:
             whether a message has come.
@@ -229,35 +232,28 @@ class Adapter:
         """
         return self._work(lambda inbound: self._drain_and_prune(inbound, after_batch))
 
-    def serve_poll(self, *, ahead: bool = False) -> CycleReport:
-        """Does one poll of a service: recovery if it is due, then claims. Waits for no batch.
+    def serve(self, *, polls: bool = True, ahead: bool = False) -> CycleReport:
+        """Does one step of a service: recovery if it is due, then a poll. Waits for no batch.
 
         Reconnects a failed provider once the running batches have ended.
 
         Args:
+            polls: False = no poll.
             ahead: whether destinations with unsettled events are polled, too.
 
         Raises:
             ProviderError: no attempt of ``RestartRetryCount`` was successful.
             PipelineError: the adapter was not started before, and Spark cannot be started.
         """
-        return self._serve(lambda inbound: self._recover_and_poll(inbound, ahead=ahead))
+        return self._serve(lambda inbound: self._recover_and_poll(inbound, polls=polls, ahead=ahead))
 
-    def serve_ended(self) -> CycleReport:
+    def settle_ended(self) -> CycleReport:
         """Settles the batches of a service that have ended. Reconnects a failed provider.
 
         Raises:
-            ProviderError, PipelineError: as in :meth:`serve_poll`.
+            ProviderError, PipelineError: as in :meth:`serve`.
         """
         return self._serve(lambda inbound: self._noted(inbound.settle_ended()))
-
-    def serve_recovery(self) -> CycleReport:
-        """Runs the recovery of a service if it is due. Reconnects a failed provider.
-
-        Raises:
-            ProviderError, PipelineError: as in :meth:`serve_poll`.
-        """
-        return self._serve(lambda inbound: self._recover_if_due(inbound) or CycleReport())
 
     def finish(self) -> CycleReport:
         """Ends a service: settles running batches after their end, and gives waiting claims back."""
@@ -273,7 +269,7 @@ class Adapter:
 
     def _restarted(self, report: CycleReport) -> CycleReport:
         if report.provider_failed and not self._stop.is_made:
-            self.restart(report.reason)
+            self._restarts.run(self._connection.reconnect, report.reason)
         elif report.settled or self._is_idle():
             self._restarts.note_good_poll()
         return report
@@ -281,17 +277,6 @@ class Adapter:
     def _is_idle(self) -> bool:
         """Whether no batch runs."""
         return self._connection.inbound is not None and self._connection.inbound.running_since is None
-
-    def restart(self, reason: str) -> None:
-        """Reconnects (see :class:`connector.restarts.Restarts`).
-
-        Args:
-            reason: for the log and for the error.
-
-        Raises:
-            ProviderError: no attempt was successful.
-        """
-        self._restarts.run(self._connection.reconnect, reason)
 
     # -- inside ------------------------------------------------------------------------------------
 
@@ -342,9 +327,9 @@ class Adapter:
             pass
         return report
 
-    def _recover_and_poll(self, inbound: Inbound, *, ahead: bool) -> CycleReport:
+    def _recover_and_poll(self, inbound: Inbound, *, polls: bool, ahead: bool) -> CycleReport:
         recovered = self._recover_if_due(inbound)
-        if recovered is not None and recovered.code is not ReturnCode.SUCCEED:
+        if not polls or recovered.code is not ReturnCode.SUCCEED:
             return recovered
         waiter = inbound.waiter
         if waiter is not None:
@@ -363,10 +348,10 @@ class Adapter:
             self._connection.note({"last_good_poll": round(time.time(), 3)})
         return report
 
-    def _recover_if_due(self, inbound: Inbound) -> CycleReport | None:
+    def _recover_if_due(self, inbound: Inbound) -> CycleReport:
         """Takes over from dead instances and removes old copies, at most every 10 s."""
         if time.monotonic() - self._connection.recovered_at < RECOVERY_INTERVAL:
-            return None
+            return CycleReport()
         inbound.prune()
         return self._connection.recover(inbound, at_start=False)
 

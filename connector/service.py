@@ -133,20 +133,20 @@ class Service:
                 if closed:
                     pause, listens = min(closed, _WINDOW_CHECK), False
                 else:
-                    report = self._work(lambda: self._adapter.serve_poll(ahead=ahead))  # noqa: B023, called at once
+                    report = self._work(lambda: self._adapter.serve(ahead=ahead))  # noqa: B023, called at once
                     listens = self._wake and _is_good(report)
                     ahead = listens and report.more
                     pause = 0.0 if ahead else self._frequency / 1000
                 poll_at = self._clock.monotonic() + pause
             elif now >= recover_at:
-                listens = _is_good(self._work(self._adapter.serve_recovery)) and listens
+                listens = _is_good(self._work(lambda: self._adapter.serve(polls=False))) and listens
                 recover_at = self._clock.monotonic() + RECOVERY_INTERVAL
             else:
                 due = recover_at if self._frequency is None else min(poll_at, recover_at)
                 if self._adapter.wait(due - now, listens=listens):
                     self._adapter.wait_to_stop(_BURST)
                     poll_at, ahead = self._clock.monotonic(), True
-            report = self._work(self._adapter.serve_ended)
+            report = self._work(self._adapter.settle_ended)
             if listens and report.more and _is_good(report):
                 poll_at, ahead = self._clock.monotonic(), True
             elif not _is_good(report) or (report.idle and not ahead):

@@ -91,7 +91,12 @@ class RecordingAdapter:
         self.stopping = False
         self._has_come = False
 
-    def serve_poll(self, *, ahead: bool) -> CycleReport:
+    def serve(self, *, polls: bool = True, ahead: bool = False) -> CycleReport:
+        if not polls:
+            self.recoveries.append(self._clock.seconds)
+            if self.recovery_failure is not None:
+                raise self.recovery_failure
+            return self.recovery_report
         self.aheads.append(ahead)
         self.polls.append(round(self._clock.seconds, 6))
         self._has_come = False
@@ -100,13 +105,7 @@ class RecordingAdapter:
             raise self.poll_failure
         return self.reports.pop(0) if self.reports else GOOD
 
-    def serve_recovery(self) -> CycleReport:
-        self.recoveries.append(self._clock.seconds)
-        if self.recovery_failure is not None:
-            raise self.recovery_failure
-        return self.recovery_report
-
-    def serve_ended(self) -> CycleReport:
+    def settle_ended(self) -> CycleReport:
         return self.ended.pop(0) if self.ended else CycleReport()
 
     def batch_ends(self, report: CycleReport) -> None:
@@ -190,15 +189,15 @@ def test_a_message_that_comes_begins_a_poll_and_a_burst_is_one() -> None:
 def test_a_message_that_comes_during_a_poll_begins_the_next() -> None:
     clock = SimulatedClock()
     adapter = RecordingAdapter(clock, poll_frequency=60_000)
-    first = adapter.serve_poll
+    first = adapter.serve
 
-    def poll(*, ahead: bool) -> CycleReport:
-        report = first(ahead=ahead)
+    def poll(*, polls: bool = True, ahead: bool = False) -> CycleReport:
+        report = first(polls=polls, ahead=ahead)
         if len(adapter.polls) == 1:
             adapter.message_comes()
         return report
 
-    adapter.serve_poll = poll  # type: ignore[method-assign]
+    adapter.serve = poll  # type: ignore[method-assign]
     serve(clock, adapter, 50)
     assert adapter.polls == [0, BURST]
 

@@ -54,7 +54,7 @@ def test_a_service_prunes_too(bench: Bench) -> None:
     deployment = settle_and_wait(bench, keep_archive="1ms")
     with deployment.running() as adapter:
         adapter._connection.recovered_at = -1e9
-        adapter.serve_poll()
+        adapter.serve()
     assert deployment.messages("archive") == []
 
 

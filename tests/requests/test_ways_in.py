@@ -213,7 +213,7 @@ def test_an_adapter_without_input_polls_nothing_and_says_so(
 ) -> None:
     with connector.Adapter.from_file(asking.directory / "adapter.yaml") as adapter:
         adapter.start()
-        assert adapter.poll().code is adapter.drain().code is adapter.serve_poll().code is ReturnCode.SUCCEED
+        assert adapter.poll().code is adapter.drain().code is adapter.serve().code is ReturnCode.SUCCEED
         assert adapter.summary.total.claimed == 0
     assert [record.getMessage() for record in caplog.records] == [
         "InputDestination is not set, so the adapter only makes requests"

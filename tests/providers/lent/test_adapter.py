@@ -208,7 +208,8 @@ def test_what_was_published_and_not_committed_runs_again_and_is_counted(
     assert (stored(deployment), ids(provider, "archive"), ids(provider, "crm")) == (["0 1", "1 1"], [], [])
     assert ids(provider, "customers") == sent
     provider.broker.refused.clear()
-    adapter.restart("the archive takes messages again")
+    adapter.stop()
+    adapter.start()
     adapter.drain()
     assert stored(deployment) == ["0 1", "0 2", "1 1", "1 2"]
     assert (ids(provider, "archive"), len(ids(provider, "crm"))) == (sent, 2)
@@ -221,7 +222,8 @@ def test_a_connection_that_breaks_loses_nothing(
     for connection in list(provider.broker.connections):
         connection.close()
     assert adapter.poll().code is ReturnCode.APPRESPONSETIMEOUT
-    adapter.restart("the broker is back")
+    adapter.stop()
+    adapter.start()
     adapter.drain()
     assert stored(deployment) == ["0 1", "1 1"]
     assert ids(provider, "archive") == sent
