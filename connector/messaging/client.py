@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from importlib.metadata import entry_points
 from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol, Self, TypedDict, Unpack
 
 from connector.errors import ConnectorError
 from connector.messaging.bodies import Value
@@ -145,22 +145,23 @@ class Consumer(Protocol):
     ) -> None: ...
 
 
+class SendOptions(TypedDict, total=False):
+    """The keyword arguments of :meth:`Producer.send`, which explains them. None = left out."""
+
+    destination: Destination | str | None
+    type: str | None
+    correlation_id: str | None
+    reply_to: Destination | str | None
+    properties: Mapping[str, PropertyValue] | None
+    delivery_mode: int | None
+    priority: int | None
+    time_to_live: int | None
+
+
 class Producer(Protocol):
     """Sends to one destination, or to the destination that is named with each message."""
 
-    def send(
-        self,
-        body: Body,
-        *,
-        destination: Destination | str | None = None,
-        type: str | None = None,
-        correlation_id: str | None = None,
-        reply_to: Destination | str | None = None,
-        properties: Mapping[str, PropertyValue] | None = None,
-        delivery_mode: int | None = None,
-        priority: int | None = None,
-        time_to_live: int | None = None,
-    ) -> str:
+    def send(self, body: Body, **options: Unpack[SendOptions]) -> str:
         """Sends one message and returns its id. In TRANSACTED the message is invisible before the commit.
 
         Args:
