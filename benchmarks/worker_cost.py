@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 
 from benchmarks.common import deployment, fill, json_body, machine, scratch
-from connector.broker.process.loading import load_process
+from connector.broker.process.sink import load_process
 from connector.config.loading import load
 from connector.events.task import Task
 from connector.messaging.destination import parse_destination

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import importlib.util
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,6 +28,7 @@ from connector.businessobjects.datahandler import (
 from connector.businessobjects.handlers import HandlerSpec, normal_mime_type
 from connector.businessobjects.names import did_you_mean
 from connector.errors import ConfigurationError, Problem
+from connector.modules import find_installed, find_module, parse_source
 from connector.plugins import announced
 
 SHIPPED: Final = "shipped"
@@ -45,7 +45,6 @@ _SHIPPED_HANDLERS: Final = {
 _OPTION_TYPES: Final[dict[str, type]] = {"str": str, "int": int, "float": float, "bool": bool}
 _CHECKS: Final = {"charset": charset}
 """Checks that are found by their names, without running the module that uses them."""
-_MAX_SOURCE: Final = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,33 +167,20 @@ def spec_for_class(reference: str, base: Path) -> HandlerSpec:
         base: the deployment's directory.
 
     Raises:
-        ConfigurationError: the reference is not valid, or there is no such module or class.
+        ConfigurationError: the reference is not valid, or there is no such module.
     """
     module, separator, class_name = reference.partition(":")
-    parts = module.split(".")
-    if not separator or not class_name.isidentifier() or not all(part.isidentifier() for part in parts):
+    names = (class_name, *module.split("."))
+    if not separator or not all(name.isidentifier() for name in names):
         raise _bad_class(reference, "no reference to a class", "module:Class")
-    path = _module_file(base, parts)
-    if path is not None:
-        spec = HandlerSpec(reference, class_name, path=_relative(path, base))
-    else:
-        path = _installed_file(parts)
-        if path is None:
-            raise _bad_class(
-                reference, f"no module {module!r}", f"{module}.py beside adapter.yaml, or installed"
-            )
-        spec = HandlerSpec(reference, class_name, module=module)
-    source = path / "__init__.py" if path.is_dir() else path
-    if source.suffix == ".py":
-        try:
-            names = _top_level_names(_parse(source))
-        except (OSError, SyntaxError, ValueError) as error:
-            raise _bad_class(reference, f"{source.name} cannot be read: {error}", "a Python module") from None
-        if "*" not in names and class_name not in names:
-            raise _bad_class(
-                reference, f"{source.name} has no {class_name}{did_you_mean(class_name, names)}", ""
-            )
-    return spec
+    found = find_module(module, base)
+    if found is None:
+        raise _bad_class(reference, f"no module {module!r}", f"{module}.py beside adapter.yaml, or installed")
+    if found.source is None or not found.is_beside:
+        return HandlerSpec(reference, class_name, module=module)
+    is_package = found.source.name == "__init__.py"
+    path = _relative(found.source.parent if is_package else found.source, base)
+    return HandlerSpec(reference, class_name, path=path)
 
 
 def _bad_class(reference: str, found: str, expected: str) -> ConfigurationError:
@@ -223,10 +209,10 @@ def _announced(_path: tuple[str, ...]) -> tuple[tuple[HandlerInfo, ...], tuple[s
 def _find_shipped() -> Iterator[HandlerInfo]:
     for mime_type, reference in _SHIPPED_HANDLERS.items():
         module, _, class_name = reference.partition(":")
-        path = _installed_file(module.split("."))
-        if path is None:
+        installed = find_installed(module)
+        if installed is None:
             continue  # a distribution without its handlers: `find` then finds no handler
-        for info in _handlers_in(path, SHIPPED):
+        for info in _handlers_in(installed.source, SHIPPED):
             if info.class_name == class_name and mime_type in info.mime_types:
                 yield replace(info, module=module, path="")
 
@@ -237,15 +223,13 @@ def _find_announced(warnings: list[str]) -> Iterator[HandlerInfo]:
         if entry_point.value in shipped:
             continue
         module, class_name = entry_point.module, entry_point.attr
-        path = _installed_file(module.split("."))
+        installed = find_installed(module)
         declared = None
-        if path is not None:
-            try:
-                declared = next(
-                    (i for i in _handlers_in(path, INSTALLED) if i.class_name == class_name), None
-                )
-            except (OSError, SyntaxError, ValueError) as error:
-                warnings.append(f"entry point {entry_point.name}: {error}")
+        try:
+            handlers = _handlers_in(installed.source if installed else None, INSTALLED)
+            declared = next((one for one in handlers if one.class_name == class_name), None)
+        except (OSError, SyntaxError, ValueError) as error:
+            warnings.append(f"entry point {entry_point.name}: {error}")
         mime_types = (normal_mime_type(entry_point.name),) if "/" in entry_point.name else ()
         if declared is not None:
             yield replace(declared, module=module, path="", mime_types=mime_types or declared.mime_types)
@@ -283,68 +267,14 @@ def _relative(path: Path, base: Path) -> str:
     return os.path.relpath(path, base) if path.is_relative_to(base) else str(path)
 
 
-# --- modules, without importing them ----------------------------------------------------------
+# --- handlers, without importing them ---------------------------------------------------------
 
 
-def _module_file(directory: Path, parts: Sequence[str]) -> Path | None:
-    """Returns the file of a module, or the directory of a package, below ``directory``."""
-    location = directory.joinpath(*parts)
-    if (location / "__init__.py").is_file():
-        return location
-    file = location.with_name(f"{parts[-1]}.py")
-    return file if file.is_file() else None
-
-
-def _installed_file(parts: Sequence[str]) -> Path | None:
-    """Works like :func:`_module_file`, for an installed module. Does not run the module's packages."""
-    try:
-        spec = importlib.util.find_spec(parts[0])
-    except (ImportError, ValueError):
-        return None
-    if spec is None:
-        return None
-    if len(parts) == 1:
-        return Path(spec.origin) if spec.origin and os.path.exists(spec.origin) else None
-    for directory in spec.submodule_search_locations or ():
-        path = _module_file(Path(directory), parts[1:])
-        if path is not None:
-            return path
-    return None
-
-
-def _parse(file: Path) -> ast.Module:
-    """Parses a Python file.
-
-    Raises:
-        OSError, SyntaxError, ValueError: the file cannot be read.
-    """
-    if file.stat().st_size > _MAX_SOURCE:
-        raise ValueError(f"larger than {_MAX_SOURCE} bytes")
-    try:
-        return ast.parse(file.read_bytes(), filename=str(file))
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-
-
-def _top_level_names(module: ast.Module) -> set[str]:
-    names: set[str] = set()
-    for node in ast.walk(module):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef):
-            names.add(node.name)
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            names.update(alias.asname or alias.name for alias in node.names)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.id)
-    return names
-
-
-def _handlers_in(file: Path, origin: str) -> Iterator[HandlerInfo]:
-    """Returns the classes of a file that name their MIME types."""
-    if file.is_dir():
-        file = file / "__init__.py"
-    if file.suffix != ".py":
+def _handlers_in(file: Path | None, origin: str) -> Iterator[HandlerInfo]:
+    """Returns the classes of a source file that name their MIME types."""
+    if file is None or file.suffix != ".py":
         return
-    for node in _parse(file).body:
+    for node in parse_source(file).body:
         if not isinstance(node, ast.ClassDef):
             continue
         values = dict(_assignments(node))

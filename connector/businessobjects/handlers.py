@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
-import importlib.util
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Final
 
 from connector.businessobjects.datahandler import DataHandler, OptionValue, resolve_options
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.names import did_you_mean
 from connector.errors import ConfigurationError, Problem
+from connector.modules import load_file
 from connector.tracebacks import failure_text
 
 HANDLER_KEYS: Final = ("DataHandlerClassName", "DataHandlerMimeType")
@@ -27,8 +24,6 @@ OPTIONS_KEY: Final = "DataHandlerConfigMO"
 HANDLER_METHODS: Final = ("to_business_object", "to_body")
 HANDLER_CLASS: Final = "a class with mime_types, options, to_business_object and to_body"
 """The text that errors use for a valid data handler class."""
-
-_PRIVATE_PREFIX = "_connector_plugin_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +161,7 @@ def load_class(spec: HandlerSpec, base: Path) -> type[DataHandler]:
         ConfigurationError: the import fails, or the class is no data handler. The text gives the reason.
     """
     try:
-        module = _load_file(base / spec.path) if spec.path else importlib.import_module(spec.module)
+        module = load_file(base / spec.path) if spec.path else importlib.import_module(spec.module)
     except (Exception, SystemExit) as error:  # a user's module may raise any exception
         raise _broken(spec, f"cannot be loaded: {failure_text(error, None, str(base))}") from error
     handler_class = getattr(module, spec.class_name, None)
@@ -192,30 +187,6 @@ def _instantiate(
         return handler_class(options, definitions)
     except (Exception, SystemExit) as error:  # a user's constructor may raise any exception
         raise _broken(spec, f"cannot be made: {failure_text(error, None, str(base))}") from error
-
-
-def _load_file(path: Path) -> ModuleType:
-    """Imports a plug-in by its path, under a private name. So no module of the same name is hidden."""
-    path = path.resolve()
-    name = _PRIVATE_PREFIX + hashlib.sha256(str(path).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    loaded = sys.modules.get(name)
-    if loaded is not None:
-        return loaded
-    is_package = path.is_dir()
-    file = path / "__init__.py" if is_package else path
-    spec = importlib.util.spec_from_file_location(
-        name, file, submodule_search_locations=[str(path)] if is_package else None
-    )
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # before the module runs, so that its dataclasses and relative imports work
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
 
 
 def _broken(spec: HandlerSpec, found: str) -> ConfigurationError:

@@ -1,24 +1,16 @@
-"""Finds ``module:function`` by path and syntax tree, without running user code.
-
-A module beside ``adapter.yaml`` comes first, then installed modules. The import system finds only the
-outermost package, which runs no code. Inner modules are looked up in the directories of that package.
-"""
+"""Checks ``module:function`` and ``module:Class`` by syntax tree, without running user code."""
 
 from __future__ import annotations
 
 import ast
-import importlib.util
-import sys
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Final
 
 from connector.config.problems import nearest
+from connector.modules import find_installed, find_module, parse_source
 
-_MAX_SOURCE: Final = 8 << 20
 _NAMES: Final[dict[tuple[Path, int, int], ModuleNames | str]] = {}
 
 
@@ -125,51 +117,12 @@ def missing_imports(reference: str, directory: Path) -> Iterator[tuple[str, int,
     Returns:
         the name of the file, the line, and the missing module.
     """
-    path = _below(directory, reference.partition(":")[0].split("."))
-    if path is None:
+    found = find_module(reference.partition(":")[0], directory)
+    if found is None or found.source is None or not found.is_beside:
         return
-    for module, line in read_names(path).imports:
-        is_beside = _below(directory, [module]) is not None or (directory / module).is_dir()
-        if not is_beside and _find(module) is None:
-            yield path.name, line, module
-
-
-def _find(module: str) -> ModuleSpec | None:
-    """Finds the outermost package or module of that name, without running the module."""
-    try:
-        return importlib.util.find_spec(module)
-    except (ImportError, ValueError, AttributeError):
-        return None
-
-
-def locate(module: str, directory: Path) -> Path | None:
-    """Returns the file of a module, beside ``adapter.yaml`` or installed. None = there is no source file.
-
-    Raises:
-        LookupProblem: there is no such module.
-    """
-    parts = module.split(".")
-    beside = _below(directory, parts)
-    if beside is not None:
-        return beside
-    if parts[0] in sys.builtin_module_names:
-        return None
-    found = _find(parts[0])
-    if found is None:
-        raise LookupProblem(
-            f"there is no module {parts[0]!r}",
-            f"{parts[0]}.py beside the configuration file, or an installed module",
-            nearest(parts[0], _modules_in(directory)),
-        )
-    if len(parts) == 1:
-        return Path(found.origin) if found.origin and found.origin.endswith(".py") else None
-    for place in found.submodule_search_locations or ():
-        inner = _below(Path(place), parts[1:])
-        if inner is not None:
-            return inner
-        if _is_compiled(Path(place), parts[1:]):
-            return None
-    raise LookupProblem(f"there is no module {module!r}", f"a module of the package {parts[0]!r}")
+    for module, line in read_names(found.source).imports:
+        if find_module(module, directory) is None and not (directory / module).is_dir():
+            yield found.source.name, line, module
 
 
 def read_names(path: Path) -> ModuleNames:
@@ -182,7 +135,7 @@ def read_names(path: Path) -> ModuleNames:
         status = path.stat()
         key = (path, status.st_mtime_ns, status.st_size)
         if key not in _NAMES:
-            _NAMES[key] = _parse(path, status.st_size)
+            _NAMES[key] = _parse(path)
         names = _NAMES[key]
     except OSError as error:
         raise LookupProblem(
@@ -193,16 +146,12 @@ def read_names(path: Path) -> ModuleNames:
     return names
 
 
-def _parse(path: Path, size: int) -> ModuleNames | str:
-    if size > _MAX_SOURCE or not path.is_file():
-        return f"{path.name} is no Python file"
+def _parse(path: Path) -> ModuleNames | str:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(path.read_bytes(), filename=str(path))
+        tree = parse_source(path)
     except SyntaxError as error:
         return f"{path.name} has an error in line {error.lineno or 0}: {error.msg}"
-    except (ValueError, RecursionError, MemoryError) as error:
+    except ValueError as error:
         return f"{path.name} is no Python: {error}"
     names = ModuleNames()
     is_open = _collect(tree.body, names)
@@ -255,8 +204,17 @@ def _split(reference: str, form: str) -> tuple[str, str]:
 
 
 def _names_of(module: str, directory: Path) -> ModuleNames:
-    path = locate(module, directory)
-    return ModuleNames(is_open=True) if path is None else read_names(path)
+    found = find_module(module, directory)
+    if found is not None:
+        return ModuleNames(is_open=True) if found.source is None else read_names(found.source)
+    package = module.partition(".")[0]
+    if package != module and find_installed(package) is not None:
+        raise LookupProblem(f"there is no module {module!r}", f"a module of the package {package!r}")
+    raise LookupProblem(
+        f"there is no module {package!r}",
+        f"{package}.py beside the configuration file, or an installed module",
+        nearest(package, _modules_in(directory)),
+    )
 
 
 def _expect(name: str, names: ModuleNames, module: str, fitting: list[str], what: str) -> None:
@@ -268,22 +226,6 @@ def _expect(name: str, names: ModuleNames, module: str, fitting: list[str], what
     raise LookupProblem(
         f"{module!r} has no {what} {name!r}", f"a {what} of that module", f"{module}:{near}" if near else None
     )
-
-
-def _below(directory: Path, parts: list[str]) -> Path | None:
-    base = directory.joinpath(*parts)
-    for candidate in (base / "__init__.py", base.with_name(base.name + ".py")):
-        if candidate.is_file():
-            return candidate
-    return None
-
-
-def _is_compiled(directory: Path, parts: list[str]) -> bool:
-    base = directory.joinpath(*parts)
-    try:
-        return any(base.parent.glob(f"{base.name}.*.so")) or base.with_suffix(".so").is_file()
-    except OSError:
-        return False
 
 
 def _modules_in(directory: Path) -> list[str]:

@@ -16,6 +16,7 @@ FLOORS = {
         "connector.status",
         "connector.faults",
         "connector.log",
+        "connector.modules",
         "connector.open_files",
         "connector.plugins",
         "connector.trace",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from connector.broker.process.loading import ProcessNotFound, load_process
+from connector.broker.process.sink import ProcessNotFound, load_process
 
 
 def write(directory: Path, name: str, text: str) -> None:
