@@ -1,4 +1,4 @@
-"""The types of values that name destinations, by the use of the destination, and message selectors."""
+"""The types of values that name destinations, headers and properties, and message selectors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from connector.config.value_types import ValueType, as_found, leaf, refuse
 from connector.errors import DestinationError, SelectorError
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.selector import compile_selector
+from connector.messaging.selectors.identifiers import check_property_name
 
+MESSAGE_ID: Final = "JMSMessageID"
+CORRELATION_ID: Final = "JMSCorrelationID"
 _A_DESTINATION: Final = "a destination such as queue://orders"
 
 
@@ -120,3 +123,39 @@ def _read_any_destination(value: object) -> str:
 
 ANY_DESTINATION: Final = ValueType(_read_any_destination, str, {"type": "string"}, "destination")
 """The text of a queue or topic."""
+
+
+def _property_or(*headers: str) -> ValueType:
+    """Returns the value type for one of some headers, or for a property that a program may set."""
+    expected = ", ".join([*headers, "or the name of a property" if headers else "the name of a property"])
+
+    def read(value: object) -> str:
+        name = leaf(value, expected)
+        if name in headers:
+            return str(name)
+        near = nearest(name, headers)
+        if not name:
+            raise refuse(as_found(name), expected)
+        if name.startswith("JMS") and not name.startswith(("JMSX", "JMS_")):
+            raise refuse(
+                f"{as_found(name)} is no property: it begins with JMS, as headers do", expected, near
+            )
+        try:
+            check_property_name(name)
+        except ValueError as error:
+            found, _, allowed = str(error).partition(", expected ")
+            if name.from_environment:
+                found = as_found(name)
+            raise refuse(found, f"{expected}: {allowed}" if allowed else expected, near) from None
+        return str(name)
+
+    label = " | ".join([*headers, "property"])
+    return ValueType(read, str, {"type": "string"}, label)
+
+
+PROPERTY: Final = _property_or()
+"""The name of a property of messages."""
+REQUESTED_BY: Final = _property_or(MESSAGE_ID, CORRELATION_ID)
+FORMAT: Final = _property_or("JMSType", CORRELATION_ID)
+"""A header or property that can hold the format of a message that is sent."""
+ANSWERED_BY: Final = _property_or(CORRELATION_ID)

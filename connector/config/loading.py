@@ -21,11 +21,10 @@ from connector.config.provider_section import check_provider, read_provider
 from connector.config.reading import find, note_missing, read_section
 from connector.config.section import ProviderSection
 from connector.config.sinks import Sinks
-from connector.config.spark_owned import owner_reason
+from connector.config.spark_settings import owner_reason
 from connector.config.subscription_model import SinkEntry
 from connector.config.subscription_reading import SubscriptionReader
 from connector.config.tree import Items, Leaf, Table, kind_of, read_file
-from connector.config.unsupported_keys import REFUSED, UNSUPPORTED
 from connector.config.value_types import resolve
 from connector.errors import ConfigurationError, Problem
 from connector.messaging.provider_kind import DeploymentPaths
@@ -139,7 +138,7 @@ def _read(
         complete,
         problems,
         directory=directory,
-        refused=UNSUPPORTED | REFUSED,
+        refused=_REFUSED,
         instead={("connector", key): text for key, text in _NEEDED["connector"].items()},
         given={"provider": provider.section if provider is not None else None},
     )
@@ -217,6 +216,10 @@ def _complete(root: Table, problems: Problems) -> Table:
 
 
 _SECTIONS = tuple(AdapterFile.model_fields)
+_REFUSED: Final = {
+    "InputDestination.client_id": ("the client id of an input is the ApplicationName", "it left out"),
+}
+"""Keys that users may expect but that will never exist, with the found and the expected text."""
 
 
 def _metaobject_sources(tree: Table, directory: Path, display: str) -> list[tuple[Path, str, Position, str]]:

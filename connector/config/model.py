@@ -12,9 +12,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
-from connector.config.destinations import COPIES, IN_PROGRESS, INPUT, REPLIES, SELECTOR
+from connector.config.destinations import (
+    ANSWERED_BY,
+    COPIES,
+    CORRELATION_ID,
+    FORMAT,
+    IN_PROGRESS,
+    INPUT,
+    MESSAGE_ID,
+    PROPERTY,
+    REPLIES,
+    REQUESTED_BY,
+    SELECTOR,
+)
 from connector.config.http_model import Http
-from connector.config.request_model import FORMAT, PROPERTY, ReplyMatching
 from connector.config.section import ProviderSection, Section
 from connector.config.tree import Leaf
 from connector.config.value_types import (
@@ -82,6 +93,15 @@ class InputEntry(Section):
         """Returns the input in the shortest form for the file."""
         options = self.model_dump(exclude={"destination"}, exclude_defaults=True)
         return {"destination": str(self.destination), **options} if options else str(self.destination)
+
+
+class ReplyMatching(Section):
+    """Headers or properties that match a reply with its request, for requests made and requests served."""
+
+    request: Annotated[str, REQUESTED_BY] = Field(default=MESSAGE_ID, description="Identifies a request.")
+    reply: Annotated[str, ANSWERED_BY] = Field(
+        default=CORRELATION_ID, description="Identifies the request in replies."
+    )
 
 
 class Connector(Section):

@@ -107,6 +107,11 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     return by_folded[close[0]] if close else None
 
 
+def not_yet(what: str) -> str:
+    """Returns the text of the mistake for a key or value of a later version."""
+    return f"this version does not have {what} yet"
+
+
 def shown(text: str, limit: int = 80) -> str:
     """Returns the text in quotes for an error message, shortened to ``limit`` characters."""
     return repr(text if len(text) <= limit else text[: limit - 3] + "...")

@@ -5,18 +5,21 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from connector.config.problem_reporter import ProblemReporter
-from connector.config.problems import Problems, nearest, shown
+from connector.config.problems import Problems, nearest, not_yet, shown
 from connector.config.reading import note_missing, read_section
 from connector.config.section import DEFAULT_PROVIDER, ProviderSection
 from connector.config.tree import Leaf, Table
-from connector.config.unsupported_keys import PROVIDERS, not_yet
 from connector.config.value_types import as_found
 from connector.errors import ConnectorError
 from connector.messaging.provider_kind import DeploymentPaths, InstalledProvider, installed_providers
 
 _log = logging.getLogger("connector.config")
+
+PROVIDERS: Final = ("amqp", "jms")
+"""Provider types of later versions."""
 
 
 @dataclass(frozen=True, slots=True)

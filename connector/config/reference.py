@@ -40,16 +40,16 @@ from connector.config.model import (
     Connector,
     InputEntry,
     Logging,
+    ReplyMatching,
     Spark,
     State,
 )
-from connector.config.provider_section import provider_sections
-from connector.config.request_model import ReplyMatching
+from connector.config.provider_section import PROVIDERS, provider_sections
 from connector.config.section import DEFAULT_PROVIDER
 from connector.config.sinks import Sinks
-from connector.config.spark_owned import OWNED_SETTINGS
+from connector.config.spark_settings import OWNED_SETTINGS
 from connector.config.subscription_model import CommonEntry, ExternalEntry, PreparedEntry
-from connector.config.unsupported_keys import PROVIDERS, UNSUPPORTED
+from connector.config.subscription_reading import UNSUPPORTED
 from connector.config.value_types import ValueType
 from connector.messaging.provider_kind import installed_providers
 
@@ -233,7 +233,7 @@ def _lines() -> Iterator[str]:
     yield ""
     absent = [name for name in PROVIDERS if name not in installed_providers()]
     yield "These are refused by name: the providers " + ", ".join(f"`{name}`" for name in absent) + ";"
-    yield ", ".join(f"`{key}`" for key in UNSUPPORTED) + "."
+    yield ", ".join(f"`subscriptions.{key}`" for key in UNSUPPORTED) + "."
 
 
 def _sinks() -> Iterator[str]:

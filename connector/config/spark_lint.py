@@ -22,10 +22,10 @@ from connector.config.model import Spark
 from connector.config.problem_reporter import ProblemReporter
 from connector.config.problems import shown
 from connector.config.spark_master import Master, WrongMaster, is_host, parse_master
-from connector.config.spark_owned import owner_reason
 from connector.config.spark_settings import (
     expected_value,
     misspelt_setting,
+    owner_reason,
     read_duration,
     read_number,
     read_size,

@@ -15,6 +15,20 @@ from typing import Final
 
 from connector.config.problems import shown
 
+OWNED_SETTINGS: Final[Mapping[str, str]] = {
+    "spark.master": "it is spark.master of adapter.yaml",
+    "spark.app.name": "it is made from ApplicationName",
+    "spark.submit.deployMode": "the adapter is the driver and runs where it was started",
+    "spark.speculation": "a second copy of a task ends the first one in the middle of its events",
+    "spark.pyspark.python": "it is spark.python of adapter.yaml",
+    "spark.pyspark.driver.python": "the adapter itself is the driver",
+    "spark.executor.allowSparkContext": "a worker must not start a Spark of its own",
+}
+"""The settings that the event job owns, each with a reason. Also matches all settings below ``<setting>.``.
+
+The pipeline (``connector/spark``) sets them, and the check of ``adapter.yaml`` refuses them.
+"""
+
 _FILE: Final = Path(__file__).with_name("spark_settings.txt")
 _OF_THE_USER: Final = (
     "spark.hadoop.",
@@ -75,6 +89,14 @@ def known_settings() -> Mapping[str, str]:
     """Returns every setting that Spark knows, from name to kind."""
     lines = (line for line in _FILE.read_text("utf-8").splitlines() if line and line[0] != "#")
     return MappingProxyType(dict(line.split(" ", 1) for line in lines))
+
+
+def owner_reason(setting: str) -> str | None:
+    """Returns the reason why ``setting`` belongs to the event job. None = the user may set it."""
+    for owned, reason in OWNED_SETTINGS.items():
+        if setting == owned or setting.startswith(f"{owned}."):
+            return reason
+    return None
 
 
 def known_version() -> str:

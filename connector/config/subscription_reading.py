@@ -7,19 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from connector.config.problems import Position, Problems, nearest
+from connector.config.problems import Position, Problems, nearest, not_yet
 from connector.config.reading import field_names, join, read_section
 from connector.config.sinks import SinkProblem, Sinks
 from connector.config.subscription_model import CommonEntry, SinkEntry
 from connector.config.tree import Items, Leaf, Node, Table
-from connector.config.unsupported_keys import UNSUPPORTED
 from connector.config.value_types import words
 
-_UNSUPPORTED: Final = {
-    key.removeprefix("subscriptions."): reason
-    for key, reason in UNSUPPORTED.items()
-    if key.startswith("subscriptions.")
+UNSUPPORTED: Final = {
+    "http": (not_yet("HTTP sinks"), "it left out"),
+    "table": (not_yet("table sinks"), "it left out"),
 }
+"""Sinks of later versions, with the found and the expected text of the problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,7 @@ class SubscriptionReader:
             return "", None
         node = self._without_foreign(node, path, key, named)
         read = read_section(
-            model, node, self.problems, directory=self.directory, path=path, refused=_UNSUPPORTED
+            model, node, self.problems, directory=self.directory, path=path, refused=UNSUPPORTED
         )
         return key, read.section or self._common(node, path, Problems())
 
@@ -123,8 +122,8 @@ class SubscriptionReader:
             position = node.keys[key].position
             if key in self.sinks.keys:  # a variable without a value, reported already if it is not set
                 is_explained |= self._is_noted(value.position)
-            elif key in _UNSUPPORTED:
-                self.problems.add(position, join(path, key), *_UNSUPPORTED[key])
+            elif key in UNSUPPORTED:
+                self.problems.add(position, join(path, key), *UNSUPPORTED[key])
                 is_explained = True
             elif key not in known:
                 near = nearest(key, known)

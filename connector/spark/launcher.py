@@ -11,8 +11,7 @@ from typing import Final, Protocol
 
 from connector.config.java_options import DRIVER_MEMORY, split_options
 from connector.config.spark_master import Master
-from connector.config.spark_owned import owner_reason
-from connector.config.spark_settings import read_size
+from connector.config.spark_settings import owner_reason, read_size
 from connector.errors import PipelineError
 from connector.open_files import raise_open_files
 from connector.spark import session as sessions

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from connector.config.spark_owned import OWNED_SETTINGS
+from connector.config.spark_settings import OWNED_SETTINGS
 from connector.errors import PipelineError
 from connector.spark.launcher import _OWN_PROPERTIES
 from connector.spark.pipeline import SparkPipeline
