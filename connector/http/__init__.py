@@ -4,7 +4,6 @@
 calls. The way of a call, file by file::
 
     connections    from bytes to a call. Slow clients, and clients above the limit, are cut off here
-    framing        the beginning and the end of a call
     guard          checks the host and the origin of a call, and sets the headers of every answer
     tokens         checks the caller's token
     timeout_limits limits the time that a caller may ask to wait

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
+from importlib.resources import files
 from typing import Final
 from urllib.parse import unquote
 
@@ -22,13 +23,19 @@ from connector.config.http_model import Http
 from connector.http.calls import Calls
 from connector.http.guard import Guard
 from connector.http.openapi import describe_requests
-from connector.http.pages import PAGES, Page
 from connector.http.problems import HttpProblem
 from connector.http.timeout_limits import milliseconds
 from connector.http.tokens import Tokens
 
 _LINGER_SECONDS: Final = 1.0
 _LINGER_BYTES: Final = 4 << 20
+_PAGES: Final = (
+    ("/docs", "docs.html", "text/html"),
+    ("/docs/docs.css", "docs.css", "text/css"),
+    ("/docs/docs.js", "docs.js", "text/javascript"),
+    ("/favicon.svg", "favicon.svg", "image/svg+xml"),
+)
+"""The pages: path, file of this package, and media type."""
 _ENCODED_SLASH: Final = re.compile("%2f", re.IGNORECASE)
 
 
@@ -48,7 +55,7 @@ def make_application(
         Route("/requests/{object}/{verb}", calls.post, methods=["POST"]),
         Route("/openapi.json", openapi),
         Route("/", home),
-        *(Route(page.path, _shows(page)) for page in PAGES),
+        *(Route(path, _shows(name, media_type)) for path, name, media_type in _PAGES),
     ]
     application = Starlette(
         routes=routes,
@@ -75,9 +82,11 @@ def _by_segments(application: ASGIApp) -> ASGIApp:
     return route
 
 
-def _shows(page: Page) -> Callable[[Request], Awaitable[Response]]:
+def _shows(name: str, media_type: str) -> Callable[[Request], Awaitable[Response]]:
+    content = (files("connector.http") / "static" / name).read_bytes()
+
     async def show(_: Request) -> Response:
-        return Response(page.content, media_type=page.media_type)
+        return Response(content, media_type=media_type)
 
     return show
 

@@ -1,4 +1,10 @@
-"""Connections with limits for slow clients and for the number of clients."""
+"""Connections with stricter rules than those of uvicorn and h11.
+
+h11 bounds the size of a head. uvicorn bounds the time between two calls (``timeout_keep_alive``) and the time
+for the last answers (``timeout_graceful_shutdown``). uvicorn has no limit for the time of a head. Its
+``limit_concurrency`` refuses calls and not connections, without a problem document and ``Retry-After``. So
+these two limits are here.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +17,6 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from connector.http.answers import SECONDS_TO_RETRY
-from connector.http.framing import StrictConnection
 from connector.http.guard import HEADERS
 from connector.http.problems import HttpProblem
 from connector.http.throttled_log import ThrottledLog
@@ -24,6 +29,7 @@ HEADER_SECONDS: Final = 10.0
 HEAD_BYTES: Final = 64 << 10
 """The largest head that is read, in bytes."""
 KEEP_ALIVE_SECONDS: Final = 15
+_SCHEMES: Final = (b"http://", b"https://")
 _SPARE: Final = 100
 """Connections beside those of requests: pages, and answers that refuse a call."""
 _RESERVED: Final = 400
@@ -49,6 +55,63 @@ def most_connections(max_requests: int) -> int:
             extra={"connections": wanted, "open_files": allowed},
         )
     return wanted
+
+
+class StrictConnection(h11.Connection):
+    """The server's side of a connection, as h11 reads it, with two more rules.
+
+    A proxy and this server read the same bytes and must not disagree about the end of a call. Otherwise a
+    part that the proxy takes for a body could be a call for this server that the proxy has not checked.
+
+    A call that gives its length in two ways is refused. So is a call in chunks with HTTP/1.0, which has no
+    chunks (RFC 9112, 6.1). A target in absolute form is split into path and ``Host`` (RFC 9112, 3.2.2).
+    """
+
+    mistake: str = "what has come cannot be read as HTTP/1.1"
+    """The mistake of a call that was refused, for its answer."""
+
+    def next_event(self) -> Any:
+        """See :meth:`h11.Connection.next_event`.
+
+        Raises:
+            h11.RemoteProtocolError: the bytes are not HTTP.
+        """
+        event = super().next_event()
+        if not isinstance(event, h11.Request):
+            return event
+        try:
+            return _checked(event)
+        except h11.RemoteProtocolError as error:
+            self.mistake = str(error)
+            raise
+
+
+def _checked(request: h11.Request) -> h11.Request:
+    names = {name for name, _ in request.headers}
+    if b"transfer-encoding" in names:
+        if b"content-length" in names:
+            raise h11.RemoteProtocolError(
+                "found both Transfer-Encoding and Content-Length, expected one of them"
+            )
+        if request.http_version < b"1.1":
+            raise h11.RemoteProtocolError("found Transfer-Encoding in HTTP/1.0, expected Content-Length")
+    scheme = next((it for it in _SCHEMES if request.target[:8].lower().startswith(it)), None)
+    return request if scheme is None else _in_origin_form(request, scheme)
+
+
+def _in_origin_form(request: h11.Request, scheme: bytes) -> h11.Request:
+    rest = request.target[len(scheme) :]
+    authority = rest.partition(b"/")[0].partition(b"?")[0]
+    if not authority:
+        raise h11.RemoteProtocolError("found a target without a host")
+    path = rest[len(authority) :]
+    headers = [(name, value) for name, value in request.headers if name != b"host"]
+    return h11.Request(
+        method=request.method,
+        target=path if path.startswith(b"/") else b"/" + path,
+        headers=[(b"host", authority), *headers],
+        http_version=request.http_version,
+    )
 
 
 class LimitedConnection(H11Protocol):

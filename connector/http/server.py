@@ -134,7 +134,6 @@ class Server:
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            backlog=2048,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=1,
         )
