@@ -29,7 +29,7 @@ OWNED_SETTINGS: Final[Mapping[str, str]] = {
 The pipeline (``connector/spark``) sets them, and the check of ``adapter.yaml`` refuses them.
 """
 
-_FILE: Final = Path(__file__).with_name("spark_settings.txt")
+FILE: Final = Path(__file__).with_name("spark_settings.txt")
 _OF_THE_USER: Final = (
     "spark.hadoop.",
     "spark.executorEnv.",
@@ -87,7 +87,7 @@ _TIME_UNITS: Final[dict[str, float]] = {
 @cache
 def known_settings() -> Mapping[str, str]:
     """Returns every setting that Spark knows, from name to kind."""
-    lines = (line for line in _FILE.read_text("utf-8").splitlines() if line and line[0] != "#")
+    lines = (line for line in FILE.read_text("utf-8").splitlines() if line and line[0] != "#")
     return MappingProxyType(dict(line.split(" ", 1) for line in lines))
 
 
@@ -97,13 +97,6 @@ def owner_reason(setting: str) -> str | None:
         if setting == owned or setting.startswith(f"{owned}."):
             return reason
     return None
-
-
-def known_version() -> str:
-    """Returns the version of Spark that the settings belong to."""
-    match = re.match(r"# The settings of Apache Spark (\S+) ", _FILE.read_text("utf-8"))
-    assert match is not None
-    return match[1]
 
 
 def misspelt_setting(name: str) -> str | None:

@@ -232,14 +232,6 @@ class SparkPipeline:
         return not self._stopping and self._spark is not None and self._spark.alive
 
     @property
-    def overlaps(self) -> bool:
-        """Whether another thread may send a job while a job runs.
-
-        False on a cluster: its tasks would wait for a file that a network file system may show late.
-        """
-        return self._local
-
-    @property
     def parallelism(self) -> int:
         """Number of tasks that can run at the same time now, at least 1."""
         now = time.monotonic()
