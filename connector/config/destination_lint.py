@@ -191,8 +191,8 @@ def _check_replies(
         found = f"{destination} is the {role} too ({position.file}:{position.line})"
         if role == "InputDestination":
             found += ": replies would be polled as events, and not come to who awaits them"
-        where, path = document.place(*(place if _REPLY_TO in own else ("Default",)), _REPLY_TO)
-        reporter.problems.add(where, path, found, "a queue of its own")
+        where = place if _REPLY_TO in own else ("Default",)
+        document.add((*where, _REPLY_TO), found, "a queue of its own")
 
 
 def _check_in_progress(

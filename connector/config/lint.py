@@ -112,32 +112,22 @@ class Lint:
                 nearest(name, known),
             )
         if self.reporter.leaf("connector", "DataHandlerConfigMO"):
-            _, position, path = find(self.reporter.tree, ("connector", "DataHandlerConfigMO"))
-            check_config_mo(
-                connector.data_handler_config_mo, position, path, self.collected, self.reporter.problems
-            )
+            location = ("connector", "DataHandlerConfigMO")
+            check_config_mo(connector.data_handler_config_mo, location, self.collected, self.reporter)
         if connector.data_handler_class_name is not None:
-            _, position, path = find(self.reporter.tree, ("connector", "DataHandlerClassName"))
-            check_handler_class(
-                connector.data_handler_class_name, position, path, self.directory, self.reporter.problems
-            )
+            location = ("connector", "DataHandlerClassName")
+            check_handler_class(connector.data_handler_class_name, location, self.directory, self.reporter)
         if self.reporter.leaf("connector", "DataHandlerMimeType"):
-            _, position, path = find(self.reporter.tree, ("connector", "DataHandlerMimeType"))
-            check_mime_type(
-                connector.data_handler_mime_type, position, path, self.catalogue, self.reporter.problems
-            )
+            location = ("connector", "DataHandlerMimeType")
+            check_mime_type(connector.data_handler_mime_type, location, self.catalogue, self.reporter)
         self._default_verb(connector)
         if static is not None:
             self._unread_options(static, connector)
         polled = {entry.destination for entry in connector.inputs}
         for rule in static.rules if static is not None and polled else ():
             if rule.input_destination is not None and rule.input_destination not in polled:
-                document = self.collected.documents[name or ""]
-                location = ("rules", rule.name, "InputDestination")
-                position, path = document.place(*location)
-                self.reporter.problems.add(
-                    position,
-                    path,
+                self.collected.documents[name or ""].add(
+                    ("rules", rule.name, "InputDestination"),
                     f"{rule.input_destination} is not polled: this rule never matches",
                     "one of InputDestination in adapter.yaml",
                     nearest(str(rule.input_destination), [str(destination) for destination in polled]),
@@ -159,10 +149,8 @@ class Lint:
         for location, handler in unread:
             if ":" not in handler:
                 continue
-            position, path = document.place(*location, OPTIONS_KEY)
-            self.reporter.problems.add(
-                position,
-                path,
+            document.add(
+                (*location, OPTIONS_KEY),
                 f"the data handler is named by its class, {handler}: these options are not read",
                 "a DataHandlerMimeType, or no options",
                 warning=True,

@@ -151,7 +151,7 @@ def _read(
     collected.incomplete |= misspelt
     catalogue = _catalogue(complete, read, directory, problems)
     quoting = read.connector.response_selector_quoting
-    metaobjects = check_metaobjects(collected, catalogue, directory, problems, quoting)
+    metaobjects = check_metaobjects(collected, catalogue, directory, quoting)
     reader = SubscriptionReader(Sinks(), problems, directory)
     entries = list(reader.read(complete.entries.get("subscriptions")))
     reporter = ProblemReporter(complete, problems)

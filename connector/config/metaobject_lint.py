@@ -1,28 +1,35 @@
-"""Checks rules and handler options against each other and against the business objects."""
+"""Checks meta-objects against each other: business objects, rules, and the options of data handlers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from connector.businessobjects.catalogue import Catalogue
-from connector.businessobjects.definition import Definitions
+from connector.businessobjects.definition import SIMPLE_TYPES, Attribute, Definition, Definitions
+from connector.businessobjects.dynamic import PROPERTIES, dynamic_problems
 from connector.businessobjects.handlers import HANDLER_CLASS, HANDLER_METHODS, normal_mime_type
+from connector.businessobjects.metadata import metadata_problems
 from connector.businessobjects.rules import Rule, StaticMetaObject, split_rule_name
-from connector.config.definition_lint import check_definitions
+from connector.businessobjects.types import TEXTS, text_converter
 from connector.config.metaobjects import Collected, Document, MetaObjects, make_rule
-from connector.config.problems import Position, Problems, nearest, shown
+from connector.config.problem_reporter import ProblemReporter
+from connector.config.problems import nearest, shown
 from connector.config.python_names import LookupProblem, check_class, missing_methods
-from connector.config.tree import Leaf
+from connector.config.reading import Location, find
+from connector.config.tree import Leaf, Table
+from connector.errors import MalformedData
+from connector.requests.response_selector import ResponseSelector, misspelt
 from connector.requests.selector_values import Quoting
+
+_BLANK: Final = "CxBlank"
+"""The text for a blank default in WBI Adapter for JMS."""
 
 
 def check_metaobjects(
-    collected: Collected,
-    catalogue: Catalogue | None,
-    directory: Path,
-    problems: Problems,
-    quoting: Quoting = "quoted",
+    collected: Collected, catalogue: Catalogue | None, directory: Path, quoting: Quoting = "quoted"
 ) -> MetaObjects:
     """Checks the documents that were read, and returns the meta-objects for the adapter.
 
@@ -31,22 +38,21 @@ def check_metaobjects(
         directory: of ``adapter.yaml``.
         quoting: of values in response selectors.
     """
-    known = check_definitions(collected, quoting, problems)
+    known = _check_definitions(collected, quoting)
     static = {}
     for name, (defaults, entries) in collected.rules.items():
         document = collected.documents[name]
-        _check_handlers(defaults, document, ("Default",), collected, catalogue, directory, problems)
+        _check_handlers(defaults, document, ("Default",), collected, catalogue, directory)
         rules = []
         for rule_name, texts in entries.items():
-            place = ("rules", rule_name)
-            _check_handlers(texts, document, place, collected, catalogue, directory, problems)
-            pair = _pair(rule_name, document, known, collected, problems)
+            _check_handlers(texts, document, ("rules", rule_name), collected, catalogue, directory)
+            pair = _pair(rule_name, document, known, collected)
             if pair is not None:
                 rules.append(make_rule(rule_name, pair, texts, defaults))
-        _check_ambiguity(rules, document, problems)
+        _check_ambiguity(rules, document)
         given = {key: str(text) for key, text in defaults.items()}
         static[name] = StaticMetaObject(name, tuple(rules), given)
-    _check_options(collected, catalogue, problems)
+    _check_options(collected, catalogue)
     options = {
         name: {
             normal_mime_type(mime): {key: str(text) for key, text in given.items()}
@@ -57,44 +63,293 @@ def check_metaobjects(
     return MetaObjects(known, static, options)
 
 
+# --- business objects ------------------------------------------------------------------------
+
+
+def _check_definitions(collected: Collected, quoting: Quoting) -> Definitions:
+    """Checks the business objects. Returns them with their defaults, without the parts that are wrong."""
+    definitions: dict[str, Definition] = {}
+    for name, definition in collected.definitions.items():
+        document = collected.documents[name]
+        definitions[name] = _check_definition(definition, document, collected)
+    _check_cycles(collected)
+    known = Definitions(definitions)
+    if not collected.incomplete:
+        only_metaobjects = _only_metaobjects(known)
+        for name, definition in known.items():
+            _check_keys(definition, name in only_metaobjects, collected)
+            _check_defaults(definition, name in only_metaobjects, collected)
+            _check_children(definition, collected)
+        _check_dynamic(known, collected)
+        _check_metadata(known, collected)
+        _check_response_selectors(known, collected, quoting)
+    return known
+
+
+def _check_definition(definition: Definition, document: Document, collected: Collected) -> Definition:
+    if definition.name in SIMPLE_TYPES:
+        document.add(("business_object",), f"{definition.name!r} is a simple type", "another name")
+    attributes: dict[str, Attribute] = {}
+    for name, attribute in definition.attributes.items():
+        attributes[name] = _check_attribute(attribute, document, collected)
+    for name in definition.metaobject_attributes:
+        held = definition.attributes.get(name)
+        if held is None and document.has("attributes", name):
+            continue  # the attribute has a mistake that is reported elsewhere
+        if held is None:
+            near = nearest(name, definition.attributes)
+            document.add(
+                ("app_specific_info",), f"there is no attribute {name!r}", "cw_mo_<label>=<attribute>", near
+            )
+        elif not held.is_child or held.is_many:
+            document.add(
+                ("app_specific_info",),
+                f"{name!r} is no single child",
+                "an attribute that holds one business object",
+            )
+    return replace(definition, attributes=attributes)
+
+
+def _check_attribute(attribute: Attribute, document: Document, collected: Collected) -> Attribute:
+    where = ("attributes", attribute.name)
+    if attribute.is_child:
+        if attribute.type not in collected.definitions:
+            other = collected.documents.get(attribute.type)
+            if other is not None and other.kind != "business_object":
+                document.add((*where, "type"), f"{attribute.type!r} is a {other.kind}", "a business object")
+            elif other is None and not collected.incomplete:
+                near = nearest(attribute.type, [*SIMPLE_TYPES, *collected.definitions])
+                document.add(
+                    (*where, "type"),
+                    f"there is no type {attribute.type!r}",
+                    f"{', '.join(SIMPLE_TYPES)}, or a business object",
+                    near,
+                )
+    elif attribute.is_many:
+        document.add(
+            (*where, "cardinality"), f"cardinality n of a {attribute.type}", "1; only a child can be n"
+        )
+        attribute = replace(attribute, cardinality="1")
+    if attribute.max_length and attribute.type not in TEXTS:
+        expected = f"it left out; only a {', '.join(TEXTS[:-1])} or {TEXTS[-1]} has one"
+        document.add(
+            (*where, "max_length"), f"max_length of {attribute.type} means nothing", expected, warning=True
+        )
+    text = collected.defaults.get((document.name, attribute.name))
+    if text is None:
+        return attribute
+    if attribute.is_child:
+        document.add((*where, "default"), "a default of a child", "it left out; only simple types have one")
+        return attribute
+    try:
+        blank = "" if text == _BLANK else str(text)
+        value = text_converter(attribute.type, attribute.max_length)(blank)
+    except (ValueError, MalformedData) as error:
+        found, _, expected = str(error).partition(", expected ")
+        document.add((*where, "default"), found, expected or f"a {attribute.type}")
+        return attribute
+    return replace(attribute, default=value)
+
+
+def _check_cycles(collected: Collected) -> None:
+    """Reports business objects that require each other as children, and so could never be complete."""
+    finished: set[str] = set()
+    for start in collected.definitions:
+        # Depth first without recursion: definitions may be long chains.
+        path: list[str] = [start]
+        waiting: list[Iterator[Attribute]] = [_required_children(start, collected)]
+        while waiting:
+            attribute = next(waiting[-1], None)
+            if attribute is None:
+                waiting.pop()
+                finished.add(path.pop())
+                continue
+            if attribute.type in path:
+                holder = collected.documents[path[-1]]
+                ring = [*path[path.index(attribute.type) :], attribute.type]
+                holder.add(
+                    ("attributes", attribute.name),
+                    f"required children in a circle: {' > '.join(ring)}",
+                    "one of them that is not required",
+                    at_key=True,
+                )
+            elif attribute.type not in finished:
+                path.append(attribute.type)
+                waiting.append(_required_children(attribute.type, collected))
+
+
+def _required_children(name: str, collected: Collected) -> Iterator[Attribute]:
+    definition = collected.definitions[name]
+    hidden = definition.metaobject_attributes
+    for attribute in definition.attributes.values():
+        required = attribute.is_child and attribute.is_required and attribute.name not in hidden
+        if required and attribute.type in collected.definitions:
+            yield attribute
+
+
+def _only_metaobjects(known: Definitions) -> set[str]:
+    """Returns the objects that serve only as dynamic meta-objects or as their JMSProperties."""
+    children = {
+        (name, attribute.name in definition.metaobject_attributes, attribute.name, attribute.type)
+        for name, definition in known.items()
+        for attribute in definition.attributes.values()
+        if attribute.is_child
+    }
+    metaobjects = {kind for _, is_hidden, _, kind in children if is_hidden}
+    properties = {kind for holder, _, name, kind in children if holder in metaobjects and name == PROPERTIES}
+    in_bodies = {
+        kind
+        for holder, is_hidden, name, kind in children
+        if not is_hidden and not (holder in metaobjects and name == PROPERTIES)
+    }
+    found = (metaobjects | properties) - in_bodies
+    return {name for name in found if name in known and not known[name].verbs}
+
+
+def _check_keys(definition: Definition, is_metaobject: bool, collected: Collected) -> None:
+    """Checks that every business object has a key. Objects that only hold headers need no key."""
+    document = collected.documents[definition.name]
+    written, _, _ = find(document.tree, ("attributes",))
+    entries = written.entries.values() if isinstance(written, Table) else ()
+    # An entry counts as a key also if the value of `key` is a mistake.
+    if is_metaobject or any(isinstance(entry, Table) and _names_key(entry) for entry in entries):
+        return
+    document.add(
+        ("business_object",),
+        f"{definition.name} has no key",
+        f"key: true at the attributes that tell one {definition.name} from another",
+        warning=True,
+    )
+
+
+def _names_key(entry: Table) -> bool:
+    key = entry.entries.get("key")
+    return isinstance(key, Leaf) and not key.is_absent and key.casefold() != "false"
+
+
+def _check_defaults(definition: Definition, is_metaobject: bool, collected: Collected) -> None:
+    """Reports unused defaults. They only satisfy ``required`` (WBI Adapter for JMS, UseDefaults)."""
+    for attribute in definition.attributes.values():
+        if attribute.default is None or (attribute.is_required and not is_metaobject):
+            continue
+        found = "a default of an attribute that is not required is never used"
+        expected = "required: true too, or no default"
+        if is_metaobject:
+            found, expected = "a default in a meta-object is never used", "no default"
+        collected.documents[definition.name].add(
+            ("attributes", attribute.name, "default"), found, expected, warning=True
+        )
+
+
+def _check_children(definition: Definition, collected: Collected) -> None:
+    """Checks the version and the relationship that attributes declare for children."""
+    document = collected.documents[definition.name]
+    for attribute in definition.attributes.values():
+        where = ("attributes", attribute.name)
+        for key in ("contained_object_version", "relationship"):
+            if not attribute.is_child and document.has(*where, key):
+                expected = "it left out; only a child has one"
+                document.add((*where, key), f"{key} of a {attribute.type}", expected, warning=True)
+        child = collected.documents.get(attribute.type)
+        wanted = attribute.contained_object_version
+        if not wanted or child is None or not child.has("version"):
+            continue
+        defined = collected.definitions.get(attribute.type)
+        if defined is not None and defined.version != wanted:
+            found = f"version {wanted} of {attribute.type}, which is defined as version {defined.version}"
+            document.add(
+                (*where, "contained_object_version"), found, "the version of its definition", warning=True
+            )
+
+
+def _check_dynamic(known: Definitions, collected: Collected) -> None:
+    for name, definition in known.items():
+        held = definition.attributes.get(definition.dynamic_metaobject or "")
+        if held is None or held.type not in known or held.is_many:
+            continue
+        for text in dynamic_problems(definition, known):
+            collected.documents[name].add(("attributes", held.name), text, "", at_key=True)
+
+
+def _check_metadata(known: Definitions, collected: Collected) -> None:
+    """Checks the dynamic meta-objects as meta-data of requests, each once."""
+    held = dict.fromkeys(
+        definition.attributes[definition.dynamic_metaobject].type
+        for definition in known.values()
+        if definition.dynamic_metaobject in definition.attributes
+    )
+    found = dict.fromkeys(
+        problem for name in held if name in known for problem in metadata_problems(known[name], known)
+    )
+    for problem in found:
+        collected.documents[problem.object].add(
+            ("attributes", problem.attribute),
+            problem.found,
+            problem.expected,
+            warning=problem.warning,
+            at_key=True,
+        )
+
+
+def _check_response_selectors(known: Definitions, collected: Collected, quoting: Quoting) -> None:
+    for name, definition in known.items():
+        document = collected.documents[name]
+        for verb in definition.verbs.values():
+            selector = ResponseSelector.parse(verb.app_specific_info, quoting)
+            location = ("verbs", verb.name, "app_specific_info")
+            text, _, _ = find(document.tree, location)
+            if not isinstance(text, Leaf):
+                continue
+            mistakes = list(misspelt(verb.app_specific_info))
+            if selector is not None:
+                mistakes += selector.problems(definition, known)
+            for mistake in mistakes:
+                near = nearest(mistake.meant, mistake.among) if mistake.meant else None
+                position = text.place(mistake.offset)
+                document.add(
+                    location,
+                    mistake.found,
+                    mistake.expected,
+                    near,
+                    position=position,
+                    warning=mistake.warning,
+                )
+
+
 # --- rules -----------------------------------------------------------------------------------
 
 
-def _pair(
-    name: str, document: Document, known: Definitions, collected: Collected, problems: Problems
-) -> tuple[str, str] | None:
+def _pair(name: str, document: Document, known: Definitions, collected: Collected) -> tuple[str, str] | None:
     pairs = split_rule_name(name, known)
     if len(pairs) == 1:
         return pairs[0]
-    position, path = document.key_place("rules", name)
     if pairs:
-        meant = " or ".join(f"{verb} of {of}" for of, verb in pairs)
-        problems.add(position, path, f"{name!r} can mean {meant}", "the name of one business object and verb")
+        found = f"{name!r} can mean {' or '.join(f'{verb} of {of}' for of, verb in pairs)}"
+        document.add(("rules", name), found, "the name of one business object and verb", at_key=True)
     elif not collected.incomplete:
         defined = [f"{of}_{verb}" for of, definition in known.items() for verb in definition.verbs]
-        problems.add(
-            position,
-            path,
+        document.add(
+            ("rules", name),
             f"no business object and verb for {shown(name)}",
             "<business object>_<verb>, both defined",
             nearest(name, defined),
+            at_key=True,
         )
     return None
 
 
-def _check_ambiguity(rules: list[Rule], document: Document, problems: Problems) -> None:
+def _check_ambiguity(rules: list[Rule], document: Document) -> None:
     first: dict[object, Rule] = {}
     for rule in rules:
         if not rule.has_match_key:
             continue
         other = first.setdefault((rule.input_format, rule.input_destination), rule)
         if other is not rule:
-            position, path = document.key_place("rules", rule.name)
-            problems.add(
-                position,
-                path,
+            document.add(
+                ("rules", rule.name),
                 f"the same match keys as {other.name}: several matching rules count as none",
                 "match keys of its own",
+                at_key=True,
                 warning=True,
             )
 
@@ -106,68 +361,61 @@ def _check_handlers(
     collected: Collected,
     catalogue: Catalogue | None,
     directory: Path,
-    problems: Problems,
 ) -> None:
     if (mime_type := texts.get("DataHandlerMimeType")) is not None:
-        position, path = document.place(*location, "DataHandlerMimeType")
-        check_mime_type(mime_type, position, path, catalogue, problems)
+        check_mime_type(mime_type, (*location, "DataHandlerMimeType"), catalogue, document)
     if (config := texts.get("DataHandlerConfigMO")) is not None:
-        position, path = document.place(*location, "DataHandlerConfigMO")
-        check_config_mo(config, position, path, collected, problems)
+        check_config_mo(config, (*location, "DataHandlerConfigMO"), collected, document)
     if (class_name := texts.get("DataHandlerClassName")) is not None:
-        position, path = document.place(*location, "DataHandlerClassName")
-        check_handler_class(class_name, position, path, directory, problems)
+        check_handler_class(class_name, (*location, "DataHandlerClassName"), directory, document)
 
 
 # --- data handlers ---------------------------------------------------------------------------
 
 
 def check_mime_type(
-    mime_type: str, position: Position, path: str, catalogue: Catalogue | None, problems: Problems
+    mime_type: str,
+    location: Location,
+    catalogue: Catalogue | None,
+    reporter: ProblemReporter,
+    *,
+    at_key: bool = False,
 ) -> None:
     """Reports a MIME type that no data handler serves."""
     if catalogue is None or catalogue.find(mime_type) is not None:
         return
-    problems.add(
-        position,
-        path,
+    reporter.add(
+        location,
         f"there is no data handler for {shown(mime_type)}",
         f"one of {', '.join(catalogue.mime_types)}",
         nearest(mime_type, catalogue.mime_types),
+        at_key=at_key,
     )
 
 
-def check_config_mo(
-    name: str, position: Position, path: str, collected: Collected, problems: Problems
-) -> None:
+def check_config_mo(name: str, location: Location, collected: Collected, reporter: ProblemReporter) -> None:
     """Reports a data-handler meta-object that is not defined."""
     if name in collected.handler_options or collected.incomplete:
         return
-    near = nearest(name, collected.handler_options)
-    problems.add(
-        position,
-        path,
-        f"there is no data-handler meta-object {shown(name)}",
-        "a datahandler_metaobject",
-        near,
-    )
+    found = f"there is no data-handler meta-object {shown(name)}"
+    reporter.add(location, found, "a datahandler_metaobject", nearest(name, collected.handler_options))
 
 
 def check_handler_class(
-    reference: str, position: Position, path: str, directory: Path, problems: Problems
+    reference: str, location: Location, directory: Path, reporter: ProblemReporter
 ) -> None:
     """Reports a class that does not exist or lacks a method of a data handler."""
     try:
         missing = missing_methods(check_class(reference, directory), HANDLER_METHODS)
     except LookupProblem as error:
-        problems.add(position, path, error.found, error.expected, error.near)
+        reporter.add(location, error.found, error.expected, error.near)
         return
     if missing:
         class_name = reference.partition(":")[2]
-        problems.add(position, path, f"{class_name} has no method {missing[0]}", HANDLER_CLASS)
+        reporter.add(location, f"{class_name} has no method {missing[0]}", HANDLER_CLASS)
 
 
-def _check_options(collected: Collected, catalogue: Catalogue | None, problems: Problems) -> None:
+def _check_options(collected: Collected, catalogue: Catalogue | None) -> None:
     if catalogue is None:
         return
     for name, handlers in collected.handler_options.items():
@@ -175,14 +423,15 @@ def _check_options(collected: Collected, catalogue: Catalogue | None, problems: 
         for mime_type, given in handlers.items():
             info = catalogue.find(mime_type)
             if info is None:
-                position, path = document.key_place("handlers", mime_type)
-                check_mime_type(mime_type, position, path, catalogue, problems)
+                check_mime_type(mime_type, ("handlers", mime_type), catalogue, document, at_key=True)
                 continue
+            known = [option.name for option in info.options or ()]
             for problem in info.problems({key: str(text) for key, text in given.items()}):
-                found, expected, near = problem.found, problem.expected, None
-                if problem.name not in {option.name for option in info.options or ()}:
-                    position, path = document.key_place("handlers", mime_type, problem.name)
-                    near = nearest(problem.name, [option.name for option in info.options or ()])
-                else:
-                    position, path = document.place("handlers", mime_type, problem.name)
-                problems.add(position, path, found, expected, near)
+                is_unknown = problem.name not in known
+                document.add(
+                    ("handlers", mime_type, problem.name),
+                    problem.found,
+                    problem.expected,
+                    nearest(problem.name, known) if is_unknown else None,
+                    at_key=is_unknown,
+                )

@@ -20,8 +20,9 @@ from connector.config.metaobject_model import (
     StaticDocument,
     is_name,
 )
+from connector.config.problem_reporter import ProblemReporter
 from connector.config.problems import Position, Problems, nearest, shown
-from connector.config.reading import find, join, read_section
+from connector.config.reading import Location, find, join, read_section
 from connector.config.tree import Items, Leaf, Node, Table, kind_of, read_file
 from connector.messaging.destination import parse_destination
 
@@ -47,31 +48,21 @@ class MetaObjects:
     handler_options: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict, repr=False)
 
 
-@dataclass(slots=True)
-class Document:
-    """A document, with the places of its entries."""
+@dataclass(frozen=True, slots=True)
+class Document(ProblemReporter):
+    """A document, and the list that gets its mistakes. Paths have the names of keys as written."""
 
     kind: str
     name: str
-    table: Table
 
-    def place(self, *location: int | str) -> tuple[Position, str]:
-        """Returns the place of the value at ``location``, and the path for errors."""
-        _, position, path = find(self.table, location)
-        return position, join(self.name, path)
+    def path(self, location: Location) -> str:
+        _, _, path = find(self.tree, location)
+        return join(self.name, path)
 
     def has(self, *location: str) -> bool:
         """Tells whether the document has that key."""
-        holder, _, _ = find(self.table, location[:-1])
+        holder, _, _ = find(self.tree, location[:-1])
         return isinstance(holder, Table) and location[-1] in holder.entries
-
-    def key_place(self, *location: str) -> tuple[Position, str]:
-        """Works like :meth:`place`, for the key instead of the value."""
-        holder, position, path = find(self.table, location[:-1])
-        key = location[-1]
-        if isinstance(holder, Table) and key in holder.keys:
-            position, path = holder.keys[key].position, join(path, key)
-        return position, join(self.name, path)
 
 
 @dataclass(slots=True)
@@ -168,10 +159,10 @@ def _take(node: Node, collected: Collected, problems: Problems) -> None:
         return
     name = str(name_node)
     table = _rename(node, problems, name)
-    document = Document(kind, name, table)
+    document = Document(table, problems, kind, name)
     first_document = collected.documents.get(name)
     if first_document is not None:
-        first_position, _ = first_document.key_place(first_document.kind)
+        first_position = first_document.key_position(first_document.kind)
         problems.add(
             name_node.position,
             kind,
@@ -225,7 +216,7 @@ def _set(table: Table, key: str, name: str, node: Node) -> None:
 
 
 def _check_names(document: Document, key: str, problems: Problems) -> None:
-    inner = document.table.entries.get(key)
+    inner = document.tree.entries.get(key)
     if not isinstance(inner, Table):
         return
     for name in [name for name in inner.entries if not is_name(name)]:
@@ -234,7 +225,7 @@ def _check_names(document: Document, key: str, problems: Problems) -> None:
 
 
 def _read_business_object(document: Document, collected: Collected, problems: Problems) -> None:
-    table = document.table
+    table = document.tree
     for key in ("verbs", "attributes"):
         _check_names(document, key, problems)
     for name, node in _each(table, "verbs"):
@@ -285,7 +276,7 @@ def _read_business_object(document: Document, collected: Collected, problems: Pr
 
 
 def _read_static(document: Document, collected: Collected, problems: Problems) -> None:
-    table = document.table
+    table = document.tree
     for name, node in _each(table, "rules"):
         if isinstance(node, Leaf):
             _set(table, "rules", name, _pairs(node, f"{document.name}.rules.{name}", problems))
@@ -352,7 +343,7 @@ def _pairs(leaf: Leaf, path: str, problems: Problems) -> Table:
 
 
 def _read_handlers(document: Document, collected: Collected, problems: Problems) -> None:
-    table = document.table
+    table = document.tree
     handlers = table.entries.get("handlers")
     if isinstance(handlers, Items):
         problems.add(handlers.position, f"{document.name}.handlers", "a list", "MIME type: options")

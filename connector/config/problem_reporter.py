@@ -1,4 +1,4 @@
-"""Reports mistakes by their positions in ``adapter.yaml``."""
+"""Reports mistakes by their locations in a file."""
 
 from __future__ import annotations
 
@@ -23,14 +23,18 @@ class ProblemReporter:
         expected: str,
         near: str | None = None,
         *,
+        at_key: bool = False,
         position: Position | None = None,
         warning: bool = False,
     ) -> None:
-        """Reports a mistake at ``location``, or at ``position`` if given."""
-        path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
-        self.problems.add(
-            position or self.position(*location), path.lstrip("."), found, expected, near, warning=warning
-        )
+        """Reports a mistake in the value at ``location``, or in its key, or at ``position`` if given."""
+        if position is None:
+            position = self.key_position(*location) if at_key else self.position(*location)
+        self.problems.add(position, self.path(location), found, expected, near, warning=warning)
+
+    def path(self, location: Location) -> str:
+        """Returns the path of the value in error texts."""
+        return "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in location).lstrip(".")
 
     def position(self, *location: int | str) -> Position:
         """Returns the place of the value. For a missing value, returns the nearest enclosing place."""

@@ -95,8 +95,7 @@ class EntryCheck:
     def check_mime_type(self, key: str, mime_type: str | None) -> None:
         """Reports a MIME type under ``key`` that no data handler serves. None is valid."""
         if mime_type is not None:
-            _, position, path = find(self.reporter.tree, (*self.location, key))
-            check_mime_type(mime_type, position, path, self.catalogue, self.reporter.problems)
+            check_mime_type(mime_type, (*self.location, key), self.catalogue, self.reporter)
 
 
 class CommonEntry(Section):
