@@ -11,8 +11,8 @@ from connector.businessobjects.catalogue import Catalogue
 from connector.businessobjects.handlers import OPTIONS_KEY, choose_handler
 from connector.businessobjects.rules import StaticMetaObject
 from connector.config.destination_lint import check_destinations
+from connector.config.handler_lint import check_config_mo, check_handler_class, check_mime_type
 from connector.config.http_model import check_http
-from connector.config.metaobject_lint import check_config_mo, check_handler_class, check_mime_type
 from connector.config.metaobjects import Collected, MetaObjects
 from connector.config.model import AdapterFile, Connector
 from connector.config.problem_reporter import ProblemReporter

@@ -1,4 +1,4 @@
-"""Checks meta-objects against each other: business objects, rules, and the options of data handlers."""
+"""Checks meta-objects against each other: business objects and rules."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from typing import Final
 from connector.businessobjects.catalogue import Catalogue
 from connector.businessobjects.definition import SIMPLE_TYPES, Attribute, Definition, Definitions
 from connector.businessobjects.dynamic import PROPERTIES, dynamic_problems
-from connector.businessobjects.handlers import HANDLER_CLASS, HANDLER_METHODS, normal_mime_type
+from connector.businessobjects.handlers import normal_mime_type
 from connector.businessobjects.metadata import metadata_problems
 from connector.businessobjects.rules import Rule, StaticMetaObject, split_rule_name
 from connector.businessobjects.types import TEXTS, text_converter
+from connector.config.handler_lint import check_config_mo, check_handler_class, check_mime_type, check_options
 from connector.config.metaobjects import Collected, Document, MetaObjects, make_rule
-from connector.config.problem_reporter import ProblemReporter
 from connector.config.problems import nearest, shown
-from connector.config.python_names import LookupProblem, check_class, missing_methods
-from connector.config.reading import Location, find
-from connector.config.tree import Leaf, Table
+from connector.config.reading import find
+from connector.config.tree import Leaf
 from connector.errors import MalformedData
 from connector.requests.response_selector import ResponseSelector, misspelt
 from connector.requests.selector_values import Quoting
@@ -52,7 +51,7 @@ def check_metaobjects(
         _check_ambiguity(rules, document)
         given = {key: str(text) for key, text in defaults.items()}
         static[name] = StaticMetaObject(name, tuple(rules), given)
-    _check_options(collected, catalogue)
+    check_options(collected, catalogue)
     options = {
         name: {
             normal_mime_type(mime): {key: str(text) for key, text in given.items()}
@@ -77,8 +76,9 @@ def _check_definitions(collected: Collected, quoting: Quoting) -> Definitions:
     if not collected.incomplete:
         only_metaobjects = _only_metaobjects(known)
         for name, definition in known.items():
-            _check_keys(definition, name in only_metaobjects, collected)
-            _check_defaults(definition, name in only_metaobjects, collected)
+            document = collected.documents[name]
+            _check_keys(definition, name in only_metaobjects, document)
+            _check_defaults(definition, name in only_metaobjects, document)
             _check_children(definition, collected)
         _check_dynamic(known, collected)
         _check_metadata(known, collected)
@@ -94,7 +94,7 @@ def _check_definition(definition: Definition, document: Document, collected: Col
         attributes[name] = _check_attribute(attribute, document, collected)
     for name in definition.metaobject_attributes:
         held = definition.attributes.get(name)
-        if held is None and document.has("attributes", name):
+        if held is None and name in document.keys("attributes"):
             continue  # the attribute has a mistake that is reported elsewhere
         if held is None:
             near = nearest(name, definition.attributes)
@@ -206,13 +206,11 @@ def _only_metaobjects(known: Definitions) -> set[str]:
     return {name for name in found if name in known and not known[name].verbs}
 
 
-def _check_keys(definition: Definition, is_metaobject: bool, collected: Collected) -> None:
+def _check_keys(definition: Definition, is_metaobject: bool, document: Document) -> None:
     """Checks that every business object has a key. Objects that only hold headers need no key."""
-    document = collected.documents[definition.name]
-    written, _, _ = find(document.tree, ("attributes",))
-    entries = written.entries.values() if isinstance(written, Table) else ()
     # An entry counts as a key also if the value of `key` is a mistake.
-    if is_metaobject or any(isinstance(entry, Table) and _names_key(entry) for entry in entries):
+    written = [document.leaf("attributes", name, "key") for name in document.keys("attributes")]
+    if is_metaobject or any(key is not None and key.casefold() != "false" for key in written):
         return
     document.add(
         ("business_object",),
@@ -222,12 +220,7 @@ def _check_keys(definition: Definition, is_metaobject: bool, collected: Collecte
     )
 
 
-def _names_key(entry: Table) -> bool:
-    key = entry.entries.get("key")
-    return isinstance(key, Leaf) and not key.is_absent and key.casefold() != "false"
-
-
-def _check_defaults(definition: Definition, is_metaobject: bool, collected: Collected) -> None:
+def _check_defaults(definition: Definition, is_metaobject: bool, document: Document) -> None:
     """Reports unused defaults. They only satisfy ``required`` (WBI Adapter for JMS, UseDefaults)."""
     for attribute in definition.attributes.values():
         if attribute.default is None or (attribute.is_required and not is_metaobject):
@@ -236,9 +229,7 @@ def _check_defaults(definition: Definition, is_metaobject: bool, collected: Coll
         expected = "required: true too, or no default"
         if is_metaobject:
             found, expected = "a default in a meta-object is never used", "no default"
-        collected.documents[definition.name].add(
-            ("attributes", attribute.name, "default"), found, expected, warning=True
-        )
+        document.add(("attributes", attribute.name, "default"), found, expected, warning=True)
 
 
 def _check_children(definition: Definition, collected: Collected) -> None:
@@ -247,12 +238,12 @@ def _check_children(definition: Definition, collected: Collected) -> None:
     for attribute in definition.attributes.values():
         where = ("attributes", attribute.name)
         for key in ("contained_object_version", "relationship"):
-            if not attribute.is_child and document.has(*where, key):
+            if not attribute.is_child and document.leaf(*where, key) is not None:
                 expected = "it left out; only a child has one"
                 document.add((*where, key), f"{key} of a {attribute.type}", expected, warning=True)
         child = collected.documents.get(attribute.type)
         wanted = attribute.contained_object_version
-        if not wanted or child is None or not child.has("version"):
+        if not wanted or child is None or child.leaf("version") is None:
             continue
         defined = collected.definitions.get(attribute.type)
         if defined is not None and defined.version != wanted:
@@ -368,70 +359,3 @@ def _check_handlers(
         check_config_mo(config, (*location, "DataHandlerConfigMO"), collected, document)
     if (class_name := texts.get("DataHandlerClassName")) is not None:
         check_handler_class(class_name, (*location, "DataHandlerClassName"), directory, document)
-
-
-# --- data handlers ---------------------------------------------------------------------------
-
-
-def check_mime_type(
-    mime_type: str,
-    location: Location,
-    catalogue: Catalogue | None,
-    reporter: ProblemReporter,
-    *,
-    at_key: bool = False,
-) -> None:
-    """Reports a MIME type that no data handler serves."""
-    if catalogue is None or catalogue.find(mime_type) is not None:
-        return
-    reporter.add(
-        location,
-        f"there is no data handler for {shown(mime_type)}",
-        f"one of {', '.join(catalogue.mime_types)}",
-        nearest(mime_type, catalogue.mime_types),
-        at_key=at_key,
-    )
-
-
-def check_config_mo(name: str, location: Location, collected: Collected, reporter: ProblemReporter) -> None:
-    """Reports a data-handler meta-object that is not defined."""
-    if name in collected.handler_options or collected.incomplete:
-        return
-    found = f"there is no data-handler meta-object {shown(name)}"
-    reporter.add(location, found, "a datahandler_metaobject", nearest(name, collected.handler_options))
-
-
-def check_handler_class(
-    reference: str, location: Location, directory: Path, reporter: ProblemReporter
-) -> None:
-    """Reports a class that does not exist or lacks a method of a data handler."""
-    try:
-        missing = missing_methods(check_class(reference, directory), HANDLER_METHODS)
-    except LookupProblem as error:
-        reporter.add(location, error.found, error.expected, error.near)
-        return
-    if missing:
-        class_name = reference.partition(":")[2]
-        reporter.add(location, f"{class_name} has no method {missing[0]}", HANDLER_CLASS)
-
-
-def _check_options(collected: Collected, catalogue: Catalogue | None) -> None:
-    if catalogue is None:
-        return
-    for name, handlers in collected.handler_options.items():
-        document = collected.documents[name]
-        for mime_type, given in handlers.items():
-            info = catalogue.find(mime_type)
-            if info is None:
-                check_mime_type(mime_type, ("handlers", mime_type), catalogue, document, at_key=True)
-                continue
-            known = [option.name for option in info.options or ()]
-            for problem in info.problems({key: str(text) for key, text in given.items()}):
-                is_unknown = problem.name not in known
-                document.add(
-                    ("handlers", mime_type, problem.name),
-                    problem.found,
-                    problem.expected,
-                    nearest(problem.name, known) if is_unknown else None,
-                    at_key=is_unknown,
-                )

@@ -59,10 +59,10 @@ class Document(ProblemReporter):
         _, _, path = find(self.tree, location)
         return join(self.name, path)
 
-    def has(self, *location: str) -> bool:
-        """Tells whether the document has that key."""
-        holder, _, _ = find(self.tree, location[:-1])
-        return isinstance(holder, Table) and location[-1] in holder.entries
+    def keys(self, section: str) -> list[str]:
+        """Returns the keys of a mapping in the document, also those with mistakes."""
+        node = self.tree.entries.get(section)
+        return list(node.entries) if isinstance(node, Table) else []
 
 
 @dataclass(slots=True)

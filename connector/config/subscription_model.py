@@ -20,7 +20,7 @@ from pydantic import BeforeValidator, Field
 from connector.broker.sinks import SinkSpec
 from connector.broker.subscriptions import Subscription
 from connector.businessobjects.catalogue import Catalogue
-from connector.config.metaobject_lint import check_mime_type
+from connector.config.handler_lint import check_mime_type
 from connector.config.problem_reporter import ProblemReporter
 from connector.config.reading import Location, find
 from connector.config.section import Section

@@ -1,0 +1,78 @@
+"""Checks the data handlers that a configuration names, and their options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from connector.businessobjects.catalogue import Catalogue
+from connector.businessobjects.handlers import HANDLER_CLASS, HANDLER_METHODS
+from connector.config.metaobjects import Collected
+from connector.config.problem_reporter import ProblemReporter
+from connector.config.problems import nearest, shown
+from connector.config.python_names import LookupProblem, check_class, missing_methods
+from connector.config.reading import Location
+
+
+def check_mime_type(
+    mime_type: str,
+    location: Location,
+    catalogue: Catalogue | None,
+    reporter: ProblemReporter,
+    *,
+    at_key: bool = False,
+) -> None:
+    """Reports a MIME type that no data handler serves."""
+    if catalogue is None or catalogue.find(mime_type) is not None:
+        return
+    reporter.add(
+        location,
+        f"there is no data handler for {shown(mime_type)}",
+        f"one of {', '.join(catalogue.mime_types)}",
+        nearest(mime_type, catalogue.mime_types),
+        at_key=at_key,
+    )
+
+
+def check_config_mo(name: str, location: Location, collected: Collected, reporter: ProblemReporter) -> None:
+    """Reports a data-handler meta-object that is not defined."""
+    if name in collected.handler_options or collected.incomplete:
+        return
+    found = f"there is no data-handler meta-object {shown(name)}"
+    reporter.add(location, found, "a datahandler_metaobject", nearest(name, collected.handler_options))
+
+
+def check_handler_class(
+    reference: str, location: Location, directory: Path, reporter: ProblemReporter
+) -> None:
+    """Reports a class that does not exist or lacks a method of a data handler."""
+    try:
+        missing = missing_methods(check_class(reference, directory), HANDLER_METHODS)
+    except LookupProblem as error:
+        reporter.add(location, error.found, error.expected, error.near)
+        return
+    if missing:
+        class_name = reference.partition(":")[2]
+        reporter.add(location, f"{class_name} has no method {missing[0]}", HANDLER_CLASS)
+
+
+def check_options(collected: Collected, catalogue: Catalogue | None) -> None:
+    """Reports options that the data handlers do not have, or that have wrong values."""
+    if catalogue is None:
+        return
+    for name, handlers in collected.handler_options.items():
+        document = collected.documents[name]
+        for mime_type, given in handlers.items():
+            info = catalogue.find(mime_type)
+            if info is None:
+                check_mime_type(mime_type, ("handlers", mime_type), catalogue, document, at_key=True)
+                continue
+            known = [option.name for option in info.options or ()]
+            for problem in info.problems({key: str(text) for key, text in given.items()}):
+                is_unknown = problem.name not in known
+                document.add(
+                    ("handlers", mime_type, problem.name),
+                    problem.found,
+                    problem.expected,
+                    nearest(problem.name, known) if is_unknown else None,
+                    at_key=is_unknown,
+                )
