@@ -18,13 +18,13 @@ from connector.config.model import AdapterFile, Connector, Logging, Spark, State
 from connector.config.problem_reporter import ProblemReporter
 from connector.config.problems import Position, Problems, nearest
 from connector.config.provider_section import check_provider, read_provider
-from connector.config.reading import find, note_missing, read_section
+from connector.config.reading import find, read_section, report_missing
 from connector.config.section import ProviderSection
 from connector.config.sinks import Sinks
 from connector.config.spark_settings import owner_reason
 from connector.config.subscription_model import SinkEntry
 from connector.config.subscription_reading import SubscriptionReader
-from connector.config.tree import Items, Leaf, Table, kind_of, read_file
+from connector.config.tree import Items, Leaf, Table, is_absent, kind_of, read_file
 from connector.config.value_types import resolve
 from connector.errors import ConfigurationError, Problem
 from connector.messaging.provider_kind import DeploymentPaths
@@ -195,8 +195,10 @@ def _complete(root: Table, problems: Problems) -> Table:
         node = complete.entries.get(section)
         if isinstance(node, Table):
             node = Table(node.position, dict(node.entries), dict(node.keys))
-            missing = note_missing(section, node, keys, complete.keys[section].position, problems)
-        elif node is None or (isinstance(node, Leaf) and node.is_absent):
+            missing = [key for key in keys if is_absent(node.entries.get(key))]
+            for key in missing:
+                report_missing(key, node, f"{section}.{key}", complete.keys[section].position, problems)
+        elif node is None or is_absent(node):
             # A misspelt section is reported as an unknown key already.
             if not any(nearest(key, [section]) for key in complete.entries if key not in _SECTIONS):
                 position = complete.keys[section].position if section in complete.keys else root.position

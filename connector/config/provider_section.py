@@ -9,7 +9,7 @@ from typing import Final
 
 from connector.config.problem_reporter import ProblemReporter
 from connector.config.problems import Problems, nearest, not_yet, shown
-from connector.config.reading import note_missing, read_section
+from connector.config.reading import read_section
 from connector.config.section import DEFAULT_PROVIDER, ProviderSection
 from connector.config.tree import Leaf, Table
 from connector.config.value_types import as_found
@@ -52,15 +52,13 @@ def read_provider(root: Table, directory: Path, problems: Problems) -> ReadProvi
         position = node.entries["type"].position if "type" in node.entries else node.position
         problems.add(position, "provider.type", str(error), "")
         return None
-    needed = [info.alias or name for name, info in model.model_fields.items() if info.is_required()]
-    missing = note_missing("provider", node, needed, root.keys["provider"].position, problems)
     reading = read_section(
         model,
         node,
         problems,
         directory=directory,
         path="provider",
-        noted={(key,) for key in missing},
+        missing_at=root.keys["provider"].position,
     )
     return ReadProvider(installed, reading.section) if reading.section is not None else None
 

@@ -6,7 +6,7 @@ other mistake, neither here nor in the checks that compare sections.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar, get_args, get_origin
@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from connector.config.problems import Position, Problems, nearest
-from connector.config.tree import Items, Leaf, Node, Table, kind_of
+from connector.config.tree import Items, Leaf, Node, Table, is_absent, kind_of
 
 Model = TypeVar("Model", bound=BaseModel)
 Location = tuple[int | str, ...]
@@ -52,7 +52,7 @@ def read_section(
     refused: Mapping[str, tuple[str, str]] | None = None,
     instead: Mapping[Location, str] | None = None,
     given: Mapping[str, Any] | None = None,
-    noted: Collection[Location] = (),
+    missing_at: Position | None = None,
 ) -> Reading[Model]:
     """Reads ``node`` as ``model``.
 
@@ -63,7 +63,7 @@ def read_section(
             named with its section (``connector.Key``).
         instead: texts that replace wrong values that cannot be left out.
         given: values that were read before, in place of those in ``node``.
-        noted: the places of mistakes that are reported already.
+        missing_at: the place for a key that ``node`` itself lacks. None = the place of ``node``.
     """
     data = plain(node, model)
     data.update(given or {})
@@ -76,8 +76,7 @@ def read_section(
             details = error.errors(include_url=False)
         wrong: set[Location] = set()
         for detail in details:
-            if detail["loc"] not in noted:
-                _report(detail, node, path, problems, refused or {}, model)
+            _report(detail, node, path, problems, refused or {}, model, missing_at)
             wrong.add(_to_leave_out(detail, data, model, instead or {}))
         if () in wrong:
             return reading
@@ -88,28 +87,18 @@ def read_section(
     return reading
 
 
-def note_missing(
-    section: str, node: Table, needed: Iterable[str], position: Position, problems: Problems
-) -> list[str]:
-    """Reports the keys that a section lacks, and returns them.
+def report_missing(key: str, section: Table, path: str, position: Position, problems: Problems) -> None:
+    """Reports a needed key that a section lacks.
+
+    An unset variable is reported already, and a misspelt key is reported as unknown.
 
     Args:
-        section: the name of the section.
-        node: the section.
-        needed: the keys.
-        position: the beginning of the section.
-        problems: gets the missing keys. An unset variable is reported already, and a misspelt key is reported
-            as unknown.
+        path, position: the place of the mistake.
     """
-    missing = []
-    for key in needed:
-        given = node.entries.get(key)
-        if given is None or (isinstance(given, Leaf) and given.is_absent):
-            missing.append(key)
-            failed = isinstance(given, Leaf) and given.from_environment
-            if not failed and not any(nearest(other, [key]) for other in node.entries):
-                problems.add(position, f"{section}.{key}", f"{key} is missing", f"{key}: ...")
-    return missing
+    given = section.entries.get(key)
+    is_unset = isinstance(given, Leaf) and given.from_environment
+    if not is_unset and not any(nearest(other, [key]) for other in section.entries):
+        problems.add(position, path, f"{key} is missing", f"{key}: ...")
 
 
 def _to_leave_out(
@@ -146,7 +135,7 @@ def plain(node: Node, annotation: Any) -> Any:
     return {
         key: plain(value, entries if fields is None else fields.get(key))
         for key, value in node.entries.items()
-        if not (isinstance(value, Leaf) and value.is_absent) or (fields is not None and key not in fields)
+        if not is_absent(value) or (fields is not None and key not in fields)
     }
 
 
@@ -226,11 +215,16 @@ def _report(
     problems: Problems,
     refused: Mapping[str, tuple[str, str]],
     model: type[BaseModel],
+    missing_at: Position | None,
 ) -> None:
     location, kind = detail["loc"], detail["type"]
     if kind == "missing":
-        _, position, inner = find(node, location[:-1])
-        problems.add(position, join(path, inner), f"{location[-1]} is missing", f"{location[-1]}: ...")
+        section, position, inner = find(node, location[:-1])
+        if isinstance(section, Table):
+            key, where = str(location[-1]), join(path, inner)
+            if missing_at is not None and not inner:
+                position, where = missing_at, join(path, key)
+            report_missing(key, section, where, position, problems)
         return
     if kind == "extra_forbidden":
         _report_unknown(location, node, path, problems, refused, model)

@@ -24,7 +24,7 @@ from connector.config.handler_lint import check_mime_type
 from connector.config.problem_reporter import ProblemReporter
 from connector.config.reading import Location, find
 from connector.config.section import Section
-from connector.config.tree import Leaf, Table
+from connector.config.tree import Table, is_absent
 from connector.config.value_types import (
     Boolean,
     Text,
@@ -89,8 +89,7 @@ class EntryCheck:
     def is_written(self, key: str) -> bool:
         """Tells whether the entry has a value for a key. A default does not count."""
         entry, _, _ = find(self.reporter.tree, self.location)
-        value = entry.entries.get(key) if isinstance(entry, Table) else None
-        return value is not None and not (isinstance(value, Leaf) and value.is_absent)
+        return isinstance(entry, Table) and not is_absent(entry.entries.get(key))
 
     def check_mime_type(self, key: str, mime_type: str | None) -> None:
         """Reports a MIME type under ``key`` that no data handler serves. None is valid."""

@@ -11,7 +11,7 @@ from connector.config.problems import Position, Problems, nearest, not_yet
 from connector.config.reading import field_names, join, read_section
 from connector.config.sinks import SinkProblem, Sinks
 from connector.config.subscription_model import CommonEntry, SinkEntry
-from connector.config.tree import Items, Leaf, Node, Table
+from connector.config.tree import Items, Leaf, Node, Table, is_absent
 from connector.config.value_types import words
 
 UNSUPPORTED: Final = {
@@ -69,7 +69,7 @@ class SubscriptionReader:
                     yield ReadEntry(index, key, entry)
 
     def _entry(self, node: Table, path: str) -> tuple[str, CommonEntry | None]:
-        named = [key for key in node.entries if key in self.sinks.keys and not _is_absent(node.entries[key])]
+        named = [key for key in node.entries if key in self.sinks.keys and not is_absent(node.entries[key])]
         if not named:
             return "", self._without_sink(node, path)
         key, *others = named
@@ -100,7 +100,7 @@ class SubscriptionReader:
                 if other in named:
                     continue
                 if having := [f"a {one}" for one in self._sinks_with(other)]:
-                    if len(named) == 1 and not _is_absent(value):
+                    if len(named) == 1 and not is_absent(value):
                         text = f"{other} of a {key}"
                         self.problems.add(
                             value.position, join(path, other), text, f"it with {words(having)} only"
@@ -170,7 +170,3 @@ class SubscriptionReader:
 
     def _is_noted(self, position: Position) -> bool:
         return any((one.file, one.line) == (position.file, position.line) for one in self.problems.sorted())
-
-
-def _is_absent(value: Node) -> bool:
-    return isinstance(value, Leaf) and value.is_absent

@@ -105,6 +105,11 @@ class Items:
 Node = Leaf | Table | Items
 
 
+def is_absent(node: Node | None) -> bool:
+    """Tells whether there is no value: no key, or a key without a value."""
+    return node is None or (isinstance(node, Leaf) and node.is_absent)
+
+
 def kind_of(node: object) -> str:
     """Returns the kind of a node, in words for an error text."""
     if isinstance(node, Table | dict):
@@ -257,7 +262,7 @@ class _Builder:
                 continue
             if frames:
                 self._put(frames[-1], node)
-            elif not (isinstance(node, Leaf) and node.is_absent):
+            elif not is_absent(node):
                 documents.append(node)
         return documents
 
