@@ -50,6 +50,12 @@ def test_two_deployments_have_a_module_of_one_name_each(tmp_path: Path) -> None:
     assert found == [1, 2]
 
 
+def test_a_package_comes_before_a_module_of_its_name_as_in_an_import(tmp_path: Path) -> None:
+    write(tmp_path, "orders.py", "def f(bo, event): return 'module'\n")
+    write(tmp_path, "orders/__init__.py", "def f(bo, event): return 'package'\n")
+    assert load_process("orders:f", str(tmp_path))(None, None) == "package"
+
+
 def test_a_module_is_run_once_for_all_its_functions(tmp_path: Path) -> None:
     write(
         tmp_path,
