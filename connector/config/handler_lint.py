@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from connector.businessobjects.catalogue import Catalogue
@@ -11,6 +12,30 @@ from connector.config.problem_reporter import ProblemReporter
 from connector.config.problems import nearest, shown
 from connector.config.python_names import LookupProblem, check_class, missing_methods
 from connector.config.reading import Location
+
+
+def check_handlers(
+    texts: Mapping[str, str],
+    location: Location,
+    collected: Collected,
+    catalogue: Catalogue | None,
+    directory: Path,
+    reporter: ProblemReporter,
+) -> None:
+    """Reports mistakes in the properties that name a data handler.
+
+    Args:
+        texts: the properties as written.
+        location: of the section or rule that has the properties.
+        catalogue: the data handlers. None = not known, so MIME types are not checked.
+        directory: of ``adapter.yaml``.
+    """
+    if (mime_type := texts.get("DataHandlerMimeType")) is not None:
+        check_mime_type(mime_type, (*location, "DataHandlerMimeType"), catalogue, reporter)
+    if (config := texts.get("DataHandlerConfigMO")) is not None:
+        _check_config_mo(config, (*location, "DataHandlerConfigMO"), collected, reporter)
+    if (class_name := texts.get("DataHandlerClassName")) is not None:
+        _check_handler_class(class_name, (*location, "DataHandlerClassName"), directory, reporter)
 
 
 def check_mime_type(
@@ -33,7 +58,7 @@ def check_mime_type(
     )
 
 
-def check_config_mo(name: str, location: Location, collected: Collected, reporter: ProblemReporter) -> None:
+def _check_config_mo(name: str, location: Location, collected: Collected, reporter: ProblemReporter) -> None:
     """Reports a data-handler meta-object that is not defined."""
     if name in collected.handler_options or collected.incomplete:
         return
@@ -41,7 +66,7 @@ def check_config_mo(name: str, location: Location, collected: Collected, reporte
     reporter.add(location, found, "a datahandler_metaobject", nearest(name, collected.handler_options))
 
 
-def check_handler_class(
+def _check_handler_class(
     reference: str, location: Location, directory: Path, reporter: ProblemReporter
 ) -> None:
     """Reports a class that does not exist or lacks a method of a data handler."""

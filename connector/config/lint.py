@@ -11,7 +11,7 @@ from connector.businessobjects.catalogue import Catalogue
 from connector.businessobjects.handlers import OPTIONS_KEY, choose_handler
 from connector.businessobjects.rules import StaticMetaObject
 from connector.config.destination_lint import check_destinations
-from connector.config.handler_lint import check_config_mo, check_handler_class, check_mime_type
+from connector.config.handler_lint import check_handlers
 from connector.config.http_model import check_http
 from connector.config.metaobjects import Collected, MetaObjects
 from connector.config.model import AdapterFile, Connector
@@ -111,15 +111,12 @@ class Lint:
                 "the name of a static_metaobject",
                 nearest(name, known),
             )
-        if self.reporter.leaf("connector", "DataHandlerConfigMO"):
-            location = ("connector", "DataHandlerConfigMO")
-            check_config_mo(connector.data_handler_config_mo, location, self.collected, self.reporter)
-        if connector.data_handler_class_name is not None:
-            location = ("connector", "DataHandlerClassName")
-            check_handler_class(connector.data_handler_class_name, location, self.directory, self.reporter)
-        if self.reporter.leaf("connector", "DataHandlerMimeType"):
-            location = ("connector", "DataHandlerMimeType")
-            check_mime_type(connector.data_handler_mime_type, location, self.catalogue, self.reporter)
+        handler = {
+            key: text
+            for key in ("DataHandlerConfigMO", "DataHandlerClassName", "DataHandlerMimeType")
+            if (text := self.reporter.leaf("connector", key)) is not None
+        }
+        check_handlers(handler, ("connector",), self.collected, self.catalogue, self.directory, self.reporter)
         self._default_verb(connector)
         if static is not None:
             self._unread_options(static, connector)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -14,7 +14,7 @@ from connector.businessobjects.handlers import normal_mime_type
 from connector.businessobjects.metadata import metadata_problems
 from connector.businessobjects.rules import Rule, StaticMetaObject, split_rule_name
 from connector.businessobjects.types import TEXTS, text_converter
-from connector.config.handler_lint import check_config_mo, check_handler_class, check_mime_type, check_options
+from connector.config.handler_lint import check_handlers, check_options
 from connector.config.metaobjects import Collected, Document, MetaObjects, make_rule
 from connector.config.problems import nearest, shown
 from connector.config.reading import find
@@ -41,10 +41,10 @@ def check_metaobjects(
     static = {}
     for name, (defaults, entries) in collected.rules.items():
         document = collected.documents[name]
-        _check_handlers(defaults, document, ("Default",), collected, catalogue, directory)
+        check_handlers(defaults, ("Default",), collected, catalogue, directory, document)
         rules = []
         for rule_name, texts in entries.items():
-            _check_handlers(texts, document, ("rules", rule_name), collected, catalogue, directory)
+            check_handlers(texts, ("rules", rule_name), collected, catalogue, directory, document)
             pair = _pair(rule_name, document, known, collected)
             if pair is not None:
                 rules.append(make_rule(rule_name, pair, texts, defaults))
@@ -343,19 +343,3 @@ def _check_ambiguity(rules: list[Rule], document: Document) -> None:
                 at_key=True,
                 warning=True,
             )
-
-
-def _check_handlers(
-    texts: Mapping[str, Leaf],
-    document: Document,
-    location: tuple[str, ...],
-    collected: Collected,
-    catalogue: Catalogue | None,
-    directory: Path,
-) -> None:
-    if (mime_type := texts.get("DataHandlerMimeType")) is not None:
-        check_mime_type(mime_type, (*location, "DataHandlerMimeType"), catalogue, document)
-    if (config := texts.get("DataHandlerConfigMO")) is not None:
-        check_config_mo(config, (*location, "DataHandlerConfigMO"), collected, document)
-    if (class_name := texts.get("DataHandlerClassName")) is not None:
-        check_handler_class(class_name, (*location, "DataHandlerClassName"), directory, document)
