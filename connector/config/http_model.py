@@ -154,7 +154,7 @@ def check_http(http: Http | None, reporter: ProblemReporter) -> None:
     written = _written(reporter)
     for location, token in written:
         # Other empty values count as not given. Without a token every caller would be let in.
-        if token.is_absent and token.from_environment and not _is_noted(token, reporter):
+        if token.is_absent and token.from_environment and not reporter.problems.is_reported(token.position):
             reporter.add(location, f"{token.raw} is empty", "a token, or no tokens at all")
     if not written and not http.listen.is_loopback:
         reporter.add(
@@ -170,12 +170,6 @@ def check_http(http: Http | None, reporter: ProblemReporter) -> None:
                 f"{SHORT} or more: python3 -c 'import secrets; print(secrets.token_urlsafe())'",
                 warning=True,
             )
-
-
-def _is_noted(token: Leaf, reporter: ProblemReporter) -> bool:
-    """Tells whether a problem is reported already that the variable is not set."""
-    place = (token.position.line, token.position.column)
-    return any((problem.line, problem.column) == place for problem in reporter.problems.sorted())
 
 
 def _written(reporter: ProblemReporter) -> list[tuple[Location, Leaf]]:

@@ -75,6 +75,11 @@ class Problems:
         self._files.setdefault(position.file, len(self._files))
         self._collected.append(_Collected(len(self._collected), problem))
 
+    def is_reported(self, position: Position) -> bool:
+        """Tells whether a mistake at that place is reported already."""
+        places = ((one.problem.file, one.problem.line, one.problem.column) for one in self._collected)
+        return position in places
+
     def sorted(self) -> list[Problem]:
         """Returns the mistakes by file in the order of reading, then by place."""
 

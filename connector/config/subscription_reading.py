@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from connector.config.problems import Position, Problems, nearest, not_yet
+from connector.config.problems import Problems, nearest, not_yet
 from connector.config.reading import field_names, join, read_section
 from connector.config.sinks import SinkProblem, Sinks
 from connector.config.subscription_model import CommonEntry, SinkEntry
@@ -121,7 +121,7 @@ class SubscriptionReader:
         for key, value in node.entries.items():
             position = node.keys[key].position
             if key in self.sinks.keys:  # a variable without a value, reported already if it is not set
-                is_explained |= self._is_noted(value.position)
+                is_explained |= self.problems.is_reported(value.position)
             elif key in UNSUPPORTED:
                 self.problems.add(position, join(path, key), *UNSUPPORTED[key])
                 is_explained = True
@@ -167,6 +167,3 @@ class SubscriptionReader:
                 "the connector installed anew (script/bootstrap): its entry points are of another version",
             )
         return f"neither {' nor '.join(keys)}", "one of them: who gets the business object"
-
-    def _is_noted(self, position: Position) -> bool:
-        return any((one.file, one.line) == (position.file, position.line) for one in self.problems.sorted())
