@@ -18,7 +18,7 @@ from connector.config.model import AdapterFile, Connector, Logging, Spark, State
 from connector.config.problem_reporter import ProblemReporter
 from connector.config.problems import Position, Problems, nearest
 from connector.config.provider_section import check_provider, read_provider
-from connector.config.reading import find, read_section, report_missing
+from connector.config.reading import field_names, find, read_section, report_missing
 from connector.config.section import ProviderSection
 from connector.config.sinks import Sinks
 from connector.config.spark_settings import owner_reason
@@ -196,8 +196,9 @@ def _complete(root: Table, problems: Problems) -> Table:
         if isinstance(node, Table):
             node = Table(node.position, dict(node.entries), dict(node.keys))
             missing = [key for key in keys if is_absent(node.entries.get(key))]
+            known, position = field_names(AdapterFile, (section,)), complete.keys[section].position
             for key in missing:
-                report_missing(key, node, f"{section}.{key}", complete.keys[section].position, problems)
+                report_missing(key, node, known, f"{section}.{key}", position, problems)
         elif node is None or is_absent(node):
             # A misspelt section is reported as an unknown key already.
             if not any(nearest(key, [section]) for key in complete.entries if key not in _SECTIONS):

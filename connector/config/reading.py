@@ -87,17 +87,21 @@ def read_section(
     return reading
 
 
-def report_missing(key: str, section: Table, path: str, position: Position, problems: Problems) -> None:
+def report_missing(
+    key: str, section: Table, known: Sequence[str], path: str, position: Position, problems: Problems
+) -> None:
     """Reports a needed key that a section lacks.
 
     An unset variable is reported already, and a misspelt key is reported as unknown.
 
     Args:
+        known: the keys that the section takes.
         path, position: the place of the mistake.
     """
     given = section.entries.get(key)
     is_unset = isinstance(given, Leaf) and given.from_environment
-    if not is_unset and not any(nearest(other, [key]) for other in section.entries):
+    unknown = [other for other in section.entries if other not in known]
+    if not is_unset and not any(nearest(other, [key]) for other in unknown):
         problems.add(position, path, f"{key} is missing", f"{key}: ...")
 
 
@@ -224,7 +228,7 @@ def _report(
             key, where = str(location[-1]), join(path, inner)
             if missing_at is not None and not inner:
                 position, where = missing_at, join(path, key)
-            report_missing(key, section, where, position, problems)
+            report_missing(key, section, field_names(model, location[:-1]), where, position, problems)
         return
     if kind == "extra_forbidden":
         _report_unknown(location, node, path, problems, refused, model)

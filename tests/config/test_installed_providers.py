@@ -38,6 +38,7 @@ class Lamp(Section):
     """What lights a shelf."""
 
     watts: Text = Field(description="How bright.")
+    watt: Text | None = Field(default=None, description="Of the spare one.")
 
 
 class ShelfSection(ProviderSection):
@@ -165,6 +166,7 @@ def test_its_section_is_read_with_paths_and_defaults(install: Install, write: Wr
         (BOARDS, f"{BOARDS}  dusted: false\n", "4:11: provider.dusted: dusty boards, expected true"),
         (BOARDS, f"{BOARDS}  root: ./data\n", "4:3: provider.root: unknown key"),
         (BOARDS, f"{BOARDS}  lamp: {{}}\n", "4:9: provider.lamp: watts is missing"),
+        (BOARDS, f"{BOARDS}  lamp: {{watt: 7}}\n", "4:9: provider.lamp: watts is missing"),
         (
             "type: shelf",
             "type: shelv",
