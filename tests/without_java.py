@@ -37,9 +37,14 @@ def _use_test_settings() -> None:
         processes.this_machine = lambda: machine  # type: ignore[assignment]
 
 
-if __name__ == "__main__":
+def start() -> None:
+    """Runs the command of ``sys.argv``. Ends the process."""
     _use_test_settings()
     if "run" in sys.argv[1:]:  # no other verb has a pipeline
         _use_no_spark()
         faulthandler.register(signal.SIGUSR2)  # where a run stands that does not end, and its runners
     sys.exit(main())
+
+
+if __name__ == "__main__":
+    start()

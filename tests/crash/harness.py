@@ -30,6 +30,7 @@ from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.providers.dropbox.provider import DropboxProvider
 from tests.crash.database import DatabaseQueues
+from tests.forked_command import ForkedProcess
 from tests.spark.standalone import QUICK_JAVA, StandaloneCluster
 from tests.waiting import wait_for
 
@@ -478,17 +479,26 @@ class Run:
         self._out = deployment.directory / f"stdout.{number}"
         self._err = deployment.directory / f"stderr.{number}"
         variables = {**os.environ, "PYTHONPATH": str(REPOSITORY), **environment}
-        command = "connector.cli" if deployment.java else "tests.without_java"
+        self.process: subprocess.Popen[bytes] | ForkedProcess
         with open(self._out, "wb") as out, open(self._err, "wb") as err:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", command, *arguments],
-                cwd=deployment.directory,
-                env=variables,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                start_new_session=True,
-            )
+            if deployment.java:
+                self.process = subprocess.Popen(
+                    [sys.executable, "-m", "connector.cli", *arguments],
+                    cwd=deployment.directory,
+                    env=variables,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    start_new_session=True,
+                )
+            else:
+                self.process = ForkedProcess(
+                    arguments,
+                    cwd=deployment.directory,
+                    env=variables,
+                    stdout=out.fileno(),
+                    stderr=err.fileno(),
+                )
         self.started = time.monotonic()
 
     @property

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
-import sys
 
 import pytest
 
+from tests import forked_command
 from tests.crash.conftest import Deploy
-from tests.crash.harness import REPOSITORY, Deployment, Run, assert_settled_once
+from tests.crash.harness import Deployment, Run, assert_settled_once
 from tests.waiting import wait_for
 
 JAVA = False
 
 
 def takeover(deployment: Deployment, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "connector.cli", "takeover", *arguments],
-        cwd=deployment.directory,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return forked_command.run(["takeover", *arguments], cwd=deployment.directory)
 
 
 def client_of(deployment: Deployment, run: Run) -> str:

@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from datetime import datetime
 from typing import Any
 
+from tests import forked_command
 from tests.crash.conftest import Deploy
-from tests.crash.harness import REPOSITORY, Deployment, assert_settled_once
+from tests.crash.harness import Deployment, assert_settled_once
 from tests.waiting import wait_for
 
 JAVA = False
 
 
 def call(deployment: Deployment, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "connector.cli", "status", *arguments],
-        cwd=deployment.directory,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return forked_command.run(["status", *arguments], cwd=deployment.directory)
 
 
 def status(deployment: Deployment) -> dict[str, Any]:
