@@ -25,9 +25,12 @@ def _use_no_spark() -> None:
 
 
 def _use_test_settings() -> None:
-    """Lets an adapter with a database be on another machine, and wait for less long."""
+    """Lets an adapter wait for less long, and one with a database be on another machine."""
+    from connector import adapter, service
     from connector.providers.sql import database, dialects, processes
 
+    if interval := os.environ.get("TEST_RECOVERY"):
+        adapter.RECOVERY_INTERVAL = service.RECOVERY_INTERVAL = float(interval)  # type: ignore[misc]
     if lease := os.environ.get("TEST_LEASE"):
         initial = database.Settings.__init__
         initial.__defaults__ = (*(initial.__defaults__ or ())[:-1], float(lease))  # the last is the lease

@@ -29,8 +29,8 @@ import yaml
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.providers.dropbox.provider import DropboxProvider
+from tests import forked_command
 from tests.crash.database import DatabaseQueues
-from tests.forked_command import ForkedProcess
 from tests.spark.standalone import QUICK_JAVA, StandaloneCluster
 from tests.waiting import wait_for
 
@@ -179,6 +179,8 @@ class Deployment:
         only: the entries, where there is to be no process.
         java: False where Spark has no part in what is tested (see :mod:`tests.without_java`).
         database: the URL of a database with the messages; ``{root}`` stands for the root. Empty = a dropbox.
+        recovery: seconds after which a run without Spark looks for dead clients again. None = the 10 s of a
+            run with Spark.
     """
 
     directory: Path
@@ -192,6 +194,7 @@ class Deployment:
     only: Sequence[Mapping[str, Any]] = ()
     java: bool = True
     database: str = ""
+    recovery: float | None = 1.0
     runs: list[Run] = field(default_factory=list)
     sent: int = 0
 
@@ -416,6 +419,8 @@ class Deployment:
         }
         if fault:
             variables["CONNECTOR_FAULT"] = fault
+        if self.recovery is not None:
+            variables["TEST_RECOVERY"] = str(self.recovery)
         if "master" in self.spark:
             self._pass_on(variables)
         run = Run(self, mark, ["run", *arguments], variables)
@@ -479,7 +484,7 @@ class Run:
         self._out = deployment.directory / f"stdout.{number}"
         self._err = deployment.directory / f"stderr.{number}"
         variables = {**os.environ, "PYTHONPATH": str(REPOSITORY), **environment}
-        self.process: subprocess.Popen[bytes] | ForkedProcess
+        self.process: subprocess.Popen[bytes] | forked_command.ForkedProcess
         with open(self._out, "wb") as out, open(self._err, "wb") as err:
             if deployment.java:
                 self.process = subprocess.Popen(
@@ -492,7 +497,7 @@ class Run:
                     start_new_session=True,
                 )
             else:
-                self.process = ForkedProcess(
+                self.process = forked_command.ForkedProcess(
                     arguments,
                     cwd=deployment.directory,
                     env=variables,
@@ -600,6 +605,16 @@ class Run:
         wait_for(
             lambda: self.process.poll() is not None or self._deployment.has_client(self.pid), 90, "started"
         )
+
+    def await_poll(self) -> None:
+        """Waits until its first poll is over, before which it looks for dead clients."""
+
+        def has_polled() -> bool:
+            status = forked_command.run(["status", "--json"], cwd=self._deployment.directory)
+            instances = json.loads(status.stdout)["instances"]
+            return any(one["pid"] == self.pid and one["last_good_poll"] for one in instances)
+
+        wait_for(has_polled, 30, "a good poll")
 
     def await_pause(self, place: str) -> None:
         """Waits until one of its processes waits at a named place."""

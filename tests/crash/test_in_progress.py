@@ -122,7 +122,7 @@ def test_a_message_whose_process_is_not_active_waits_there_and_is_never_in_doubt
 
 @pytest.mark.parametrize("provider_type", ["dropbox", "sqlite"])
 def test_a_neighbour_takes_over_what_a_killed_adapter_had_in_progress(deploy: Deploy) -> None:
-    """A living neighbour's messages are never leftovers, a dead one's are within ten seconds."""
+    """A living neighbour's messages are never leftovers, a dead one's are at the next look."""
     deployment = deploy(connector={"InProgressDestination": "queue://in-progress"})
     ids = deployment.send("in", ["gate:1", ""])
     killed = deployment.start()

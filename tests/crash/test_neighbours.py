@@ -30,16 +30,20 @@ def test_two_adapters_share_thousands_of_messages_and_publish_none_twice(deploy:
     assert min(published) > 0, f"both did work: {published}"
 
 
-@pytest.mark.parametrize("provider_type", ["dropbox", "postgresql"])
-def test_a_living_adapter_takes_over_from_a_killed_one_without_a_restart(deploy: Deploy) -> None:
+@pytest.mark.parametrize(
+    ("provider_type", "recovery"), [("dropbox", None), ("postgresql", 1.0)], ids=["dropbox", "postgresql"]
+)
+def test_a_living_adapter_takes_over_from_a_killed_one_without_a_restart(
+    deploy: Deploy, recovery: float | None
+) -> None:
     """Killed while it has claims of which one is at work; the neighbour finishes them in some ten seconds."""
-    deployment = deploy(connector={"PollQuantity": 40})
+    deployment = deploy(connector={"PollQuantity": 40}, recovery=recovery)
     killed = deployment.start()
     killed.await_start()
     ids = deployment.send("in", [""] * 10 + ["gate:1"] + [""] * 20)
     wait_for(lambda: deployment.reached("1"))
     neighbour = deployment.start()
-    neighbour.await_start()
+    neighbour.await_poll()
     killed.kill_everything()
     deployment.open("1")
     ids += deployment.send("in", [""] * 5)
