@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -19,7 +20,8 @@ def _use_no_spark() -> None:
     from connector.testing.pipeline import InProcessPipeline
 
     def make_pipeline(adapter: Adapter, _output: Callable[[str], None] | None) -> InProcessPipeline:
-        return InProcessPipeline(adapter.configuration.directory, parallelism=2)
+        cores = re.search(r"\d+", adapter.configuration.spark.master or "")
+        return InProcessPipeline(adapter.configuration.directory, parallelism=int(cores[0]) if cores else 2)
 
     Adapter._make_pipeline = make_pipeline  # type: ignore[method-assign]
 

@@ -123,7 +123,7 @@ def serve(customer, event):
 def test_a_process_on_a_worker_is_killed_while_it_asks_another_adapter_and_asks_again(
     deploy: Deploy,
 ) -> None:
-    front = deploy(java=True, only=[{"object": "Customer", "name": "ask", "process": "asking:ask"}])
+    front = deploy(only=[{"object": "Customer", "name": "ask", "process": "asking:ask"}])
     (front.directory / "asking.py").write_text(ASKING)
     back = deploy(
         inputs=("asked",),
@@ -141,6 +141,7 @@ def test_a_process_on_a_worker_is_killed_while_it_asks_another_adapter_and_asks_
     assert any(name.startswith("temporary-") for name in os.listdir(front.root))
     ids += front.send("in", [""])
     serving = back.start()
+    front.java = True  # the workers that ask are those of Spark
     front.drain()
     assert (front.directory / "answers").read_text().splitlines() == [
         f"{ids[0]} 2 VALCHANGE Ada",

@@ -40,7 +40,10 @@ def _kill_all_runners(run: Run, runners: list[int]) -> None:
 def test_what_dies_while_several_batches_run_loses_nothing_and_repeats_what_was_at_work(
     deploy: Deploy,
 ) -> None:
-    """One run after the other over the same messages; each first takes over from the one before."""
+    """One run after the other over the same messages; each first takes over from the one before.
+
+    A whole group that is killed leaves nothing of Spark, so that it runs without.
+    """
     deployment = deploy(
         inputs=QUEUES,
         spark={"master": "local[3]"},
@@ -57,12 +60,14 @@ def test_what_dies_while_several_batches_run_loses_nothing_and_repeats_what_was_
     for number, kill in enumerate(kills):
         gate = f"gate:{number}"
         ids += [i for queue in QUEUES for i in deployment.send(queue, ["", gate, "", *[""] * 10])]
+        deployment.java = kill is not _kill_group
         run = deployment.start("--drain", "--json")
         wait_for(lambda: len(deployment.reached(gate[5:])) == len(QUEUES), 60, "every batch at its gate")  # noqa: B023, called at once
         kill(run, deployment.reached(gate[5:]))
         deployment.open(gate[5:])
         run.wait(60)
         run.await_gone()
+    deployment.java = False
     deployment.drain()
     assert_settled_once(deployment, ids, kills=len(kills), tasks=len(QUEUES))
 

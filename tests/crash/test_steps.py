@@ -3,9 +3,9 @@
 Each run first takes over from the one that was killed before, and then is killed itself at the next
 step; only the last runs to its end. So what is proved of a step holds also for a recovery.
 
-A driver that is killed leaves tasks of Spark that live on. A whole group leaves nothing, so that it runs
-without Spark. A database has steps of its own. Each database has one of the two tests, to save time:
-test_managed kills both with both.
+A driver that is killed while a task runs leaves tasks of Spark that live on. At its own steps it leaves
+workers that have nothing to do, and a whole group leaves nothing: these runs have no Spark. A database has
+steps of its own. Each database has one of the two tests, to save time: test_managed kills both with both.
 """
 
 from __future__ import annotations
@@ -30,18 +30,20 @@ OF_TABLES = {"claim.uncommitted": 2}
 def test_a_driver_killed_at_every_step_loses_nothing_and_repeats_nothing_silently(
     deploy: Deploy, provider_type: str
 ) -> None:
-    deployment, ids = _filled(deploy)
+    deployment, ids = _filled(deploy, java=False)
     in_the_driver = _in_the_driver(provider_type)
     for place, nth in in_the_driver.items():
         run = deployment.start("--drain", fault=f"{place}:{nth}=kill")
         assert run.wait() == -signal.SIGKILL, run.errors
         run.await_gone()
         ids += deployment.send("a", [""] * 20)
+    deployment.java = provider_type == "dropbox"
     for place, nth in IN_A_TASK.items():
         run = deployment.start("--drain", fault=f"{place}:{nth}=pause")
         run.await_pause(place)
         run.kill_while_paused(whole_group=False)
         ids += deployment.send("a", [""] * 20)
+    deployment.java = False
     deployment.drain()
     assert_settled_once(deployment, ids, kills=len(in_the_driver) + len(IN_A_TASK))
 
@@ -81,14 +83,17 @@ def test_kills_at_random_moments_lose_nothing_and_repeat_nothing_silently(deploy
     deployment = deploy(inputs=("a", "b"), connector={"PollQuantity": 40, "DuplicateEventElimination": True})
     ids = [i for queue in ("a", "b") for i in deployment.send(queue, ["sleep:0.01"] * 150)]
     for number in range(3):
+        whole_group = number % 2 == 1
+        deployment.java = not whole_group
         run = deployment.start("--drain")
         deployment.await_delivery()
         time.sleep(moments.uniform(0.0, 0.6))
-        if number % 2:
+        if whole_group:
             run.kill_everything()
         else:
             run.signal_driver()
             run.await_gone()
+    deployment.java = False
     deployment.drain()
     assert_settled_once(deployment, ids, kills=3)
 

@@ -104,7 +104,7 @@ def test_kills_at_random_moments_lose_nothing_of_a_subscription_or_of_a_part_of_
 
 def test_an_instance_takes_over_the_subscription_of_a_killed_one_without_a_restart(deploy: Deploy) -> None:
     """Two instances of one application share a subscription that is not shared with any other."""
-    deployment, sent = _deployed(deploy, java=True, PollQuantity=20), Sent()
+    deployment, sent = _deployed(deploy, PollQuantity=20), Sent()
     runs = [deployment.start() for _ in range(2)]
     for run in runs:
         run.await_start()
@@ -123,9 +123,9 @@ def test_an_instance_takes_over_the_subscription_of_a_killed_one_without_a_resta
     sent.assert_settled(deployment, kills=1)
 
 
-def _deployed(deploy: Deploy, *, java: bool = JAVA, **connector: object) -> Deployment:
+def _deployed(deploy: Deploy, **connector: object) -> Deployment:
     """With the subscriptions, so that they get whatever is sent."""
-    deployment = deploy(inputs=("parts",), connector={"InputDestination": INPUTS, **connector}, java=java)
+    deployment = deploy(inputs=("parts",), connector={"InputDestination": INPUTS, **connector})
     topic = Destination("topic", "prices")
     provider = DropboxProvider(deployment.root, create=True, durable=False)
     with closing(provider.connect("crash", "first", client_id="crash")) as connection:
