@@ -1,7 +1,7 @@
-"""The command ``connector`` without Spark, forked from a process that has imported it already.
+"""The command ``connector``, forked from a process that has imported it already.
 
-Imports are nine tenths of the processor time of a short run. So one server a test run imports everything and
-forks a child for each start. The child has its own session, directory, environment and streams.
+Imports are nine tenths of the processor time of a short run without Spark. So one server a test run imports
+all and forks a child for each start. The child has its own session, directory, environment and streams.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from connector.cli.__main__ import main
+from tests import without_java
+
 _REPOSITORY: Final = Path(__file__).resolve().parents[1]
 _MARK: Final = "CRASH_TEST_RUN"
 _NO_MARK: Final = "-" * 32
@@ -34,6 +37,7 @@ _PACKAGES: Final = (
     "connector.providers.dropbox",
     "connector.providers.sql",
     "connector.requests",
+    "connector.spark",
     "connector.state",
 )
 """Packages of which the server imports every module."""
@@ -42,9 +46,9 @@ _MODULES: Final = (
     "connector.events.runner",
     "connector.datahandlers.json_handler",
     "psycopg",
+    "pyspark.sql",
     "sqlalchemy.dialects.postgresql.psycopg",
     "sqlalchemy.dialects.sqlite",
-    "tests.without_java",
 )
 
 
@@ -56,13 +60,21 @@ class ForkedProcess:
         cwd: its directory.
         env: its environment.
         stdout, stderr: open files that it writes to.
+        java: False = ``run`` uses no Spark (see :mod:`tests.without_java`).
     """
 
     def __init__(
-        self, arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdout: int, stderr: int
+        self,
+        arguments: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        stdout: int,
+        stderr: int,
+        java: bool = False,
     ) -> None:
         self._server = _Server.get()
-        request = {"arguments": list(arguments), "cwd": str(cwd), "env": dict(env)}
+        request = {"arguments": list(arguments), "cwd": str(cwd), "env": dict(env), "java": java}
         self.pid: int = self._server.ask(request, [stdout, stderr])
         self.returncode: int | None = None
         self._descriptor = os.pidfd_open(self.pid)  # the server collects nobody unasked
@@ -148,13 +160,13 @@ class _Server:
         self._process.wait(10)
 
 
-def _serve(channel: socket.socket) -> list[str]:
-    """Answers requests until the tests end. Returns in a child, with the arguments of its command."""
+def _serve(channel: socket.socket) -> dict[str, Any]:
+    """Answers requests until the tests end. Returns in a child, with the request that it is for."""
     while True:
         data, descriptors, _, _ = socket.recv_fds(channel, _LARGEST_REQUEST, 2)
         if not data:
             sys.exit(0)
-        request = json.loads(data)
+        request: dict[str, Any] = json.loads(data)
         if pid := request.get("ended"):
             _, status = os.waitpid(pid, 0)
             channel.send(b"%d" % os.waitstatus_to_exitcode(status))
@@ -163,8 +175,7 @@ def _serve(channel: socket.socket) -> list[str]:
         if pid == 0:
             channel.close()
             _become(request, descriptors)
-            arguments: list[str] = request["arguments"]
-            return arguments
+            return request
         for descriptor in descriptors:
             os.close(descriptor)
         channel.send(b"%d" % pid)
@@ -206,7 +217,9 @@ def _import_all() -> None:
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _import_all()
-    sys.argv = ["connector", *_serve(socket.socket(fileno=int(sys.argv[1])))]
-    from tests.without_java import start
-
-    start()
+    command = _serve(socket.socket(fileno=int(sys.argv[1])))
+    sys.argv = ["connector", *command["arguments"]]
+    if command["java"]:
+        main()
+    else:
+        without_java.start()

@@ -179,6 +179,7 @@ class Deployment:
         only: the entries, where there is to be no process.
         java: False where Spark has no part in what is tested (see :mod:`tests.without_java`).
         database: the URL of a database with the messages; ``{root}`` stands for the root. Empty = a dropbox.
+        fresh: True = a run with Spark starts as `connector` does, False = it is a fork that need not import.
         recovery: seconds after which a run without Spark looks for dead clients again. None = the 10 s of a
             run with Spark.
     """
@@ -194,6 +195,7 @@ class Deployment:
     only: Sequence[Mapping[str, Any]] = ()
     java: bool = True
     database: str = ""
+    fresh: bool = False
     recovery: float | None = 1.0
     runs: list[Run] = field(default_factory=list)
     sent: int = 0
@@ -486,7 +488,7 @@ class Run:
         variables = {**os.environ, "PYTHONPATH": str(REPOSITORY), **environment}
         self.process: subprocess.Popen[bytes] | forked_command.ForkedProcess
         with open(self._out, "wb") as out, open(self._err, "wb") as err:
-            if deployment.java:
+            if deployment.fresh:
                 self.process = subprocess.Popen(
                     [sys.executable, "-m", "connector.cli", *arguments],
                     cwd=deployment.directory,
@@ -503,6 +505,7 @@ class Run:
                     env=variables,
                     stdout=out.fileno(),
                     stderr=err.fileno(),
+                    java=deployment.java,
                 )
         self.started = time.monotonic()
 

@@ -11,7 +11,7 @@ import pytest
 from tests.crash.harness import Deployment, Run, assert_settled_once, deployments, on
 from tests.spark.standalone import StandaloneCluster
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]  # ten starts of Java, on a busy machine
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]  # eleven starts of Java, on a busy machine
 
 PROCESS = """
 def store_or_fail_elsewhere(customer, event):
@@ -64,6 +64,7 @@ def _settle(deployment: Deployment) -> Settled:
         run.await_gone(30)
         ids += deployment.send("a", ["sleep:0.01"] * 20)
     (failed,) = deployment.send("b", ["elsewhere"])
+    deployment.spark["conf"]["spark.cores.max"] = "1"  # one executor is enough for what is left
     return Settled(deployment, ids, failed, deployment.drain(timeout=180))
 
 

@@ -208,7 +208,7 @@ def test_events_keep_their_order_over_jobs_that_are_sent_ahead_also_when_one_is_
 )
 def test_a_signal_while_it_starts_ends_it_in_order(deploy: Deploy, number: int, seconds: float) -> None:
     """Counted from the moment at which the program lets signals wait; before, it is Python that starts."""
-    deployment = deploy()
+    deployment = deploy(fresh=True)
     ids = deployment.send("in", [""] * 3)
     run = deployment.start()
     wait_for(lambda: run.lets_wait(number))
