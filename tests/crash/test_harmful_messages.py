@@ -108,11 +108,12 @@ def test_a_worker_of_spark_that_is_killed_costs_no_message(deploy: Deploy) -> No
     more = deployment.send("a", [""] * 20 + ["gate:2"] + [""] * 20) + deployment.send("b", [""] * 20)
     deployment.open("1")
     runner = wait_for(lambda: deployment.reached("2"))[0]
-    assert idle, "a second worker of Spark"
-    assert {i: deployment.begun()[i] for i in ids} == dict.fromkeys(ids, 1)
+    wait_for(lambda: set(ids) <= set(deployment.ids("archive")))
     run.signal_parent_of(runner)
     deployment.open("2")
     _assert_each_settled_once(deployment, ids + more)
+    assert idle, "a second worker of Spark"
+    assert {i: deployment.begun()[i] for i in ids} == dict.fromkeys(ids, 1)
 
 
 def test_where_spark_runs_a_task_again_it_finds_its_journal_taken(deploy: Deploy) -> None:
