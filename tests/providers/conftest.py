@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -29,11 +30,11 @@ if os.environ.get("TEST_ORDINARY_USER") and os.geteuid() == 0:
 """
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Iterator[Path]:
-    """A directory for one test that any user may look into."""
+@contextmanager
+def new_root(otherwise: Path) -> Iterator[Path]:
+    """A directory that any user may look into. Without shared memory it is ``otherwise``."""
     if not os.access(SHARED_MEMORY, os.W_OK | os.X_OK):
-        yield tmp_path
+        yield otherwise
         return
     directory = Path(tempfile.mkdtemp(prefix="connector-test-", dir=SHARED_MEMORY))
     directory.chmod(0o755)
@@ -41,6 +42,13 @@ def root(tmp_path: Path) -> Iterator[Path]:
         yield directory
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    """A directory for one test, see :func:`new_root`."""
+    with new_root(tmp_path) as directory:
+        yield directory
 
 
 class Children:

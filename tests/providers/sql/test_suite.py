@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import Engine, create_engine, text
 
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
 from connector.providers.sql.database import Settings
 from connector.providers.sql.provider import SqlProvider
+from connector.providers.sql.schema import metadata
 from connector.state.store import StateStore
 from connector.testing.provider import ProviderSuite
 from connector.testing.state import StateStoreSuite
 from tests.postgres import PostgresServer
+from tests.providers.conftest import new_root
 
 SQLITE = """
 CREATE TRIGGER refused BEFORE INSERT ON channel WHEN NEW.name = 'queue://blocked'
@@ -27,56 +30,79 @@ ALTER TABLE channel ADD CONSTRAINT refused_by_a_test CHECK (name <> 'queue://blo
 """
 
 
+SQLITE_AGAIN = "DROP TRIGGER IF EXISTS refused"
+POSTGRESQL_AGAIN = "ALTER TABLE channel DROP CONSTRAINT IF EXISTS refused_by_a_test"
+
+_TABLES = (
+    *("channel", "message", "message_reference", "client", "subscription", "record", "published"),
+    *("in_flight", "process"),
+)
+_STATE_TABLES = "instance", "task_list", "task", "task_outcome"
+
+
 class _Suite(ProviderSuite):
+    """All tests of a class use one database, because to make one takes longer than most tests."""
+
     able = SqlProvider.capabilities
 
-    @pytest.fixture
-    def provider(self, url: str) -> SqlProvider:
-        return SqlProvider(Settings(url))
-
-    @pytest.fixture
-    def unwritable(self, provider: SqlProvider, url: str) -> Destination:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def made(cls, url: str) -> tuple[SqlProvider, SqlProvider]:
+        """A provider, and one with a redelivery limit."""
+        provider, limited = SqlProvider(Settings(url)), SqlProvider(Settings(url), redelivery_limit=2)
         provider.connect().close()
+        return provider, limited
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def engine(cls, url: str) -> Iterator[Engine]:
         engine = create_engine(url)
-        with engine.begin() as connection:
-            connection.execute(text(SQLITE if url.startswith("sqlite") else POSTGRESQL))
+        yield engine
         engine.dispose()
-        return parse_destination("queue://blocked")
 
     @pytest.fixture
-    def limited(self, url: str) -> SqlProvider:
-        return SqlProvider(Settings(url), redelivery_limit=2)
+    def empty(self, made: object, engine: Engine) -> None:
+        """Removes what the test before has left."""
+        is_sqlite = engine.dialect.name == "sqlite"
+        with engine.begin() as connection:
+            connection.execute(text(SQLITE_AGAIN if is_sqlite else POSTGRESQL_AGAIN))
+            if is_sqlite:
+                for table in reversed(metadata.sorted_tables):
+                    if table.name in _TABLES:
+                        connection.execute(table.delete())
+            else:
+                connection.execute(text(f"TRUNCATE {', '.join((*_TABLES, *_STATE_TABLES))}"))
+        if is_sqlite:
+            shutil.rmtree(f"{engine.url.database}.state", ignore_errors=True)
+
+    @pytest.fixture
+    def provider(self, made: tuple[SqlProvider, SqlProvider], empty: None) -> SqlProvider:
+        return made[0]
+
+    @pytest.fixture
+    def limited(self, made: tuple[SqlProvider, SqlProvider], empty: None) -> SqlProvider:
+        return made[1]
+
+    @pytest.fixture
+    def unwritable(self, provider: SqlProvider, engine: Engine) -> Destination:
+        with engine.begin() as connection:
+            connection.execute(text(SQLITE if engine.dialect.name == "sqlite" else POSTGRESQL))
+        return parse_destination("queue://blocked")
 
 
 class TestSqlite(_Suite):
-    @pytest.fixture
-    def url(self, root: Path) -> str:
-        return f"sqlite:///{root}/messages.db"
-
-
-_TABLES = (
-    "channel, message, message_reference, client, subscription, record, published, in_flight, process, "
-    "instance, task_list, task, task_outcome"
-)
-
-
-@pytest.fixture(scope="module")
-def made(postgres: PostgresServer) -> str:
-    """A database of PostgreSQL that the tests use one after the other, because to make one takes long."""
-    url = postgres.url(postgres.make_database())
-    SqlProvider(Settings(url)).connect().close()
-    return url
+    @pytest.fixture(scope="class")
+    @classmethod
+    def url(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+        with new_root(tmp_path_factory.mktemp("sqlite")) as root:
+            yield f"sqlite:///{root}/messages.db"
 
 
 class TestPostgres(_Suite):
-    @pytest.fixture
-    def url(self, made: str) -> str:
-        engine = create_engine(made)
-        with engine.begin() as connection:
-            connection.execute(text("ALTER TABLE channel DROP CONSTRAINT IF EXISTS refused_by_a_test"))
-            connection.execute(text(f"TRUNCATE {_TABLES}"))
-        engine.dispose()
-        return made
+    @pytest.fixture(scope="class")
+    @classmethod
+    def url(cls, postgres: PostgresServer) -> str:
+        return postgres.url(postgres.make_database())
 
 
 class TestState(StateStoreSuite):
