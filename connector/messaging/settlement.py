@@ -95,8 +95,18 @@ class GroupSettlement:
     properties: Mapping[str, PropertyValue] = field(default_factory=dict)
     published: Sequence[str] = ()
 
+    def check(self) -> None:
+        """Checks the number of keys.
+
+        Raises:
+            ValueError: there are keys, but not one for each claim.
+        """
+        if self.published and len(self.published) != len(self.claims):
+            raise ValueError("a group has as many published keys as claims, or none")
+
     def each(self) -> list[Settlement]:
-        """Returns a settlement of each claim."""
+        """Returns a settlement of each claim. Raises the error of :meth:`check`."""
+        self.check()
         keys: Sequence[str | None] = self.published or [None] * len(self.claims)
         return [
             Settlement(claim, self.copy_to, self.properties, published=key)

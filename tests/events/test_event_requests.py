@@ -262,7 +262,7 @@ def test_a_process_that_was_forked_by_another_makes_no_requests_in_its_name(
     deployment.send("customers", customer())
     outcomes(deployment, isolated=True)
     (note,) = two.answers()
-    assert note["error"].startswith("a request is made by the process that made the adapter")
+    assert note["error"].startswith("a forked process cannot make requests")
 
 
 def test_what_requests_need_adds_next_to_nothing_to_what_travels_with_every_job(two: TwoAdapters) -> None:

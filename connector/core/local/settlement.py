@@ -88,8 +88,7 @@ class LocalSettler:
             changes += [self._change(settlement, writable) for settlement in group.each()]
         elif group.claims:
             channels = self._check_writable(group.copy_to, writable)
-            if group.published and len(group.published) != len(group.claims):
-                raise ValueError("a group has as many published keys as claims, or none")
+            group.check()
             claims = cast(Sequence[LocalClaim], group.claims)
             keys = group.published if self._has_window else ()
             changes.append(GroupMoved(claims, channels[0], copied(group), keys))
