@@ -1,33 +1,22 @@
-"""``connector init`` and ``connector --version``, as real processes."""
+"""``connector init`` and ``connector --version``, and a first run of what is written."""
 
 from __future__ import annotations
 
 import fnmatch
-import os
 import re
-import subprocess
-import sys
 import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
+from tests import forked_command
+from tests.cli.in_process import call
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def connector(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "connector.cli", *arguments],
-        cwd=directory,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-
 def test_what_is_written_runs_by_the_commands_that_are_named(tmp_path: Path) -> None:
-    written = connector(tmp_path, "init", "a shop")
+    """The run uses no Spark. The pages of the tutorial and of installation run the same with Spark."""
+    written = call(tmp_path, "init", "a shop")
     assert written.returncode == 0, written.stderr
     first, *commands = re.findall(r"^  (.*)$", written.stdout, re.MULTILINE)
     assert first == "cd 'a shop'"
@@ -36,7 +25,7 @@ def test_what_is_written_runs_by_the_commands_that_are_named(tmp_path: Path) -> 
     for command in commands:
         name, *arguments = command.split()
         assert name == "connector"
-        done.append(connector(shop, *arguments))
+        done.append(forked_command.run(arguments, cwd=shop))
         assert done[-1].returncode == 0, (command, done[-1].stderr)
     check, send, run, browse = done
     assert check.stderr == "adapter.yaml: no mistakes, no warnings\n"
@@ -60,24 +49,24 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "processes.py").write_text("mine")
     (tmp_path / "metaobjects/order.yaml").symlink_to("nowhere")
     before = sorted(tmp_path.rglob("*"))
-    refused = connector(tmp_path, "init", ".")
+    refused = call(tmp_path, "init", ".")
     assert refused.returncode == 2
     assert refused.stderr == (
         "connector: .: there is metaobjects/order.yaml, processes.py already; nothing was written\n"
     )
     assert sorted(tmp_path.rglob("*")) == before
     assert (tmp_path / "processes.py").read_text() == "mine"
-    in_the_way = connector(tmp_path, "init", "processes.py/shop")
+    in_the_way = call(tmp_path, "init", "processes.py/shop")
     assert in_the_way.returncode == 2
     assert "Not a directory" in in_the_way.stderr
 
 
 def test_the_version_is_that_of_the_package(tmp_path: Path) -> None:
-    assert connector(tmp_path, "--version").stdout == f"connector {version('event-connector')}\n"
+    assert call(tmp_path, "--version").stdout == f"connector {version('event-connector')}\n"
 
 
 def test_a_misspelt_command_is_answered_with_the_right_one(tmp_path: Path) -> None:
-    wrong = connector(tmp_path, "acept-root")
+    wrong = call(tmp_path, "acept-root")
     assert wrong.returncode == 2
     assert "Did you mean 'accept-root'?" in wrong.stderr
 
