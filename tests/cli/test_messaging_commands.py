@@ -1,21 +1,28 @@
-"""The commands about messages, as real processes: send, browse, receive, subscribe, unsubscribe, queues."""
+"""The commands about messages: send, browse, receive, subscribe, unsubscribe, queues."""
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import fcntl
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import tempfile
+import termios
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
 from connector.cli.app import run as run_in_process
+from tests.cli.forked import Command
+from tests.forked_command import ForkedProcess
 from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,28 +31,24 @@ SHARED = ("--subscription", "news", "--shared")
 WAITING = ("--wait", "30000")
 Call = Callable[..., "Answer"]
 
-WITHOUT_PRIVILEGES = """
-import ctypes, sys
-from connector.cli.app import run
-libc = ctypes.CDLL(None, use_errno=True)
-header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
-assert libc.capget(header, sets) == 0
-sets[0] &= ~0b110  # CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH: a superuser reads everything
-assert libc.capset(header, sets) == 0
-"""
+_READS_EVERYTHING = 0b110
+"""The capabilities of a superuser to read any file: CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH."""
 
 
-def without_privileges(deployment: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs a command as a process of a user whom the rights of files bind."""
-    return subprocess.run(
-        [sys.executable, "-c", f"{WITHOUT_PRIVILEGES}sys.exit(run({list(arguments)!r}))"],
-        cwd=deployment,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+@contextlib.contextmanager
+def without_privileges() -> Iterator[None]:
+    """Lets the rights of files bind this thread, as they bind an ordinary user."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    header, sets = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    assert libc.capget(header, sets) == 0
+    effective = sets[0]
+    sets[0] &= ~_READS_EVERYTHING
+    assert libc.capset(header, sets) == 0
+    try:
+        yield
+    finally:
+        sets[0] = effective
+        assert libc.capset(header, sets) == 0
 
 
 class Answer:
@@ -96,17 +99,6 @@ Send = Callable[..., str]
 def numbers(call: Call, destination: str) -> dict[str, Any]:
     """The line of ``queues --json`` about one destination."""
     return next(line for line in call("queues", "--json").documents if line["destination"] == destination)
-
-
-def start(deployment: Path, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "connector.cli", *arguments],
-        cwd=deployment,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
 
 
 # --- receive ---------------------------------------------------------------------------------------
@@ -172,24 +164,20 @@ def test_what_is_not_acknowledged_comes_again_redelivered(
 
 
 def test_a_message_is_waited_for(deployment: Path, send: Send) -> None:
-    receiver = start(deployment, "receive", "orders", "--wait", "20000", "--json")
-    time.sleep(0.3)
+    receiver = Command(deployment, "receive", "orders", "--wait", "20000", "--json")
+    wait_for((deployment / "data/orders/incoming/target").exists, what="the command receives")
     send("orders", "late")
-    output, errors = receiver.communicate(timeout=30)
+    output, errors = receiver.end()
     assert json.loads(output)["body"] == "late", errors
 
 
 def test_a_reader_that_is_gone_before_a_message_is_written_has_not_received_it(
     call: Call, deployment: Path, send: Send
 ) -> None:
-    receiver = start(deployment, "receive", "orders", "--wait", "20000")
-    assert receiver.stdout is not None
-    assert receiver.stderr is not None
-    receiver.stdout.close()
-    identity = send("orders", "x" * 100_000)
-    receiver.stderr.read()
-    receiver.stderr.close()
-    assert receiver.wait(30) == 1
+    with Command(deployment, "receive", "orders", "--wait", "20000") as receiver:
+        receiver.stdout.close()
+        identity = send("orders", "x" * 100_000)
+        assert receiver.wait(30) == 1
     (waiting,) = call("browse", "orders", "--json").documents
     assert (waiting["JMSMessageID"], waiting["JMSRedelivered"]) == (identity, True)
 
@@ -260,7 +248,7 @@ def test_a_subscription_that_is_removed_keeps_nothing(call: Call, send: Send) ->
 def test_who_removes_a_subscription_is_told_what_it_kept(call: Call, send: Send, deployment: Path) -> None:
     call("subscribe", "topic://prices", *ALL)
     send("topic://prices", "x")
-    _, errors = start(deployment, "unsubscribe", *ALL).communicate(timeout=30)
+    _, errors = Command(deployment, "unsubscribe", *ALL).end()
     warning, last = errors.splitlines()
     for part in (
         "the messages of a subscription were removed with the subscription",
@@ -271,7 +259,7 @@ def test_who_removes_a_subscription_is_told_what_it_kept(call: Call, send: Send,
         assert part in warning
     assert last == "subscription 'all' is removed"
     call("subscribe", "topic://prices", *ALL)
-    _, errors = start(deployment, "unsubscribe", *ALL).communicate(timeout=30)
+    _, errors = Command(deployment, "unsubscribe", *ALL).end()
     assert errors == "subscription 'all' is removed\n"
 
 
@@ -294,28 +282,24 @@ def test_what_a_subscription_has_put_aside_is_counted_until_it_is_moved_back(
 
 
 def test_a_subscription_that_is_consumed_cannot_be_removed(call: Call, deployment: Path) -> None:
-    receiver = start(deployment, "receive", "topic://prices", *SHARED, "--wait", "30000")
-    try:
+    with Command(deployment, "receive", "topic://prices", *SHARED, "--wait", "30000"):
         wait_for((deployment / "data/topic-root/prices").exists)
         wait_for(lambda: numbers(call, "topic://prices")["subscriptions"][0]["consumers"] == 1)
         refused = call("unsubscribe", "--subscription", "news")
         assert refused.status == 1
         assert "consumer" in refused.errors
-    finally:
-        receiver.kill()
-        receiver.communicate()
     assert call("unsubscribe", "--subscription", "news").status == 0
 
 
 def test_a_topic_without_subscription_gives_what_is_sent_while_one_waits(
     deployment: Path, call: Call, send: Send
 ) -> None:
-    receiver = start(deployment, "receive", "topic://prices", "--wait", "20000", "--json")
+    receiver = Command(deployment, "receive", "topic://prices", "--wait", "20000", "--json")
     deadline = time.monotonic() + 20
     while receiver.poll() is None and time.monotonic() < deadline:
         send("topic://prices", "tick")
         time.sleep(0.1)
-    output, errors = receiver.communicate(timeout=30)
+    output, errors = receiver.end()
     assert json.loads(output)["body"] == "tick", errors
     assert numbers(call, "topic://prices")["subscriptions"] == []
 
@@ -375,14 +359,10 @@ def test_what_a_dead_consumer_has_taken_keeps_no_subscription_from_ending(
 ) -> None:
     call("subscribe", "topic://prices", *SHARED)
     send("topic://prices", "1")
-    consumer = start(
-        deployment, "receive", "topic://prices", *SHARED, "--ack", "none", "--count", "2", *WAITING
-    )
-    assert consumer.stdout is not None
-    assert consumer.stdout.readline()
-    assert call("unsubscribe", "--subscription", "news").status == 1
-    consumer.kill()
-    consumer.communicate()
+    receive = ("receive", "topic://prices", *SHARED, "--ack", "none", "--count", "2", *WAITING)
+    with Command(deployment, *receive) as consumer:
+        assert consumer.stdout.readline()
+        assert call("unsubscribe", "--subscription", "news").status == 1
     ended = call(*command)
     assert ended.status == 0, ended.errors
 
@@ -489,15 +469,16 @@ def test_a_new_queue_that_is_not_configured_is_made_with_a_warning(
 
 
 def test_a_message_that_cannot_be_read_is_named_and_the_others_are_shown(
-    send: Send, deployment: Path
+    call: Call, send: Send, deployment: Path
 ) -> None:
     first, bad, last = (send("orders", body) for body in ("one", "two", "three"))
     (path,) = (deployment / "data/orders/incoming/target").glob(f"*{bad.removeprefix('ID:')}*")
     path.chmod(0)
-    done = without_privileges(deployment, "browse", "orders", "--json")
-    assert done.returncode == 1
-    assert done.stderr == f"connector: {bad} in queue://orders cannot be read: Permission denied: {path}\n"
-    assert [json.loads(line)["JMSMessageID"] for line in done.stdout.splitlines()] == [first, last]
+    with without_privileges():
+        done = call("browse", "orders", "--json")
+    assert done.status == 1
+    assert done.errors == f"connector: {bad} in queue://orders cannot be read: Permission denied: {path}\n"
+    assert [json.loads(line)["JMSMessageID"] for line in done.output.splitlines()] == [first, last]
 
 
 @pytest.mark.parametrize("content", [None, b"", b"\xff\xfe", b"garbage text", b"{broken", b"4."])
@@ -527,40 +508,45 @@ def test_receive_leaves_a_message_that_has_lost_headers_until_they_are_back(
 @pytest.mark.parametrize("command", [["queues"], ["browse", "orders"]])
 @pytest.mark.parametrize("closed", ["orders", "orders/incoming"])
 def test_a_queue_that_may_not_be_read_is_not_called_missing(
-    send: Send, deployment: Path, command: list[str], closed: str
+    call: Call, send: Send, deployment: Path, command: list[str], closed: str
 ) -> None:
     send("orders", "one")
     directory = deployment / "data" / closed
     directory.chmod(0)
     try:
-        done = without_privileges(deployment, *command)
+        with without_privileges():
+            done = call(*command)
     finally:
         directory.chmod(0o755)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.status, done.output) == (1, "")
     assert re.fullmatch(
         rf"connector: cannot read {directory}\S*: Permission denied; give this user the right to read it\n",
-        done.stderr,
+        done.errors,
     )
 
 
-def test_a_topic_that_may_not_be_read_is_not_left_out_of_a_list(send: Send, deployment: Path) -> None:
+def test_a_topic_that_may_not_be_read_is_not_left_out_of_a_list(
+    call: Call, send: Send, deployment: Path
+) -> None:
     send("topic://news", "one")
     directory = deployment / "data/topic-root/news"
     directory.chmod(0)
     try:
-        done = without_privileges(deployment, "queues")
+        with without_privileges():
+            done = call("queues")
     finally:
         directory.chmod(0o755)
-    assert done.returncode == 1
-    assert f"cannot read {directory}: Permission denied" in done.stderr
+    assert done.status == 1
+    assert f"cannot read {directory}: Permission denied" in done.errors
 
 
-def test_what_a_file_system_keeps_for_itself_is_no_queue(send: Send, deployment: Path) -> None:
+def test_what_a_file_system_keeps_for_itself_is_no_queue(call: Call, send: Send, deployment: Path) -> None:
     send("orders", "one")
     (deployment / "data/lost+found").mkdir(mode=0)
-    done = without_privileges(deployment, "queues")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "queue://orders" in done.stdout
+    with without_privileges():
+        done = call("queues")
+    assert (done.status, done.errors) == (0, "")
+    assert "queue://orders" in done.output
 
 
 def test_a_message_that_has_lost_headers_is_named_and_shown(call: Call, send: Send, deployment: Path) -> None:
@@ -622,16 +608,12 @@ def test_a_wrong_call_has_status_2_and_says_what_to_do(
 
 
 def test_a_client_id_that_another_process_holds_is_named(call: Call, deployment: Path) -> None:
-    holder = start(deployment, "receive", "topic://prices", *ALL, "--wait", "30000")
-    try:
+    with Command(deployment, "receive", "topic://prices", *ALL, "--wait", "30000") as holder:
         wait_for((deployment / "data/topic-root/prices").exists)
         refused = call("subscribe", "topic://prices", "--subscription", "b", "--client-id", "shop")
         assert refused.status == 1
         assert "shop" in refused.errors
         assert str(holder.pid) in refused.errors
-    finally:
-        holder.kill()
-        holder.communicate()
 
 
 def test_only_a_selector_loads_the_grammar_of_selectors(interpret: Callable[[str], list[str]]) -> None:
@@ -652,19 +634,18 @@ def test_an_answer_for_which_there_is_no_room_is_an_error_and_loses_no_message(
     call: Call, deployment: Path, send: Send, command: list[str]
 ) -> None:
     send("orders", "kept")
-    with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "connector.cli", *command],
-            cwd=deployment,
-            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=60,
-        )
-    assert done.returncode == 1
-    assert done.stderr == "connector: cannot write to standard output: No space left on device\n"
+    with open("/dev/full", "w") as full, tempfile.TemporaryFile() as errors:
+        env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
+        done = ForkedProcess(command, cwd=deployment, env=env, stdout=full.fileno(), stderr=errors.fileno())
+        assert done.wait(60) == 1
+        errors.seek(0)
+        assert errors.read() == b"connector: cannot write to standard output: No space left on device\n"
     assert call("browse", "orders", "--json").bodies == ["kept"]
+
+
+def _unread(pipe: IO[bytes]) -> int:
+    """The number of bytes that nobody has read from a pipe yet."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 def test_a_queue_called_run_does_not_keep_signals_from_another_verb(tmp_path: Path) -> None:
@@ -678,7 +659,10 @@ def test_a_queue_called_run_does_not_keep_signals_from_another_verb(tmp_path: Pa
         env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
     )
     try:
-        time.sleep(1.5)  # it waits for the body
+        assert child.stdin is not None
+        child.stdin.write(b"x")
+        child.stdin.flush()
+        wait_for(lambda: not _unread(child.stdin), what="the command reads the body")
         child.send_signal(signal.SIGINT)
         assert child.wait(10) != 0
     finally:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from tests.cli.forked import Command
 from tests.cli.in_process import call
-
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 ADAPTER = """\
 provider: {type: dropbox, root: "${ROOT:./data}", create: true}
@@ -53,30 +49,22 @@ class Deployment:
         (directory / "metaobjects").mkdir(parents=True)
         (directory / "metaobjects/objects.yaml").write_text(OBJECTS)
         self.configure(ADAPTER)
+        self._body = directory.with_name(f"{directory.name}.json")
+        self._body.write_text(BODY)
 
     def configure(self, text: str) -> None:
         (self.directory / "adapter.yaml").write_text(text)
 
-    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-        with tempfile.TemporaryFile() as body:  # each has its own at once: none waits for its turn
-            body.write(BODY.encode())
-            body.seek(0)
-            return subprocess.Popen(
-                [sys.executable, "-m", "tests.without_java", *arguments],  # Spark has no part in a root
-                cwd=self.directory,
-                env={"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY), **environment},
-                stdin=body,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
+    def start(self, *arguments: str, **environment: str) -> Command:
+        body = ("--body", str(self._body)) if arguments[0] == "send" else ()
+        return Command(self.directory, *arguments, *body, **environment)
 
     def run(self, *arguments: str, **environment: str) -> tuple[int, str, str]:
         """Exit status, standard output, standard error."""
         if arguments[0] == "run":
             process = self.start(*arguments, **environment)
-            out, err = process.communicate(timeout=60)
-            return process.returncode, out, err
+            out, err = process.end()
+            return process.wait(), out, err
         done = call(self.directory, *arguments, data=BODY, environment=environment)
         return done.returncode, done.stdout, done.stderr
 
@@ -227,8 +215,8 @@ def test_processes_that_start_at_once_make_one_root(
     arguments = [[command, "orders"] if command == "send" else [command] for command in commands * 3]
     started = [deployment.start(*words) for words in arguments]
     for process in started:
-        _, err = process.communicate(timeout=60)
-        assert process.returncode == 0, err
+        _, err = process.end()
+        assert process.wait() == 0, err
     assert deployment.messages == sum(words[0] == "send" for words in arguments)
     assert deployment.record.read_text() == f"{deployment.identity} data\n"
 
@@ -238,8 +226,8 @@ def test_deployments_that_share_a_root_agree_on_its_id(deployment: Deployment, t
     root = str(deployment.root)
     started = [other.start("send", "orders", ROOT=root) for other in others]
     for process in started:
-        _, err = process.communicate(timeout=60)
-        assert process.returncode == 0, err
+        _, err = process.end()
+        assert process.wait() == 0, err
     assert [other.record.read_text() for other in others] == [
         f"{deployment.identity} data\n",
         *[f"{deployment.identity} {root}\n"] * 3,
