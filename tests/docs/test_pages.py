@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from connector.cli.app import VERBS
+from tests.docs.forked import Forks
 from tests.docs.reader import Terminal, blocks, without_blocks
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -55,15 +56,29 @@ def workplace() -> Iterator[Path]:
         yield Path(directory)
 
 
+@pytest.fixture(scope="module")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
+    with Forks(tmp_path_factory.mktemp("forks")) as forks:
+        yield forks
+
+
 @pytest.fixture
-def environment(tmp_path: Path, request: pytest.FixtureRequest) -> dict[str, str]:
-    """The reader's environment: ``connector`` and ``python`` are those under test."""
+def environment(tmp_path: Path, request: pytest.FixtureRequest, forks: Forks) -> dict[str, str]:
+    """The reader's environment: ``connector`` and ``python`` are those under test.
+
+    The test forks each command. Not forked are a run with Spark, and a command with modules elsewhere.
+    """
     parameters = getattr(request.node, "callspec", None)
     page = name(parameters.params["page"]) if parameters else ""
-    module = "connector.cli" if page in ABOUT_SPARK else "tests.without_java"
-    for command, arguments in (("connector", f"-m {module} "), ("python", "")):
+    conditions, module = [f'[ "$PYTHONPATH" = "{REPOSITORY}" ]'], "tests.without_java"
+    if page in ABOUT_SPARK:
+        conditions, module = [*conditions, '[ "$1" != run ]'], "connector.cli"
+    connector = f"""{" && ".join(conditions)} || exec "{sys.executable}" -m {module} "$@"
+exec {forks.command} "$@"
+"""
+    for command, script in (("connector", connector), ("python", f'exec "{sys.executable}" "$@"\n')):
         path = tmp_path / command
-        path.write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments}"$@"\n', "utf-8")
+        path.write_text(f"#!/bin/sh\n{script}", "utf-8")
         path.chmod(0o755)
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "CONNECTOR"))
