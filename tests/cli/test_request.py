@@ -12,12 +12,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from connector.messaging.client import ReceivedMessage
 from connector.providers.dropbox.provider import DropboxProvider
+from tests.cli.forked import Command
 from tests.cli.in_process import call
 from tests.requests.world import Answer, Application, Replying
 from tests.waiting import wait_for
@@ -76,15 +76,8 @@ class Asking:
         self.applications.append(Application(self.provider, answer, "queue://crm"))
         return self.applications[-1]
 
-    def start(self, *arguments: str, **streams: Any) -> subprocess.Popen[str]:
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen(
-            [sys.executable, "-m", "connector.cli", "request", *arguments],
-            cwd=self.directory,
-            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
-            text=True,
-            **(pipes | streams),
-        )
+    def start(self, *arguments: str, stdin: str) -> Command:
+        return Command(self.directory, "request", *arguments, TEST_STDIN=stdin)
 
     def ask(self, *arguments: str, data: str = ASKED) -> Answered:
         done = call(self.directory, "request", *arguments, data=data)
@@ -248,17 +241,14 @@ def test_a_wrong_configuration_ends_with_status_2_before_anything_is_read(asking
     ("number", "status", "options"), [(signal.SIGINT, 130, []), (signal.SIGTERM, 143, ["--json"])]
 )
 def test_a_signal_ends_the_wait_promptly_says_so_and_leaves_nothing_of_the_command_behind(
-    asking: Asking, number: signal.Signals, status: int, options: list[str]
+    asking: Asking, tmp_path: Path, number: signal.Signals, status: int, options: list[str]
 ) -> None:
-    process = asking.start("Customer.Retrieve", *options)
-    assert process.stdin is not None
-    process.stdin.write(ASKED)
-    process.stdin.close()
-    process.stdin = None
+    (tmp_path / "asked").write_text(ASKED)
+    process = asking.start("Customer.Retrieve", *options, stdin=str(tmp_path / "asked"))
     asking.await_request()
     asked = time.monotonic()
     process.send_signal(number)
-    output, errors = process.communicate(timeout=20)
+    output, errors = process.end()
     assert time.monotonic() - asked < 2
     assert (process.returncode, output) == (status, "")
     assert errors == f"connector: Customer.Retrieve: given up by {number.name}; it may have been sent\n"
@@ -268,7 +258,15 @@ def test_a_signal_ends_the_wait_promptly_says_so_and_leaves_nothing_of_the_comma
 
 def test_who_waits_at_a_terminal_is_told_what_for_after_a_second(asking: Asking) -> None:
     ours, terminal = pty.openpty()
-    process = asking.start("Customer.Retrieve", "--timeout", "1500", stderr=terminal)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "connector.cli", "request", "Customer.Retrieve", "--timeout", "1500"],
+        cwd=asking.directory,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=terminal,
+        text=True,
+    )
     os.close(terminal)
     assert process.stdin is not None
     process.stdin.write(ASKED)
@@ -313,8 +311,11 @@ def test_a_provider_that_is_out_of_reach_is_an_answer_and_no_traceback(asking: A
     ],
 )
 def test_a_wrong_name_is_said_before_a_body_is_read(asking: Asking, name: str, text: str) -> None:
-    process = asking.start(name)  # its stdin stays open
+    reading, writing = os.pipe()  # nobody writes, and the pipe stays open
+    process = asking.start(name, stdin=f"/proc/{os.getpid()}/fd/{reading}")
     assert process.wait(20) == 2
-    assert process.communicate()[1] == f"connector: {text}\n"
+    assert process.end()[1] == f"connector: {text}\n"
+    os.close(reading)
+    os.close(writing)
     wrong = asking.ask(name, "--data", "no-such-file")
     assert wrong.errors == f"connector: {text}\n"

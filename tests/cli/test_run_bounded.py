@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests import forked_command
 from tests.crash.harness import REPOSITORY, Deployment, deployments
 
 Deploy = Callable[..., Deployment]
@@ -139,15 +140,7 @@ def test_an_empty_drain_and_messages_in_error_are_no_failure_of_the_command(depl
 
 
 def _run(deployment: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "connector.cli", "run", *arguments],
-        cwd=deployment,
-        env={"PYTHONPATH": str(REPOSITORY), "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
+    return forked_command.run(["run", *arguments], cwd=deployment, timeout=30)
 
 
 def test_a_wrong_call_or_configuration_ends_with_status_2_and_an_empty_stdout(deploy: Deploy) -> None:

@@ -7,8 +7,6 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -21,9 +19,12 @@ import pytest
 
 from connector.messaging.client import ReceivedMessage
 from connector.providers.dropbox.provider import DropboxProvider
+from tests.forked_command import ForkedProcess
 from tests.requests.world import Application, Replying, greet, shared_memory
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
+_URL = r"http://127\.0\.0\.1:\d+"
 ADAPTER = """\
 provider: {type: dropbox, root: ./data, create: true, durability: none}
 connector:
@@ -51,21 +52,25 @@ class Service:
     def __init__(self, directory: Path, port: int = 0) -> None:
         (directory / "adapter.yaml").write_text(ADAPTER.replace("PORT", str(port)))
         (directory / "objects.yaml").write_text(OBJECTS)
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "connector.cli", "run"],
-            cwd=directory,
-            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        self._errors = directory / "errors"
+        with self._errors.open("wb") as errors:
+            self.process = ForkedProcess(
+                ["run"],
+                cwd=directory,
+                env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+                stdout=errors.fileno(),
+                stderr=errors.fileno(),
+            )
+
+    @property
+    def errors(self) -> str:
+        return self._errors.read_text("utf-8")
 
     def await_url(self) -> str:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            if found := re.search(r"http://127\.0\.0\.1:\d+", line):
-                return found.group()
-        raise AssertionError("the service ended without listening")
+        wait_for(lambda: re.search(_URL, self.errors) or self.process.poll() is not None)
+        found = re.search(_URL, self.errors)
+        assert found, self.errors
+        return found.group()
 
 
 @pytest.fixture
@@ -115,11 +120,11 @@ def test_a_service_takes_requests_over_http_and_lets_those_in_flight_complete_wh
         assert service.process.poll() is None, "it waits for what is in flight"
         answered.set()
         caller.join(20)
-        service.process.communicate(timeout=20)
+        service.process.wait(20)
     finally:
         answered.set()
-        service.process.kill()
-        service.process.communicate()
+        service.process.send_signal(signal.SIGKILL)
+        service.process.wait()
         application.end()
     assert service.process.returncode == 0
     assert [(status, document["status"]) for status, document in answers] == [(200, "VALCHANGE")]
@@ -131,8 +136,8 @@ def test_a_port_that_is_taken_ends_the_service_with_a_text_that_says_what_to_do(
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         service = Service(directory, taken.getsockname()[1])
-        _, errors = service.process.communicate(timeout=20)
-    assert service.process.returncode == 1
+        assert service.process.wait(20) == 1
+    errors = service.errors
     assert "http.listen" in errors
     assert "choose another port" in errors
     assert "Traceback" not in errors
