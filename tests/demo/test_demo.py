@@ -14,14 +14,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.forked import Forks
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 class Clone:
     """What ``script/demo`` needs of a repository, with the environment that runs the tests."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, forks: Forks) -> None:
         self.directory = directory
+        self._forks = forks
         for name in ("adapter.yaml", "processes.py"):
             shutil.copy(REPOSITORY / name, directory)
         for name in ("metaobjects", "examples"):
@@ -29,9 +32,7 @@ class Clone:
         (directory / "script").mkdir()
         shutil.copy(REPOSITORY / "script/demo", directory / "script")
         self._script("script/bootstrap", "exit 0")
-        run = f'PYTHONPATH="{REPOSITORY}" exec "{sys.executable}"'
-        self._script(".venv/bin/connector", f'{run} -m connector.cli.app "$@"')
-        self._script(".venv/bin/python", f'{run} "$@"')
+        self._script(".venv/bin/python", f'PYTHONPATH="{REPOSITORY}" exec "{sys.executable}" "$@"')
 
     def _script(self, name: str, command: str) -> None:
         path = self.directory / name
@@ -39,7 +40,11 @@ class Clone:
         path.write_text(f"#!/bin/sh\n{command}\n", "utf-8")
         path.chmod(0o755)
 
-    def demo(self, cwd: Path = Path("/")) -> subprocess.CompletedProcess[str]:
+    def demo(self, cwd: Path = Path("/"), *, spark: bool = True) -> subprocess.CompletedProcess[str]:
+        """Runs the demo. The test forks its commands, but for a run with Spark."""
+        run = f'[ "$1" != run ] || exec "{sys.executable}" -m connector.cli.app "$@"\n' if spark else ""
+        command = f'export PYTHONPATH="{REPOSITORY}"\n{run}exec {self._forks.command} "$@"'
+        self._script(".venv/bin/connector", command)
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         return subprocess.run(
             [self.directory / "script/demo"],
@@ -58,21 +63,24 @@ class Clone:
 
 
 @pytest.fixture(scope="module")
-def clone() -> Iterator[Clone]:
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clone]:
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    with tempfile.TemporaryDirectory(dir=memory, prefix="demo of the adapter ") as directory:
-        yield Clone(Path(directory))
+    with (
+        tempfile.TemporaryDirectory(dir=memory, prefix="demo of the adapter ") as directory,
+        Forks(tmp_path_factory.mktemp("forks")) as forks,
+    ):
+        yield Clone(Path(directory), forks)
 
 
 @pytest.fixture(scope="module")
 def wrong(clone: Clone) -> str:
-    """What the first demo of ``clone`` prints, in which a process fails."""
+    """What the first demo of ``clone`` prints, in which a process fails. Spark has no part in that."""
     processes = clone.directory / "processes.py"
     text = processes.read_text("utf-8")
     broken = text.replace('    _append("notes", note, event)', '    raise ValueError("no more paper")')
     assert broken != text
     processes.write_text(broken, "utf-8")
-    result = clone.demo()
+    result = clone.demo(spark=False)
     processes.write_text(text, "utf-8")
     assert result.returncode == 1, result.stdout + result.stderr
     return result.stdout

@@ -140,7 +140,7 @@ def test_requests_that_have_ended_are_not_kept_until_their_time_is_up(world: Wor
     world.application(all_but_one)
     client = world.client()
     client.request_async("Customer.Retrieve", customer("waits"), timeout=60_000)
-    for first in range(0, 3200, 40):
+    for first in range(0, 2600, 40):
         futures = [
             client.request_async("Customer.Retrieve", customer(n), timeout=120_000)
             for n in range(first, first + 40)
