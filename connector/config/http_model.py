@@ -173,7 +173,7 @@ def check_http(http: Http | None, reporter: ProblemReporter) -> None:
 
 
 def _written(reporter: ProblemReporter) -> list[tuple[Location, Leaf]]:
-    """Returns the tokens as written in the file, also those that could not be read."""
+    """Returns each token of the file with its location. Tokens with a mistake are included."""
     section = find(reporter.tree, ("http",))[0]
     node = section.entries.get("tokens") if isinstance(section, Table) else None
     if isinstance(node, Items):

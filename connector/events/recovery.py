@@ -235,7 +235,13 @@ class Recovery:
         """Settles all claims in one commit. If a message is gone, settles each claim in its own commit.
 
         A server that has lost its last commits may have lost a prepared message, but the journal has the
-        event as done. Such an event is not settled. The claim is returned as gone.
+        event as done. Such an event is not settled.
+
+        Returns:
+            the decisions that are settled, and the claims of the others.
+
+        Raises:
+            ProviderError: the claims cannot be settled now.
         """
         try:
             self._connection.settle([settlement for settlement, _ in decisions])
@@ -245,8 +251,11 @@ class Recovery:
                 return [one for kept, _ in found for one in kept], [one for _, gone in found for one in gone]
             self._connection.check()  # raises if this client was taken for dead itself
             claim = decisions[0][0].claim
-            fields = {"message_id": claim.message_id, "destination": str(claim.destination)}
-            _log.warning("a message of a dead client is gone", extra={**fields, "reason": str(error)})
+            destination = str(claim.destination)
+            _log.warning(
+                "a claim cannot be settled because a message is missing",
+                extra={"message_id": claim.message_id, "destination": destination, "reason": str(error)},
+            )
             return [], [claim]
         return decisions, []
 
