@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("connector.adapter")
 
-RECOVERY_INTERVAL: Final = 10.0
-"""Seconds between two looks for dead clients while running."""
 _NOTE_INTERVAL: Final = 1.0
 
 
@@ -54,6 +52,7 @@ class Adapter:
         spark: a ``SparkSession`` of the process, which runs the events and goes on afterwards.
         output: called with each line that workers print.
         debug: whether the tracebacks of user code that workers log have all frames.
+        recovery_interval: seconds between two looks for dead instances.
     """
 
     def __init__(
@@ -63,8 +62,10 @@ class Adapter:
         spark: SparkSession | None = None,
         output: Callable[[str], None] | None = None,
         debug: bool = False,
+        recovery_interval: float = 10.0,
     ) -> None:
         self._session = spark
+        self.recovery_interval: Final = recovery_interval
         self.configuration = configuration
         settings = configuration.connector
         directory = str(configuration.directory)
@@ -349,8 +350,8 @@ class Adapter:
         return report
 
     def _recover_if_due(self, inbound: Inbound) -> CycleReport:
-        """Takes over from dead instances and removes old copies, at most every 10 s."""
-        if time.monotonic() - self._connection.recovered_at < RECOVERY_INTERVAL:
+        """Takes over from dead instances and removes old copies, at most once in ``recovery_interval``."""
+        if time.monotonic() - self._connection.recovered_at < self.recovery_interval:
             return CycleReport()
         inbound.prune()
         return self._connection.recover(inbound, at_start=False)

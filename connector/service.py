@@ -25,7 +25,7 @@ from typing import Final, Protocol
 from apscheduler.triggers.cron import CronTrigger
 from tzlocal import get_localzone
 
-from connector.adapter import RECOVERY_INTERVAL, Adapter
+from connector.adapter import Adapter
 from connector.errors import ConnectorError
 from connector.events.report import CycleReport
 from connector.events.summary import Summary
@@ -123,7 +123,7 @@ class Service:
             return None
         poll_at = self._clock.monotonic()
         counted = _Minutes(self._adapter.summary, poll_at)
-        recover_at = poll_at + RECOVERY_INTERVAL
+        recover_at = poll_at + self._adapter.recovery_interval
         listens = ahead = False
         while self._failure is None and not self._adapter.stopping:
             now = self._clock.monotonic()
@@ -140,7 +140,7 @@ class Service:
                 poll_at = self._clock.monotonic() + pause
             elif now >= recover_at:
                 listens = _is_good(self._work(lambda: self._adapter.serve(polls=False))) and listens
-                recover_at = self._clock.monotonic() + RECOVERY_INTERVAL
+                recover_at = self._clock.monotonic() + self._adapter.recovery_interval
             else:
                 due = recover_at if self._frequency is None else min(poll_at, recover_at)
                 if self._adapter.wait(due - now, listens=listens):

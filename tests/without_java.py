@@ -11,6 +11,7 @@ import re
 import signal
 import sys
 from collections.abc import Callable
+from functools import partialmethod
 
 from connector.cli.__main__ import main
 
@@ -28,16 +29,14 @@ def _use_no_spark() -> None:
 
 def _use_test_settings() -> None:
     """Lets an adapter wait for less long, and one with a database be on another machine."""
-    from connector import adapter, service
-    from connector.providers.sql import database, dialects, processes
+    from connector.adapter import Adapter
+    from connector.providers.sql import processes
+    from connector.providers.sql.database import Settings
 
-    if interval := os.environ.get("TEST_RECOVERY"):
-        adapter.RECOVERY_INTERVAL = service.RECOVERY_INTERVAL = float(interval)  # type: ignore[misc]
-    if lease := os.environ.get("TEST_LEASE"):
-        initial = database.Settings.__init__
-        initial.__defaults__ = (*(initial.__defaults__ or ())[:-1], float(lease))  # the last is the lease
-    if busy := os.environ.get("TEST_BUSY"):
-        dialects.BUSY_SECONDS = float(busy)  # type: ignore[misc]
+    for owner, name in ((Adapter, "recovery_interval"), (Settings, "lease"), (Settings, "busy")):
+        if seconds := os.environ.get(f"TEST_{name.upper()}"):
+            arguments = {name: float(seconds)}
+            owner.__init__ = partialmethod(owner.__init__, **arguments)  # type: ignore[assignment]
     if machine := os.environ.get("TEST_MACHINE"):
         processes.this_machine = lambda: machine  # type: ignore[assignment]
 

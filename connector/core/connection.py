@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from connector.core.session import CoreSession
-from connector.core.takeover import TakeoverTimer, try_take_over
+from connector.core.takeover import INTERVAL, TakeoverTimer, try_take_over
 from connector.errors import SessionStateError
 from connector.messaging.client import AcknowledgeMode
 from connector.messaging.destination import Destination
@@ -27,13 +27,21 @@ class MessagingConnection:
         provider: of the messages.
         client_id: held until :meth:`close`. Empty = none.
         start: whether messages are delivered at once.
+        takeover_interval: seconds between two looks for dead clients.
 
     Raises:
         ClientIdError: another client holds the client id.
         ProviderError: the provider is out of reach.
     """
 
-    def __init__(self, provider: Provider, *, client_id: str = "", start: bool = True) -> None:
+    def __init__(
+        self,
+        provider: Provider,
+        *,
+        client_id: str = "",
+        start: bool = True,
+        takeover_interval: float = INTERVAL,
+    ) -> None:
         self.client_id = client_id
         self.exception_listener: Callable[[Exception], object] | None = None
         self._provider = provider
@@ -41,7 +49,7 @@ class MessagingConnection:
         self._started = start
         self._lock = threading.Lock()
         self._sessions: list[CoreSession] = []
-        self._schedule = TakeoverTimer()
+        self._schedule = TakeoverTimer(takeover_interval)
         self._closed = False
         self._own = provider.connect(client_id=client_id, origin=self._origin)  # holds the client id
         try:

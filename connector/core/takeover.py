@@ -17,7 +17,7 @@ from connector.messaging.settlement import Settlement
 _log = logging.getLogger("connector.core")
 
 INTERVAL: Final = 10.0
-"""Seconds between two looks of one client."""
+"""Default seconds between two looks of one client."""
 
 
 def take_over(connection: Connection, *, at_start: bool) -> int:
@@ -59,11 +59,16 @@ def try_take_over(connection: Connection, *, at_start: bool) -> None:
 
 
 class TakeoverTimer:
-    """The time of the next look for dead clients, shared by all sessions of a connection."""
+    """The time of the next look for dead clients, shared by all sessions of a connection.
 
-    def __init__(self) -> None:
+    Args:
+        interval: seconds between two looks.
+    """
+
+    def __init__(self, interval: float = INTERVAL) -> None:
         self._lock = threading.Lock()
-        self._next = time.monotonic() + INTERVAL
+        self._interval = interval
+        self._next = time.monotonic() + interval
 
     def is_due(self) -> bool:
         """Returns True to the first caller after each interval, and otherwise False."""
@@ -73,5 +78,5 @@ class TakeoverTimer:
         with self._lock:
             if now < self._next:
                 return False
-            self._next = now + INTERVAL
+            self._next = now + self._interval
             return True

@@ -14,8 +14,6 @@ from connector.datahandlers.json_handler import parse_object
 from connector.errors import MalformedData
 from connector.http.problems import HttpProblem
 
-SECONDS: Final = 30.0
-"""Seconds that a body may take to arrive."""
 _EXACT: Final = 2.0**53
 
 
@@ -44,8 +42,11 @@ def check_media_type(headers: Headers) -> None:
         )
 
 
-async def read_body(request: Request, limit: int) -> bytes:
+async def read_body(request: Request, limit: int, seconds: float) -> bytes:
     """Returns the body, of at most ``limit`` bytes. Reads nothing if Content-Length is above the limit.
+
+    Args:
+        seconds: time for the body to arrive.
 
     Raises:
         HttpProblem: 413 or 408, and the connection ends.
@@ -56,13 +57,13 @@ async def read_body(request: Request, limit: int) -> bytes:
         raise _too_large(limit)
     body = bytearray()
     try:
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(seconds):
             async for chunk in request.stream():
                 if len(body) + len(chunk) > limit:
                     raise _too_large(limit)
                 body += chunk
     except TimeoutError:
-        detail = f"the body did not arrive within {SECONDS:g} s"
+        detail = f"the body did not arrive within {seconds:g} s"
         raise HttpProblem(HTTPStatus.REQUEST_TIMEOUT, detail, closes=True) from None
     return bytes(body)
 

@@ -7,8 +7,8 @@ import hashlib
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -27,8 +27,20 @@ from connector.http.timeout_limits import asked_for, check_dynamic, milliseconds
 from connector.http.tokens import Tokens
 from connector.requests.result import RequestResult
 
-THREADS: Final = 32
-"""Threads that send requests. Sending may take a sync of the disk. No thread waits for a reply."""
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """The limits of a server that no configuration changes.
+
+    Args:
+        head_seconds: that the head of a call may take to arrive.
+        body_seconds: that the body of a call may take to arrive.
+        threads: that send requests. Sending may take a sync of the disk. No thread waits for a reply.
+    """
+
+    head_seconds: float = 10.0
+    body_seconds: float = 30.0
+    threads: int = 32
 
 
 class Calls:
@@ -39,18 +51,27 @@ class Calls:
         tokens: check the callers.
         requests: makes the requests.
         definitions: the business objects.
+        limits: of the server.
     """
 
-    def __init__(self, settings: Http, tokens: Tokens, requests: Requests, definitions: Definitions) -> None:
+    def __init__(
+        self,
+        settings: Http,
+        tokens: Tokens,
+        requests: Requests,
+        definitions: Definitions,
+        limits: ServerLimits,
+    ) -> None:
         self._tokens = tokens
         self._requests = requests
         self._definitions = definitions
         self._max_body = settings.max_body
+        self._body_seconds = limits.body_seconds
         self._max_requests = settings.max_requests
         self._max_timeout = milliseconds(settings.max_timeout)
         self._refused = ThrottledLog("calls are refused", {"max_requests": settings.max_requests})
         self._answers = KeptAnswers(settings.idempotency_time, settings.idempotency_keys)
-        self._threads = ThreadPoolExecutor(THREADS, "connector-http")
+        self._threads = ThreadPoolExecutor(limits.threads, "connector-http")
         self._under_way = 0
         self._stopping = False
         self._cut = asyncio.Event()
@@ -85,7 +106,7 @@ class Calls:
         check_media_type(request.headers)
         with self._place():
             try:
-                body = await read_body(request, self._max_body)
+                body = await read_body(request, self._max_body, self._body_seconds)
             except ClientDisconnect:
                 return Response(status_code=HTTPStatus.BAD_REQUEST)  # the client has gone
             if key is None:

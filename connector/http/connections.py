@@ -24,8 +24,6 @@ from connector.open_files import raise_open_files
 
 _log = logging.getLogger("connector.http")
 
-HEADER_SECONDS: Final = 10.0
-"""Seconds that the head of a call may take to arrive."""
 HEAD_BYTES: Final = 64 << 10
 """The largest head that is read, in bytes."""
 KEEP_ALIVE_SECONDS: Final = 15
@@ -119,6 +117,8 @@ class LimitedConnection(H11Protocol):
 
     most: int = 0
     """The most connections at a time. Set by :func:`limited`."""
+    head_seconds: float = 0.0
+    """The time for the head of a call. Set by :func:`limited`."""
     refused: ThrottledLog
     """Counts the connections above the limit. Set by :func:`limited`."""
 
@@ -171,7 +171,7 @@ class LimitedConnection(H11Protocol):
         if self.cycle is not None and not self.cycle.response_complete:
             self._stop_watching()
         elif self._header_timer is None and self.timeout_keep_alive_task is None:
-            self._header_timer = self.loop.call_later(HEADER_SECONDS, self._give_up)
+            self._header_timer = self.loop.call_later(self.head_seconds, self._give_up)
 
     def _stop_watching(self) -> None:
         if self._header_timer is not None:
@@ -184,7 +184,16 @@ class LimitedConnection(H11Protocol):
             self.transport.close()
 
 
-def limited(most: int) -> type[LimitedConnection]:
-    """Returns a class of connections with a limit of ``most`` open connections."""
+def limited(most: int, head_seconds: float) -> type[LimitedConnection]:
+    """Returns a class of connections with limits.
+
+    Args:
+        most: open connections.
+        head_seconds: time for the head of a call to arrive.
+    """
     refused = ThrottledLog("connections are refused", {"open": most})
-    return type("LimitedConnection", (LimitedConnection,), {"most": most, "refused": refused})
+    return type(
+        "LimitedConnection",
+        (LimitedConnection,),
+        {"most": most, "head_seconds": head_seconds, "refused": refused},
+    )

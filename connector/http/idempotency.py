@@ -23,8 +23,6 @@ from connector.http.problems import HttpProblem
 
 HEADER: Final = "Idempotency-Key"
 REPLAYED: Final = "Idempotent-Replayed"
-MAX_BYTES: Final = 64 << 20
-"""Bytes of all answers kept. Above this size the oldest answers are removed."""
 _KEY: Final = re.compile(r'"([\x20\x21\x23-\x5b\x5d-\x7e]{1,255})"|([\x21\x23-\x5b\x5d-\x7e]{1,255})')
 _OVERHEAD: Final = 500
 """Bytes of memory that an answer costs beside its body, about."""
@@ -65,12 +63,20 @@ class KeptAnswers:
     Args:
         seconds: how long an answer is kept.
         most: how many answers are kept.
+        most_bytes: of all answers kept. Above this size the oldest answers are removed.
         clock: returns seconds that do not depend on changes of the time of day.
     """
 
-    def __init__(self, seconds: float, most: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        seconds: float,
+        most: int,
+        clock: Callable[[], float] = time.monotonic,
+        most_bytes: int = 64 << 20,
+    ) -> None:
         self._seconds = seconds
         self._most = most
+        self._most_bytes = most_bytes
         self._clock = clock
         self._begun: dict[Call, bytes] = {}
         self._kept: OrderedDict[Call, _Kept] = OrderedDict()
@@ -113,7 +119,7 @@ class KeptAnswers:
             fingerprint, self._clock() + self._seconds, answer.status_code, bytes(answer.body)
         )
         self._bytes += len(answer.body) + _OVERHEAD
-        while len(self._kept) > self._most or self._bytes > MAX_BYTES:
+        while len(self._kept) > self._most or self._bytes > self._most_bytes:
             self._remove_oldest()
 
     def _remove_expired(self) -> None:

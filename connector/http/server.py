@@ -18,7 +18,7 @@ from connector.businessobjects.definition import Definitions
 from connector.config.http_model import Address, Http
 from connector.errors import ConnectorError
 from connector.http.application import make_application
-from connector.http.calls import Calls
+from connector.http.calls import Calls, ServerLimits
 from connector.http.connections import KEEP_ALIVE_SECONDS, limited, most_connections
 from connector.http.tokens import Tokens
 
@@ -42,15 +42,22 @@ class Server:
         requests: makes the requests. :meth:`stop` refuses further requests, but does not stop the client.
         definitions: the business objects.
         use_defaults: whether an attribute's default satisfies ``required``, for the description.
+        limits: that no configuration changes.
     """
 
     def __init__(
-        self, settings: Http, requests: Requests, definitions: Definitions, use_defaults: bool = False
+        self,
+        settings: Http,
+        requests: Requests,
+        definitions: Definitions,
+        use_defaults: bool = False,
+        limits: ServerLimits = ServerLimits(),  # noqa: B008, immutable
     ) -> None:
         self._settings = settings
         self._requests = requests
         self._definitions = definitions
         self._use_defaults = use_defaults
+        self._limits = limits
         self._address = settings.listen
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -123,10 +130,10 @@ class Server:
     async def _serve(self, listening: socket.socket) -> None:
         settings = self._settings
         tokens = Tokens(settings.tokens)
-        calls = Calls(settings, tokens, self._requests, self._definitions)
+        calls = Calls(settings, tokens, self._requests, self._definitions, self._limits)
         config = uvicorn.Config(
             make_application(settings, tokens, calls, self._definitions, self._use_defaults),
-            http=limited(most_connections(settings.max_requests)),
+            http=limited(most_connections(settings.max_requests), self._limits.head_seconds),
             ws="none",
             lifespan="off",
             loop="none",

@@ -106,7 +106,7 @@ class RequestClient:
         self._converter = RequestConverter(settings, deployment)
         self._slots = Slots(settings.pool_size)
         self._late = LateReplies(settings.late_replies)
-        self._listener = ReplyListener(connect, settings.matching.reply, self._late, settings.max_body)
+        self._listener = ReplyListener(connect, settings, self._late)
         self._sender = Sender(connect)
         self._other_sender = Sender(connect)
         self._token = secrets.token_hex(8)

@@ -24,28 +24,18 @@ from connector.messaging.provider import Connection
 from connector.requests.late import LateReplies
 from connector.requests.pending import Call, Failure, PendingCalls, UnmatchedReply
 from connector.requests.reply_receiver import MAX_BATCH, ReplyReceiver, ReplySources
+from connector.requests.settings import RequestSettings
 from connector.status import ReturnCode
 
 _log = logging.getLogger("connector.requests")
 
 _WAIT_SECONDS: Final = 0.25
 """Seconds between two looks while a call waits. A reply, a command or a deadline ends the wait early."""
-_IDLE_SECONDS: Final = 1.0
-"""Seconds between two looks for late replies while no call waits.
-
-A listener becomes idle when no call has waited for that long: most clients go on asking.
-"""
 _FIRST_PAUSE_SECONDS: Final = 0.1
 _LONGEST_PAUSE_SECONDS: Final = 10.0
 """Seconds between two attempts to connect."""
-_GRACE_SECONDS: Final = 5.0
-"""Seconds after its deadline at which a call ends although the provider holds the listener."""
 
 STOPPED: Final = "the adapter was stopped before a reply came"
-_SILENT: Final = Failure(
-    ReturnCode.APPRESPONSETIMEOUT,
-    f"the provider has not answered for {_GRACE_SECONDS:.0f} s beyond ResponseTimeout",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,22 +51,21 @@ class ReplyListener:
 
     Args:
         connect: makes a provider connection.
-        reply_field: field of a reply that repeats the key of the call: JMSCorrelationID, or a property.
+        settings: of the requests.
         late: settles replies that nobody awaits.
-        max_body: bytes of a reply. A larger reply is unreadable.
     """
 
     def __init__(
         self,
         connect: Callable[[], Connection],
-        reply_field: str,
+        settings: RequestSettings,
         late: LateReplies,
-        max_body: int,
     ) -> None:
         self._connect = connect
+        self._settings = settings
+        self._intervals = settings.intervals
         self._late = late
-        self._max_body = max_body
-        self._sources = ReplySources(reply_field)
+        self._sources = ReplySources(settings.matching.reply)
         self._calls = PendingCalls()
         self._commands: deque[_Command] = deque()
         self._lock = threading.Lock()
@@ -226,7 +215,7 @@ class ReplyListener:
     def _connected(self) -> ReplyReceiver:
         connection = self._connect()
         try:
-            return ReplyReceiver(connection, self._sources, self._calls, self._late, self._max_body)
+            return ReplyReceiver(connection, self._sources, self._calls, self._late, self._settings)
         except BaseException:
             connection.abandon()
             raise
@@ -260,14 +249,14 @@ class ReplyListener:
     def _wait(self, receiver: ReplyReceiver) -> None:
         """Waits for a reply, a command or a deadline. An idle listener waits for a call."""
         now = time.monotonic()
-        is_idle = now - self._last_waiting > _IDLE_SECONDS
+        is_idle = now - self._last_waiting > self._intervals.idle
         # set before the deadlines are read: a call that comes later compares its deadline with this
         self._looks_at = math.inf if is_idle else now + _WAIT_SECONDS
         deadline = self._calls.next_deadline()
         if deadline < math.inf:
             self._last_waiting = now
         elif is_idle:
-            self._wait_for_work(_IDLE_SECONDS)
+            self._wait_for_work(self._intervals.idle)
             return
         if not (self._woken.is_set() or self._stopping):  # anything that comes from now on ends the wait
             receiver.wait(max(0.0, min(now + _WAIT_SECONDS, deadline) - now))
@@ -281,9 +270,12 @@ class ReplyListener:
 
     def _guard(self) -> None:
         """Runs in a thread of its own. Completes calls when the provider holds the listener's thread."""
+        grace = self._intervals.grace
+        reason = f"the provider has not answered for {grace:g} s beyond ResponseTimeout"
+        silent = Failure(ReturnCode.APPRESPONSETIMEOUT, reason)
         while (thread := self._thread) is not None and thread.is_alive():
-            thread.join(_GRACE_SECONDS)
-            self._complete_due(time.monotonic() - _GRACE_SECONDS, lambda _: _SILENT)
+            thread.join(grace)
+            self._complete_due(time.monotonic() - grace, lambda _: silent)
 
     # -- the end -------------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ from connector.messaging.provider import Connection, Poller
 from connector.messaging.settlement import Settlement
 from connector.requests.late import LateReplies
 from connector.requests.pending import Answer, Call, Failure, PendingCalls, UnmatchedReply, key_of
-from connector.requests.settings import CORRELATION_ID
+from connector.requests.settings import CORRELATION_ID, RequestSettings
 from connector.status import ReturnCode
 
 _log = logging.getLogger("connector.requests")
@@ -102,7 +102,7 @@ class ReplyReceiver:
         sources: where replies come from.
         calls: the calls that await replies.
         late: settles replies that nobody awaits.
-        max_body: bytes of a reply. A larger reply is unreadable.
+        settings: of the requests.
 
     Raises:
         ProviderError: the connection has failed.
@@ -114,13 +114,13 @@ class ReplyReceiver:
         sources: ReplySources,
         calls: PendingCalls,
         late: LateReplies,
-        max_body: int,
+        settings: RequestSettings,
     ) -> None:
         self.connection = connection
         self._sources = sources
         self._calls = calls
         self._late = late
-        self._max_body = max_body
+        self._max_body = settings.max_body
         self._access = connection.access().open()
         self._waiter = connection.waiter()
         self._is_told = False
@@ -133,7 +133,7 @@ class ReplyReceiver:
         self.temporaries: dict[bool, Destination] = {}
         """The queues that :meth:`temporary` has made."""
         self._cycle = 0
-        self._schedule = TakeoverTimer()
+        self._schedule = TakeoverTimer(settings.intervals.takeover)
         self._next_check = 0.0
         try_take_over(connection, at_start=True)
 

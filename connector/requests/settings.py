@@ -30,6 +30,22 @@ class Matching:
 
 
 @dataclass(frozen=True, slots=True)
+class ListenerIntervals:
+    """The times of a reply listener, in seconds.
+
+    Args:
+        idle: between two looks for late replies while no call waits. A listener becomes idle when no call has
+            waited for that long, because most clients go on asking.
+        grace: after its deadline, at which a call ends although the provider holds the listener.
+        takeover: between two looks for dead clients.
+    """
+
+    idle: float = 1.0
+    grace: float = 5.0
+    takeover: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
 class RequestSettings:
     """The configuration of the requests of one adapter.
 
@@ -51,6 +67,7 @@ class RequestSettings:
         late_replies: destination for replies that nobody awaits any more. None = no copies.
         max_body: bytes of a reply. A larger reply is unreadable.
         trace: of AgentTraceLevel.
+        intervals: of the reply listener.
     """
 
     definitions: Definitions
@@ -69,6 +86,7 @@ class RequestSettings:
     late_replies: Destination | None = None
     max_body: int = 16 << 20
     trace: Trace = OFF
+    intervals: ListenerIntervals = ListenerIntervals()
 
     @property
     def defaults(self) -> Mapping[str, str]:

@@ -131,12 +131,11 @@ def test_counts_add_up_over_many_deaths(tmp_path: Path, start: Start) -> None:
 
 
 def test_a_session_that_waits_takes_over_from_a_process_that_dies_meanwhile(
-    tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, start: Start
 ) -> None:
-    monkeypatch.setattr(takeover, "INTERVAL", 0.2)
     fill(tmp_path, 2)
     dying = start(AcknowledgeMode.CLIENT, TAKE_TWO)
-    with MessagingConnection(DropboxProvider(tmp_path, create=True)) as connection:
+    with MessagingConnection(DropboxProvider(tmp_path, create=True), takeover_interval=0.2) as connection:
         consumer = connection.session().consumer("orders")
         assert consumer.receive(0.5) is None
         kill(dying)

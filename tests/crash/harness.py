@@ -422,7 +422,7 @@ class Deployment:
         if fault:
             variables["CONNECTOR_FAULT"] = fault
         if self.recovery is not None:
-            variables["TEST_RECOVERY"] = str(self.recovery)
+            variables["TEST_RECOVERY_INTERVAL"] = str(self.recovery)
         if "master" in self.spark:
             self._pass_on(variables)
         run = Run(self, mark, ["run", *arguments], variables)

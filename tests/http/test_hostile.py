@@ -13,7 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from connector.http import bodies, connections
+from connector.http import connections
+from connector.http.calls import ServerLimits
 from connector.http.guard import HEADERS
 from connector.http.server import Server
 from tests.http.world import Script, client, connect, in_thread, read_all, serving, settings
@@ -225,9 +226,12 @@ def test_what_follows_a_body_is_no_part_of_it(server: Server, script: Script) ->
 # -- slow ----------------------------------------------------------------------------------------------
 
 
-def test_a_head_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
-    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.3)
-    with connect(server) as silent, connect(server) as slow:
+def test_a_head_that_does_not_come_is_not_waited_for() -> None:
+    with (
+        serving(limits=ServerLimits(head_seconds=0.3)) as server,
+        connect(server) as silent,
+        connect(server) as slow,
+    ):
         slow.sendall(HEAD[:40])
         assert is_served(server)
         began = time.monotonic()
@@ -236,20 +240,16 @@ def test_a_head_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyP
         assert time.monotonic() - began < 5
 
 
-def test_the_second_head_of_a_connection_is_not_waited_for_either(
-    monkeypatch: pytest.MonkeyPatch, server: Server
-) -> None:
-    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.3)
-    with connect(server) as connection:
+def test_the_second_head_of_a_connection_is_not_waited_for_either() -> None:
+    with serving(limits=ServerLimits(head_seconds=0.3)) as server, connect(server) as connection:
         connection.sendall(b"GET /favicon.svg HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
         connection.sendall(b"GET / HT")
         assert b"HTTP/1.1" not in read_all(connection)
 
 
-def test_a_body_that_does_not_come_is_408(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
-    monkeypatch.setattr(bodies, "SECONDS", 0.3)
-    with connect(server) as connection:
+def test_a_body_that_does_not_come_is_408() -> None:
+    with serving(limits=ServerLimits(body_seconds=0.3)) as server, connect(server) as connection:
         connection.sendall(HEAD + b"Content-Length: 20\r\n\r\n{")
         assert is_served(server)
         assert read_all(connection).startswith(b"HTTP/1.1 408 ")

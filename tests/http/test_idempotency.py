@@ -8,7 +8,6 @@ import httpx
 import pytest
 from starlette.responses import Response
 
-from connector.http import idempotency
 from connector.http.idempotency import KeptAnswers
 from connector.http.problems import HttpProblem
 from connector.requests.result import RequestResult
@@ -185,9 +184,8 @@ def test_the_oldest_answers_go_when_there_are_too_many() -> None:
     assert kept(answers, *"abcde") == ["c", "d", "e"]
 
 
-def test_the_oldest_answers_go_when_they_are_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(idempotency, "MAX_BYTES", 10_000)
-    answers = KeptAnswers(60.0, 100, Clock())
+def test_the_oldest_answers_go_when_they_are_too_large() -> None:
+    answers = KeptAnswers(60.0, 100, Clock(), 10_000)
     for name in "abc":
         keep(answers, name, b"x" * 4000)
     assert kept(answers, *"abc") == ["b", "c"]

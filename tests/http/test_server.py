@@ -15,7 +15,7 @@ import pytest
 from connector.businessobjects.instance import BusinessObject
 from connector.config.http_model import Address
 from connector.http import calls
-from connector.http.calls import Calls
+from connector.http.calls import Calls, ServerLimits
 from connector.http.problems import HttpProblem
 from connector.http.server import ListenError, Server
 from connector.http.tokens import Tokens
@@ -111,19 +111,16 @@ def test_what_is_in_flight_for_longer_than_the_stop_waits_is_told_that_it_may_ha
     script.release()
 
 
-def test_a_call_that_has_not_begun_when_the_stop_is_over_was_not_sent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_call_that_has_not_begun_when_the_stop_is_over_was_not_sent() -> None:
     class Stuck(Script):
         def request_async(self, *arguments: Any, **keywords: Any) -> Any:
             self.entered.set()
             self.free.wait(PATIENCE)
             return super().request_async(*arguments, **keywords)
 
-    monkeypatch.setattr(calls, "THREADS", 1)
     script = Stuck()
     script.entered, script.free = threading.Event(), threading.Event()
-    with serving(script) as server, client(server) as http, client(server) as other:
+    with serving(script, ServerLimits(threads=1)) as server, client(server) as http, client(server) as other:
         first = in_thread(lambda: http.post(PATH, json={}))
         assert script.entered.wait(PATIENCE)
         second = in_thread(lambda: other.post(PATH, json={}))
@@ -207,7 +204,7 @@ def test_no_token_is_ever_logged_shown_or_answered(caplog: pytest.LogCaptureFixt
             repr(Tokens((TOKEN, OTHER_TOKEN))),
             str(vars(server)),
         ]
-        made = Calls(section, Tokens(section.tokens), script, DEFINITIONS)
+        made = Calls(section, Tokens(section.tokens), script, DEFINITIONS, ServerLimits())
         shown.append(repr(vars(made)) + repr(vars(made._tokens)))
         made.close()
     for secret in (TOKEN, OTHER_TOKEN, wrong):

@@ -16,6 +16,7 @@ from connector.businessobjects.definition import Attribute, Definition, Definiti
 from connector.businessobjects.instance import BusinessObject, finish
 from connector.businessobjects.metadata import READERS
 from connector.config.http_model import Address, Http
+from connector.http.calls import ServerLimits
 from connector.http.server import Server
 from connector.requests.result import RequestResult
 from connector.status import ReturnCode
@@ -158,9 +159,13 @@ def settings(**changes: Any) -> Http:
 
 
 @contextmanager
-def serving(requests: Requests | None = None, **changes: Any) -> Iterator[Server]:
+def serving(
+    requests: Requests | None = None,
+    limits: ServerLimits = ServerLimits(),  # noqa: B008, immutable
+    **changes: Any,
+) -> Iterator[Server]:
     """A server with changed settings; stopped at the end."""
-    server = Server(settings(**changes), requests or Script(), DEFINITIONS)
+    server = Server(settings(**changes), requests or Script(), DEFINITIONS, limits=limits)
     server.start()
     try:
         yield server

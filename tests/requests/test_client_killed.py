@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from connector.core import takeover
 from connector.errors import UnknownDestination
 from connector.messaging.destination import parse_destination
+from connector.requests.settings import ListenerIntervals
 from tests.requests.world import (
     LATE,
     REPLIES,
@@ -124,10 +124,9 @@ def test_a_client_that_dies_while_it_waits_leaves_its_replies_to_nobody(
 
 
 def test_what_a_dead_client_held_comes_free_while_a_neighbour_only_waits(
-    dropbox: World, caller: Start, monkeypatch: pytest.MonkeyPatch
+    dropbox: World, caller: Start
 ) -> None:
-    monkeypatch.setattr(takeover, "INTERVAL", 0.3)  # not the 10 s that it is, for the sake of the test
-    neighbour = dropbox.client()
+    neighbour = dropbox.client(intervals=ListenerIntervals(takeover=0.3))
     waiting = neighbour.request_async("Customer.Retrieve", customer(1, OutputDestination="queue://slow"))
     dropbox.request_on_queue(parse_destination("queue://slow"))
     killed = caller(1, "claim=kill")

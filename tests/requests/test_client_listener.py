@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from connector.messaging.provider import Connection
-from connector.requests import reply_listener
+from connector.requests.settings import ListenerIntervals
 from connector.status import ReturnCode
 from tests.requests.world import LATE, PATIENCE, REQUESTS, World, customer, done, is_greeted
 from tests.waiting import wait_for
@@ -61,9 +61,8 @@ def test_one_thread_takes_the_replies_of_all_callers(world: World) -> None:
 
 
 @pytest.fixture
-def hanging(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[World, threading.Event, Any]]:
+def hanging(world: World) -> Iterator[tuple[World, threading.Event, Any]]:
     """A client of a provider that answers nothing from the moment when the event is set."""
-    monkeypatch.setattr(reply_listener, "_GRACE_SECONDS", 0.2)  # not 5 s, for the sake of the test
     hangs, ends = threading.Event(), threading.Event()
 
     def look() -> None:
@@ -73,7 +72,11 @@ def hanging(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Wor
     def connect() -> Any:
         return Watched(world.provider.connect(), look)
 
-    yield world, hangs, world.client(connect=connect, pool_size=1, pool_timeout=0.2)
+    yield (
+        world,
+        hangs,
+        world.client(connect=connect, pool_size=1, pool_timeout=0.2, intervals=ListenerIntervals(grace=0.2)),
+    )
     ends.set()
 
 
@@ -93,11 +96,8 @@ def test_a_provider_that_hangs_holds_no_request_beyond_its_time(
     assert client.request("Customer.Retrieve", customer(3), timeout=0).status is ReturnCode.APPRESPONSETIMEOUT
 
 
-def test_an_idle_listener_takes_late_replies_and_new_ones(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reply_listener, "_IDLE_SECONDS", 0.05)  # not the second that it is
-    client = world.client()
+def test_an_idle_listener_takes_late_replies_and_new_ones(world: World) -> None:
+    client = world.client(intervals=ListenerIntervals(idle=0.05))
     client.request("Customer.Retrieve", customer(1), timeout=0)
     (request,) = world.requests_on_queue(1, REQUESTS)
     world.replying().reply(request, {"CustomerId": "late"})

@@ -73,6 +73,7 @@ class Settings:
         pool_size: connections that a process keeps open.
         durable: whether a commit is on the disk when it returns.
         lease: seconds without a sign of life after which a process on PostgreSQL counts as dead.
+        busy: seconds that a statement waits for the lock of another process on a SQLite file.
     """
 
     url: str
@@ -80,6 +81,7 @@ class Settings:
     pool_size: int = 5
     durable: bool = True
     lease: float = 30.0
+    busy: float = 30.0
 
     def __repr__(self) -> str:
         return f"Settings({self.title!r})"  # never the password
@@ -140,7 +142,9 @@ class Database:
             **options,
         )
         self.dialect: Dialect = dialect_of(self.engine.dialect.name)
-        self.dialect.configure(self.engine, schema=settings.schema, durable=settings.durable)
+        self.dialect.configure(
+            self.engine, schema=settings.schema, durable=settings.durable, busy=settings.busy
+        )
         self._in_use: Callable[[], AbstractContextManager[None]] = nullcontext
         if is_sqlite:
             self._reading = self.engine

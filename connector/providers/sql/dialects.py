@@ -14,8 +14,6 @@ from sqlalchemy.types import BigInteger, LargeBinary, String, Text
 from connector.providers.sql.schema import PostgresType, counter, reference
 from connector.providers.sql.statement import driver_of
 
-BUSY_SECONDS: Final = 30.0
-"""The time that a statement waits for the lock of another process on a SQLite file."""
 IDLE_SECONDS: Final = 60
 """The time after which PostgreSQL ends an idle transaction. No transaction of the connector waits so long."""
 READ_ONLY: Final = "connector_read_only"
@@ -83,13 +81,13 @@ class SqliteDialect:
     beginning = 0
     insert = staticmethod(sqlite.insert)
 
-    def configure(self, engine: Engine, *, schema: str | None, durable: bool) -> None:
+    def configure(self, engine: Engine, *, schema: str | None, durable: bool, busy: float) -> None:
         """Sets up the settings of new connections."""
 
         @event.listens_for(engine, "connect")
         def tell(connection: Any, record: Any) -> None:
             connection.isolation_level = None  # the driver begins no transactions of its own
-            connection.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
+            connection.execute(f"PRAGMA busy_timeout = {int(busy * 1000)}")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
 
@@ -123,7 +121,7 @@ class PostgresDialect:
     beginning = "1:1:"
     insert = staticmethod(postgresql.insert)
 
-    def configure(self, engine: Engine, *, schema: str | None, durable: bool) -> None:
+    def configure(self, engine: Engine, *, schema: str | None, durable: bool, busy: float) -> None:
         settings = {
             "idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s",
             # The statements wait for each other's rows, and then see these rows as they are.

@@ -74,7 +74,9 @@ class ProcessConnection:
             hide_parameters=True,
             connect_args=network_options(settings.parsed, settings.lease / 3),
         )
-        dialect_of("postgresql").configure(self._engine, schema=settings.schema, durable=False)
+        dialect_of("postgresql").configure(
+            self._engine, schema=settings.schema, durable=False, busy=settings.busy
+        )
         self._lock = threading.RLock()
         self._connection: Connection | None = None
         self._holds: dict[object, Restore | None] = {}

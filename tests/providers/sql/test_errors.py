@@ -36,11 +36,8 @@ def sqlite(file: Path) -> SqlProvider:
 # -- SQLite ----------------------------------------------------------------------------------------
 
 
-def test_a_file_that_another_program_has_locked_is_an_error_that_says_so(
-    sqlite: SqlProvider, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("connector.providers.sql.dialects.BUSY_SECONDS", 0.05)
-    connection = sqlite.connect("suite", "one")
+def test_a_file_that_another_program_has_locked_is_an_error_that_says_so(file: Path) -> None:
+    connection = SqlProvider(Settings(f"sqlite:///{file}", busy=0.05)).connect("suite", "one")
     connection.send(ORDERS, [Message(b"1")])
     claim = connection.poller(ORDERS).take(1, 0)
     assert claim is not None
