@@ -29,7 +29,14 @@ from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.types import BigInteger, LargeBinary
 
 from connector.providers.sql.database import Settings
-from connector.providers.sql.processes import HOLDER, ProcessConnection, durable, start_of, this_machine
+from connector.providers.sql.processes import (
+    HOLDER,
+    ProcessConnection,
+    durable,
+    start_of,
+    this_machine,
+    transaction,
+)
 from connector.providers.sql.schema import CLOCK, outcome, process, task, task_list
 from connector.providers.sql.statement import Statement
 from connector.state.store import CycleJournal, JournalHandle, TaskNote
@@ -316,6 +323,10 @@ class PostgresJournals:
         self.connection.use(lambda connection: self._remove(connection, batch))
 
     def _remove(self, connection: Connection, batch: int | None) -> None:
+        with transaction(connection):  # or a connection that is lost half-way would leave outcomes for ever
+            self._delete(connection, batch)
+
+    def _delete(self, connection: Connection, batch: int | None) -> None:
         own = delete(task).where(task.c.list.in_(select(task_list.c.id).where(self.condition)))
         if batch is not None:
             own = own.where(task.c.batch == batch)

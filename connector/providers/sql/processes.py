@@ -257,7 +257,14 @@ os.register_at_fork(after_in_child=_leave_to_parent)
 @contextmanager
 def durable(connection: Connection) -> Iterator[None]:
     """A transaction on a :class:`ProcessConnection`, which is on the disk of the server at its end."""
-    connection.exec_driver_sql("BEGIN; SET LOCAL synchronous_commit = on")
+    with transaction(connection, "BEGIN; SET LOCAL synchronous_commit = on"):
+        yield
+
+
+@contextmanager
+def transaction(connection: Connection, begin: str = "BEGIN") -> Iterator[None]:
+    """A transaction of several statements on a :class:`ProcessConnection`."""
+    connection.exec_driver_sql(begin)
     try:
         yield
         connection.exec_driver_sql("COMMIT")

@@ -272,6 +272,31 @@ def test_a_journal_that_cannot_be_closed_now_is_closed_when_the_server_is_back(
     assert journals.read() == {1: CycleJournal(done={0: [0]}, begun={0: 1})}
 
 
+def test_a_connection_that_is_lost_while_a_batch_is_removed_leaves_no_outcome(
+    database: str, open_on: OpenStore
+) -> None:
+    journals = open_on(database).journals("removed", "a")
+    journals.make()
+    journal = journals.file(1, 0, 0).open()
+    journal.begin(0)
+    journal.done(0, b"[0]")
+    journal.close()
+    engine = create_engine(database)
+    left = text("SELECT count(*) FROM task_outcome WHERE task NOT IN (SELECT id FROM task)")
+    waiting = text("SELECT pid FROM pg_locks WHERE relation = 'task_outcome'::regclass AND NOT granted")
+    with ThreadPoolExecutor() as threads, engine.connect() as operator:
+        assert operator.execute(left).scalar() == 0
+        operator.execute(text("LOCK TABLE task_outcome IN SHARE MODE"))
+        removal = threads.submit(journals.forget, 1)
+        pid = wait_for(lambda: operator.execute(waiting).scalar(), what="the removal of the outcomes waits")
+        operator.execute(text(f"SELECT pg_terminate_backend({pid})"))
+        operator.commit()
+        removal.result()
+        assert journals.read() == {}
+        assert operator.execute(left).scalar() == 0
+    engine.dispose()
+
+
 def test_nobody_begins_where_the_server_stays_away(
     own_postgres: PostgresServer, open_on: OpenStore, start_task: StartTask
 ) -> None:
