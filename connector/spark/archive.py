@@ -28,6 +28,11 @@ _SOURCE = "jars"
 """File that names the jars of the archives beside it."""
 
 
+def class_path(jars: Path) -> str:
+    """Returns Spark's class path, in the order of Spark's own launcher. An archive fits one order only."""
+    return os.pathsep.join([*map(str, sorted(jars.glob("slf4j-api-*.jar"))), f"{jars}/*"])
+
+
 def archive_options(java: Java, jars: Path) -> list[str]:
     """Returns JVM options that use the archive for this Java and these jars, if there is an archive."""
     own, base = _files(java, jars)
@@ -90,7 +95,7 @@ def _files(java: Java, jars: Path) -> tuple[Path, Path]:
         state = jars.stat().st_mtime_ns
     except OSError:
         state = 0
-    parts = f"{java.executable}\0{java.version}\0{state}"
+    parts = f"{java.executable}\0{java.version}\0{state}\0{class_path(jars)}"
     key = hashlib.sha256(parts.encode("utf-8", "replace")).hexdigest()[:16]
     return directory / f"{key}.jsa", directory / f"{key}-base.jsa"
 

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from connector.config.java_options import collectors
 from connector.errors import PipelineError
+from connector.spark.archive import class_path
 from connector.spark.java import Java
 from connector.spark.scratch import Scratch
 from connector.spark.session import untouched_process, variables, write_properties
@@ -350,7 +351,7 @@ class FastStart:
         write_properties(properties, self._properties)
         log_configuration = self.scratch / "log4j2.properties"
         log_configuration.write_text(_LOG_CONFIGURATION.format(file=self.scratch / "spark.log"), "utf-8")
-        class_path = [entry for entry in (self._extra_class_path, f"{self._jars}/*") if entry]
+        entries = [entry for entry in (self._extra_class_path, class_path(self._jars)) if entry]
         return [
             str(self._java.executable),
             *_OPTIONS,
@@ -359,7 +360,7 @@ class FastStart:
             f"-Dlog4j2.configurationFile={log_configuration}",
             *self._options,
             "-cp",
-            os.pathsep.join(class_path),
+            os.pathsep.join(entries),
             "org.apache.spark.deploy.SparkSubmit",
             "--properties-file",
             str(properties),

@@ -31,7 +31,7 @@ from connector.messaging.message import Message
 from connector.providers.dropbox.provider import DropboxProvider
 from tests import forked_command
 from tests.crash.database import DatabaseQueues
-from tests.spark.standalone import QUICK_JAVA, StandaloneCluster
+from tests.spark.standalone import StandaloneCluster, executor_options
 from tests.waiting import wait_for
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -639,7 +639,7 @@ def on(cluster: StandaloneCluster) -> dict[str, Any]:
     conf = {
         "spark.executor.memory": "512m",
         # an executor that is killed leaves its files here and not in the machine's /tmp
-        "spark.executor.extraJavaOptions": f"{QUICK_JAVA} -Djava.io.tmpdir={cluster.directory}",
+        "spark.executor.extraJavaOptions": f"{executor_options()} -Djava.io.tmpdir={cluster.directory}",
     }
     return {"master": cluster.url, "conf": conf}
 

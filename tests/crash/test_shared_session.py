@@ -11,7 +11,7 @@ from typing import Any
 from connector.spark.java import find_java
 from tests.crash.conftest import Deploy
 from tests.crash.harness import REPOSITORY, Deployment, assert_settled_once
-from tests.spark.standalone import QUICK_JAVA, java_home_for_executors
+from tests.spark.standalone import executor_options, java_home_for_executors
 from tests.waiting import wait_for
 
 PROGRAM = """
@@ -67,7 +67,7 @@ def start(deployment: Deployment) -> subprocess.Popen[str]:
             "PYTHONPATH": str(REPOSITORY),
             "PYSPARK_PYTHON": sys.executable,
             "JAVA_HOME": str(java_home_for_executors(find_java(), deployment.directory / "java")),
-            "JAVA_TOOL_OPTIONS": QUICK_JAVA,
+            "JAVA_TOOL_OPTIONS": executor_options(),
         },
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import IO
 
-from connector.spark.archive import archive_options
+from connector.spark.archive import archive_options, class_path
 from connector.spark.java import Java, find_java
 from connector.spark.launcher import spark_jars
 
@@ -35,6 +35,12 @@ appender.out.name = out
 appender.out.layout.type = PatternLayout
 appender.out.layout.pattern = %m%n
 """
+
+
+def executor_options() -> str:
+    """Options of a Java that Spark's own launcher starts: of an executor, or of a driver."""
+    quiet = "-Xlog:cds=off", "-Xlog:cds+dynamic=off"  # the launcher itself has another class path
+    return " ".join([QUICK_JAVA, *archive_options(find_java(), spark_jars()), *quiet])
 
 
 class StandaloneCluster:
@@ -100,7 +106,7 @@ class StandaloneCluster:
             *self._archive,
             f"-Dlog4j2.configurationFile={self.directory / 'log4j2.properties'}",
             "-cp",
-            f"{spark_jars()}/*",
+            class_path(spark_jars()),
             *arguments,
         ]
         # As on a machine of its own: nothing of the test's Python environment reaches the executors.

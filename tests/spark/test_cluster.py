@@ -26,10 +26,10 @@ from connector.errors import PipelineError
 from connector.events import probe
 from connector.spark.pipeline import SparkPipeline
 from tests.spark.conftest import Settings
-from tests.spark.standalone import QUICK_JAVA
+from tests.spark.standalone import executor_options
 
 url, place = sys.argv[1], Path(sys.argv[2])
-executors = {"spark.executor.memory": "512m", "spark.executor.extraJavaOptions": QUICK_JAVA}
+executors = {"spark.executor.memory": "512m", "spark.executor.extraJavaOptions": executor_options()}
 pipeline = SparkPipeline(Settings(url, conf=executors), place, "test")
 pipeline.start()
 facts = {"parallelism": pipeline.parallelism}

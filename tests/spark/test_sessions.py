@@ -18,14 +18,14 @@ from connector.spark.java import find_java
 from connector.spark.launcher import spark_jars
 from connector.spark.pipeline import SparkPipeline
 from tests.spark.conftest import Settings, deployment
-from tests.spark.standalone import java_home_for_executors
+from tests.spark.standalone import executor_options, java_home_for_executors
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {
     "PYTHONPATH": str(ROOT),
     "PYSPARK_PYTHON": sys.executable,
     "SPARK_LOCAL_IP": "127.0.0.1",
-    "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "JAVA_TOOL_OPTIONS": executor_options(),
 }
 
 
