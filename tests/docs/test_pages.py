@@ -18,13 +18,14 @@ from tests.docs.forked import Forks
 from tests.docs.reader import Terminal, blocks, without_blocks
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PAGES = [REPOSITORY / "README.md", REPOSITORY / "CHANGELOG.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+PAGES = [*sorted(REPOSITORY.glob("*.md")), *sorted((REPOSITORY / "docs").rglob("*.md"))]
 IN_THE_CLONE = {"README.md", "docs/reference/commands.md"}
 """Pages whose reader stands in a clone of the repository; any other begins in an empty directory."""
 ABOUT_SPARK = {"README.md", "docs/tutorial/first-adapter.md", "docs/how-to/run-on-a-cluster.md"}
 """Pages that are followed with Spark. On any other its part is the same, and it starts slowly."""
 
 NOT_RUN = {
+    ("CONTRIBUTING.md", "own-tests"): 2,  # scripts of this repository, and parts of these tests
     ("README.md", "own-tests"): 1,  # script/demo is run by tests/demo, script/test runs all tests
     ("docs/how-to/install.md", "needs-packages"): 5,  # test_installation.py follows this page
     ("docs/how-to/run-as-a-service.md", "needs-root"): 2,
