@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,10 @@ from hypothesis import settings
 from tests.postgres import database, own_postgres, postgres
 
 __all__ = ["database", "own_postgres", "postgres"]
+
+for _name in ("fork", "_exit"):
+    # slipcover lets each forked process report what it has run, which takes longer than most tests
+    setattr(os, _name, getattr(getattr(os, _name), "__wrapped__", getattr(os, _name)))
 
 settings.register_profile("busy", deadline=None)  # a busy machine takes longer for one example
 settings.load_profile("busy")
