@@ -87,7 +87,8 @@ def provider_sections() -> dict[str, type[ProviderSection]]:
         try:
             found[name] = _model(installed)
         except ConnectorError as error:
-            _log.warning("a provider cannot be used", extra={"provider": name, "reason": str(error)})
+            fields = {"provider": name, "reason": str(error)}
+            _log.warning("an installed provider cannot be imported", extra=fields)
     return dict(sorted(found.items(), key=lambda one: (one[0] != DEFAULT_PROVIDER, one[0])))
 
 

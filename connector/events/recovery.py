@@ -173,7 +173,8 @@ class Recovery:
             if claim.in_progress:
                 doubtful.append(claim)
             else:
-                decisions += self._settle([(rolled_back(claim, 1), None)])[0]
+                begun = max(1, cycles.get(claim.cycle, _NOBODY).begun.get(claim.sequence, 0))
+                decisions += self._settle([(rolled_back(claim, begun), None)])[0]
         for claim in doubtful:
             if self._policy is not InDoubtPolicy.REPROCESS:  # with REPROCESS adopt() counts the delivery
                 self._connection.leave_unowned(claim)

@@ -71,7 +71,7 @@ class Guard:
             await (refused or self._application)(scope, receive, watched)
         except Exception:
             # A 500 has been sent. The traceback shows code, but no values: neither headers nor bodies.
-            _log.exception("a call failed in a way that it should not")
+            _log.exception("a call failed with an unexpected exception")
         finally:
             took = (time.monotonic() - began) * 1000
             _log.debug(

@@ -86,7 +86,7 @@ class Server:
         self._ready.wait()
         if self._server is None:
             raise ListenError(f"http.listen: {self._address}: the server has ended at once; the log says why")
-        _log.info("requests are taken over HTTP", extra={"url": self.url, "docs": f"{self.url}/docs"})
+        _log.info("the HTTP server accepts requests", extra={"url": self.url, "docs": f"{self.url}/docs"})
 
     def stop(self, timeout: float = 0.0) -> None:
         """Refuses all further requests, and also those that wait to be sent.
@@ -122,7 +122,7 @@ class Server:
         try:
             asyncio.run(self._serve(listening))
         except Exception:
-            _log.exception("the HTTP server has ended in a way that it should not")
+            _log.exception("the HTTP server has ended with an unexpected exception")
         finally:
             self._ready.set()
             listening.close()

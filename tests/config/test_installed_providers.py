@@ -294,7 +294,7 @@ def test_a_package_that_cannot_be_imported_leaves_the_other_providers_usable(
     assert check("adapter.yaml") == []
     connect(f"dropbox:{tmp_path}/mq?create=true").close()
     assert "shelf" not in json.dumps(json_schema())
-    assert {record.getMessage() for record in caplog.records} == {"a provider cannot be used"}
+    assert {record.getMessage() for record in caplog.records} == {"an installed provider cannot be imported"}
     assert "type: shelf" not in reference()
     assert "dropbox" in run(site, "schema")
 

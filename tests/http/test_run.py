@@ -64,7 +64,7 @@ class Run:
     @property
     def url(self) -> str:
         """Where its server is, once it says so."""
-        pattern = re.compile(r"requests are taken over HTTP .*url=(http://[0-9.:]+)")
+        pattern = re.compile(r"the HTTP server accepts requests .*url=(http://[0-9.:]+)")
         wait_for(lambda: pattern.search(self.text), what="the server listens")
         found = pattern.search(self.text)
         assert found is not None
@@ -174,7 +174,7 @@ def test_an_address_that_is_taken_ends_the_command_with_what_to_do(tmp_path: Pat
 def test_only_the_service_serves(tmp_path: Path, option: str) -> None:
     with running(tmp_path, option) as run:
         assert run.process.wait(PATIENCE) == 0
-        assert "requests are taken over HTTP" not in run.text
+        assert "the HTTP server accepts requests" not in run.text
 
 
 def test_few_open_files_mean_fewer_connections_and_no_failure(tmp_path: Path) -> None:
