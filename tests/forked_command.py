@@ -1,12 +1,14 @@
-"""The command ``connector``, forked from a process that has imported it already.
+"""Commands and scripts in processes that are forked from one that has imported the product already.
 
 Imports are nine tenths of the processor time of a short run without Spark. So one server a test run imports
-all and forks a child for each start. The child has its own session, directory, environment and streams.
+all and forks a child for each start. The child has its own session, directory, environment and streams. The
+server has one thread and nothing open, because a child would share the connections and lack the threads.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import gc
 import importlib
@@ -18,10 +20,13 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
+import threading
+import types
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final
+from types import TracebackType
+from typing import IO, Any, Final, Self
 
 from connector.cli.__main__ import main
 from tests import without_java
@@ -30,11 +35,17 @@ _REPOSITORY: Final = Path(__file__).resolve().parents[1]
 _MARK: Final = "CRASH_TEST_RUN"
 _NO_MARK: Final = "-" * 32
 _LARGEST_REQUEST: Final = 100_000
+_INSTALLED: Final = tuple(sys.path[2:])
+"""Where Python finds modules besides the directory and the PYTHONPATH, as the server sees it."""
 _PACKAGES: Final = (
     "connector.broker.destination",
     "connector.broker.process",
     "connector.cli",
+    "connector.core",
+    "connector.core.local",
+    "connector.messaging",
     "connector.providers.dropbox",
+    "connector.providers.memory",
     "connector.providers.sql",
     "connector.requests",
     "connector.spark",
@@ -49,18 +60,23 @@ _MODULES: Final = (
     "pyspark.sql",
     "sqlalchemy.dialects.postgresql.psycopg",
     "sqlalchemy.dialects.sqlite",
+    "tests.contention.worker",
+    "tests.core.channel_world",
+    "tests.requests.caller",
 )
 
 
 class ForkedProcess:
-    """A started command, as :class:`subprocess.Popen` shows it.
+    """A started process, as :class:`subprocess.Popen` shows it.
 
     Args:
-        arguments: of ``connector``.
+        arguments: of ``connector``, or of the script.
         cwd: its directory.
         env: its environment.
         stdout, stderr: open files that it writes to.
+        stdin: an open file that it reads. None = it reads nothing.
         java: False = ``run`` uses no Spark (see :mod:`tests.without_java`).
+        script: Python code that runs in place of ``connector``, as ``python -c`` runs it.
     """
 
     def __init__(
@@ -71,11 +87,14 @@ class ForkedProcess:
         env: Mapping[str, str],
         stdout: int,
         stderr: int,
+        stdin: int | None = None,
         java: bool = False,
+        script: str | None = None,
     ) -> None:
         self._server = _Server.get()
-        request = {"arguments": list(arguments), "cwd": str(cwd), "env": dict(env), "java": java}
-        self.pid: int = self._server.ask(request, [stdout, stderr])
+        request = {"arguments": list(arguments), "cwd": str(cwd), "env": dict(env)}
+        streams = [stdout, stderr] if stdin is None else [stdin, stdout, stderr]
+        self.pid: int = self._server.ask({**request, "java": java, "script": script}, streams)
         self.returncode: int | None = None
         self._descriptor = os.pidfd_open(self.pid)  # the server collects nobody unasked
 
@@ -99,6 +118,10 @@ class ForkedProcess:
         if self.poll() is None:
             signal.pidfd_send_signal(self._descriptor, number)
 
+    def kill(self) -> None:
+        """Sends SIGKILL to a process that has not ended."""
+        self.send_signal(signal.SIGKILL)
+
     def _await(self, seconds: float | None) -> int | None:
         if self.returncode is None:
             ended = select.poll()
@@ -109,19 +132,86 @@ class ForkedProcess:
         return self.returncode
 
 
+class PipedProcess(ForkedProcess):
+    """A forked process with pipes for its input, its output and its errors.
+
+    Args:
+        arguments: of ``connector``, or of the script.
+        cwd: its directory. None = the current one.
+        script: as of :class:`ForkedProcess`.
+        stderr: an open file for its errors. None = a pipe.
+        environment: variables that it has besides those of this process.
+    """
+
+    def __init__(
+        self,
+        *arguments: object,
+        cwd: Path | None = None,
+        script: str | None = None,
+        stderr: int | None = None,
+        **environment: str,
+    ) -> None:
+        pipes = [os.pipe() for _ in range(3)]
+        self.stdin = open(pipes[0][1], "w", encoding="utf-8")  # noqa: SIM115, communicate closes all
+        self.stdout, self.stderr = (open(pipe[0], encoding="utf-8") for pipe in pipes[1:])  # noqa: SIM115
+        self._reading: list[Future[str]] = []
+        theirs = [pipes[0][0], pipes[1][1], pipes[2][1]]
+        try:
+            super().__init__(
+                list(map(str, arguments)),
+                cwd=cwd or Path.cwd(),
+                env={**os.environ, "PYTHONPATH": str(_REPOSITORY), **environment},
+                stdin=theirs[0],
+                stdout=theirs[1],
+                stderr=theirs[2] if stderr is None else stderr,
+                script=script,
+            )
+        finally:
+            for descriptor in theirs:
+                os.close(descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Ends the process if it still runs."""
+        self.end()
+
+    def communicate(self, text: str = "", timeout: float | None = 60.0) -> tuple[str, str]:
+        """Writes to the process and waits for its end. Returns its output and its errors."""
+        if not self._reading:
+            readers = ThreadPoolExecutor(2)
+            self._reading = [readers.submit(_read, stream) for stream in (self.stdout, self.stderr)]
+            readers.shutdown(wait=False)
+            with contextlib.suppress(BrokenPipeError):
+                if text:
+                    self.stdin.write(text)
+                self.stdin.close()
+        self.wait(timeout)
+        output, errors = (reading.result(timeout) for reading in self._reading)
+        return output, errors
+
+    def end(self) -> None:
+        """Kills the process if it still runs."""
+        self.kill()
+        self.communicate()
+
+
+def _read(stream: IO[str]) -> str:
+    """Reads a stream to its end and closes it. A closed stream has nothing."""
+    if stream.closed:
+        return ""
+    with stream:
+        return stream.read()
+
+
 def run(arguments: Sequence[str], *, cwd: Path, timeout: float = 60.0) -> subprocess.CompletedProcess[str]:
     """Runs a command to its end."""
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        env = {**os.environ, "PYTHONPATH": str(_REPOSITORY)}
-        process = ForkedProcess(arguments, cwd=cwd, env=env, stdout=out.fileno(), stderr=err.fileno())
-        try:
-            status = process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            raise
-        texts = [os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode() for file in (out, err)]
-    return subprocess.CompletedProcess(list(arguments), status, *texts)
+    with PipedProcess(*arguments, cwd=cwd) as process:
+        texts = process.communicate(timeout=timeout)
+    return subprocess.CompletedProcess(list(arguments), process.wait(), *texts)
 
 
 class _Server:
@@ -136,6 +226,7 @@ class _Server:
         return cls._shared
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.forked_command", str(theirs.fileno())],
@@ -150,9 +241,10 @@ class _Server:
 
     def ask(self, request: Mapping[str, Any], descriptors: Sequence[int] = ()) -> int:
         """Sends a request and returns the answer: a process id, or an exit status."""
-        socket.send_fds(self._channel, [json.dumps(request).encode()], descriptors)
-        answer = self._channel.recv(_LARGEST_REQUEST)
-        assert answer, "the server of commands has ended"
+        with self._lock:
+            socket.send_fds(self._channel, [json.dumps(request).encode()], descriptors)
+            answer = self._channel.recv(_LARGEST_REQUEST)
+        assert answer, "the server has ended"
         return int(answer)
 
     def _stop(self) -> None:
@@ -163,7 +255,7 @@ class _Server:
 def _serve(channel: socket.socket) -> dict[str, Any]:
     """Answers requests until the tests end. Returns in a child, with the request that it is for."""
     while True:
-        data, descriptors, _, _ = socket.recv_fds(channel, _LARGEST_REQUEST, 2)
+        data, descriptors, _, _ = socket.recv_fds(channel, _LARGEST_REQUEST, 3)
         if not data:
             sys.exit(0)
         request: dict[str, Any] = json.loads(data)
@@ -185,11 +277,12 @@ def _become(request: Mapping[str, Any], descriptors: Sequence[int]) -> None:
     """Makes of a child of the server what a new process would be."""
     os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    for number, descriptor in enumerate(descriptors, 1):
+    for number, descriptor in enumerate(descriptors, 3 - len(descriptors)):
         os.dup2(descriptor, number)
         os.close(descriptor)
     os.chdir(request["cwd"])
-    sys.path[0] = request["cwd"]
+    named = request["env"].get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:] = [request["cwd"], *filter(None, named), *_INSTALLED]
     _write_mark(request["env"].get(_MARK, _NO_MARK))
     os.environ.clear()
     os.environ.update(request["env"])
@@ -214,12 +307,19 @@ def _import_all() -> None:
     gc.freeze()
 
 
+def _run_script(code: str) -> None:
+    sys.modules["__main__"] = module = types.ModuleType("__main__")
+    exec(compile(code, "<string>", "exec"), module.__dict__)
+
+
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _import_all()
-    command = _serve(socket.socket(fileno=int(sys.argv[1])))
-    sys.argv = ["connector", *command["arguments"]]
-    if command["java"]:
+    asked = _serve(socket.socket(fileno=int(sys.argv[1])))
+    sys.argv = ["-c" if asked["script"] is not None else "connector", *asked["arguments"]]
+    if asked["script"] is not None:
+        _run_script(asked["script"])
+    elif asked["java"]:
         main()
     else:
         without_java.start()

@@ -41,17 +41,8 @@ def _use_test_settings() -> None:
         processes.this_machine = lambda: machine  # type: ignore[assignment]
 
 
-def _use_other_stdin() -> None:
-    """Opens the standard input that a forked process has not got from the one that asked for it."""
-    if path := os.environ.pop("TEST_STDIN", ""):
-        descriptor = os.open(path, os.O_RDONLY)
-        os.dup2(descriptor, sys.stdin.fileno())
-        os.close(descriptor)
-
-
 def start() -> None:
     """Runs the command of ``sys.argv``. Ends the process."""
-    _use_other_stdin()
     _use_test_settings()
     if "run" in sys.argv[1:]:  # no other verb has a pipeline
         _use_no_spark()

@@ -21,8 +21,7 @@ from typing import IO, Any
 import pytest
 
 from connector.cli.app import run as run_in_process
-from tests.cli.forked import Command
-from tests.forked_command import ForkedProcess
+from tests.forked_command import ForkedProcess, PipedProcess
 from tests.waiting import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -164,17 +163,17 @@ def test_what_is_not_acknowledged_comes_again_redelivered(
 
 
 def test_a_message_is_waited_for(deployment: Path, send: Send) -> None:
-    receiver = Command(deployment, "receive", "orders", "--wait", "20000", "--json")
+    receiver = PipedProcess("receive", "orders", "--wait", "20000", "--json", cwd=deployment)
     wait_for((deployment / "data/orders/incoming/target").exists, what="the command receives")
     send("orders", "late")
-    output, errors = receiver.end()
+    output, errors = receiver.communicate()
     assert json.loads(output)["body"] == "late", errors
 
 
 def test_a_reader_that_is_gone_before_a_message_is_written_has_not_received_it(
     call: Call, deployment: Path, send: Send
 ) -> None:
-    with Command(deployment, "receive", "orders", "--wait", "20000") as receiver:
+    with PipedProcess("receive", "orders", "--wait", "20000", cwd=deployment) as receiver:
         receiver.stdout.close()
         identity = send("orders", "x" * 100_000)
         assert receiver.wait(30) == 1
@@ -248,7 +247,7 @@ def test_a_subscription_that_is_removed_keeps_nothing(call: Call, send: Send) ->
 def test_who_removes_a_subscription_is_told_what_it_kept(call: Call, send: Send, deployment: Path) -> None:
     call("subscribe", "topic://prices", *ALL)
     send("topic://prices", "x")
-    _, errors = Command(deployment, "unsubscribe", *ALL).end()
+    _, errors = PipedProcess("unsubscribe", *ALL, cwd=deployment).communicate()
     warning, last = errors.splitlines()
     for part in (
         "the messages of a subscription were removed with the subscription",
@@ -259,7 +258,7 @@ def test_who_removes_a_subscription_is_told_what_it_kept(call: Call, send: Send,
         assert part in warning
     assert last == "subscription 'all' is removed"
     call("subscribe", "topic://prices", *ALL)
-    _, errors = Command(deployment, "unsubscribe", *ALL).end()
+    _, errors = PipedProcess("unsubscribe", *ALL, cwd=deployment).communicate()
     assert errors == "subscription 'all' is removed\n"
 
 
@@ -282,7 +281,7 @@ def test_what_a_subscription_has_put_aside_is_counted_until_it_is_moved_back(
 
 
 def test_a_subscription_that_is_consumed_cannot_be_removed(call: Call, deployment: Path) -> None:
-    with Command(deployment, "receive", "topic://prices", *SHARED, "--wait", "30000"):
+    with PipedProcess("receive", "topic://prices", *SHARED, "--wait", "30000", cwd=deployment):
         wait_for((deployment / "data/topic-root/prices").exists)
         wait_for(lambda: numbers(call, "topic://prices")["subscriptions"][0]["consumers"] == 1)
         refused = call("unsubscribe", "--subscription", "news")
@@ -294,12 +293,12 @@ def test_a_subscription_that_is_consumed_cannot_be_removed(call: Call, deploymen
 def test_a_topic_without_subscription_gives_what_is_sent_while_one_waits(
     deployment: Path, call: Call, send: Send
 ) -> None:
-    receiver = Command(deployment, "receive", "topic://prices", "--wait", "20000", "--json")
+    receiver = PipedProcess("receive", "topic://prices", "--wait", "20000", "--json", cwd=deployment)
     deadline = time.monotonic() + 20
     while receiver.poll() is None and time.monotonic() < deadline:
         send("topic://prices", "tick")
         time.sleep(0.1)
-    output, errors = receiver.end()
+    output, errors = receiver.communicate()
     assert json.loads(output)["body"] == "tick", errors
     assert numbers(call, "topic://prices")["subscriptions"] == []
 
@@ -360,7 +359,7 @@ def test_what_a_dead_consumer_has_taken_keeps_no_subscription_from_ending(
     call("subscribe", "topic://prices", *SHARED)
     send("topic://prices", "1")
     receive = ("receive", "topic://prices", *SHARED, "--ack", "none", "--count", "2", *WAITING)
-    with Command(deployment, *receive) as consumer:
+    with PipedProcess(*receive, cwd=deployment) as consumer:
         assert consumer.stdout.readline()
         assert call("unsubscribe", "--subscription", "news").status == 1
     ended = call(*command)
@@ -608,7 +607,7 @@ def test_a_wrong_call_has_status_2_and_says_what_to_do(
 
 
 def test_a_client_id_that_another_process_holds_is_named(call: Call, deployment: Path) -> None:
-    with Command(deployment, "receive", "topic://prices", *ALL, "--wait", "30000") as holder:
+    with PipedProcess("receive", "topic://prices", *ALL, "--wait", "30000", cwd=deployment) as holder:
         wait_for((deployment / "data/topic-root/prices").exists)
         refused = call("subscribe", "topic://prices", "--subscription", "b", "--client-id", "shop")
         assert refused.status == 1

@@ -17,8 +17,8 @@ import pytest
 
 from connector.messaging.client import ReceivedMessage
 from connector.providers.dropbox.provider import DropboxProvider
-from tests.cli.forked import Command
 from tests.cli.in_process import call
+from tests.forked_command import PipedProcess
 from tests.requests.world import Answer, Application, Replying
 from tests.waiting import wait_for
 
@@ -76,8 +76,8 @@ class Asking:
         self.applications.append(Application(self.provider, answer, "queue://crm"))
         return self.applications[-1]
 
-    def start(self, *arguments: str, stdin: str) -> Command:
-        return Command(self.directory, "request", *arguments, TEST_STDIN=stdin)
+    def start(self, *arguments: str, stderr: int | None = None) -> PipedProcess:
+        return PipedProcess("request", *arguments, cwd=self.directory, stderr=stderr)
 
     def ask(self, *arguments: str, data: str = ASKED) -> Answered:
         done = call(self.directory, "request", *arguments, data=data)
@@ -241,14 +241,15 @@ def test_a_wrong_configuration_ends_with_status_2_before_anything_is_read(asking
     ("number", "status", "options"), [(signal.SIGINT, 130, []), (signal.SIGTERM, 143, ["--json"])]
 )
 def test_a_signal_ends_the_wait_promptly_says_so_and_leaves_nothing_of_the_command_behind(
-    asking: Asking, tmp_path: Path, number: signal.Signals, status: int, options: list[str]
+    asking: Asking, number: signal.Signals, status: int, options: list[str]
 ) -> None:
-    (tmp_path / "asked").write_text(ASKED)
-    process = asking.start("Customer.Retrieve", *options, stdin=str(tmp_path / "asked"))
+    process = asking.start("Customer.Retrieve", *options)
+    process.stdin.write(ASKED)
+    process.stdin.close()
     asking.await_request()
     asked = time.monotonic()
     process.send_signal(number)
-    output, errors = process.end()
+    output, errors = process.communicate()
     assert time.monotonic() - asked < 2
     assert (process.returncode, output) == (status, "")
     assert errors == f"connector: Customer.Retrieve: given up by {number.name}; it may have been sent\n"
@@ -258,17 +259,8 @@ def test_a_signal_ends_the_wait_promptly_says_so_and_leaves_nothing_of_the_comma
 
 def test_who_waits_at_a_terminal_is_told_what_for_after_a_second(asking: Asking) -> None:
     ours, terminal = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "connector.cli", "request", "Customer.Retrieve", "--timeout", "1500"],
-        cwd=asking.directory,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=terminal,
-        text=True,
-    )
+    process = asking.start("Customer.Retrieve", "--timeout", "1500", stderr=terminal)
     os.close(terminal)
-    assert process.stdin is not None
     process.stdin.write(ASKED)
     process.stdin.close()
     said = b""
@@ -281,9 +273,8 @@ def test_who_waits_at_a_terminal_is_told_what_for_after_a_second(asking: Asking)
             break
         said += part
     os.close(ours)
-    assert process.stdout is not None
-    process.stdout.close()
-    assert process.wait(20) == 1
+    process.communicate()
+    assert process.returncode == 1
     assert said.startswith(b"Customer.Retrieve: waiting for the reply; Ctrl-C gives up\r\n")
     assert b"APPRESPONSETIMEOUT" in said
 
@@ -311,11 +302,8 @@ def test_a_provider_that_is_out_of_reach_is_an_answer_and_no_traceback(asking: A
     ],
 )
 def test_a_wrong_name_is_said_before_a_body_is_read(asking: Asking, name: str, text: str) -> None:
-    reading, writing = os.pipe()  # nobody writes, and the pipe stays open
-    process = asking.start(name, stdin=f"/proc/{os.getpid()}/fd/{reading}")
+    process = asking.start(name)  # nobody writes, and the pipe stays open
     assert process.wait(20) == 2
-    assert process.end()[1] == f"connector: {text}\n"
-    os.close(reading)
-    os.close(writing)
+    assert process.communicate()[1] == f"connector: {text}\n"
     wrong = asking.ask(name, "--data", "no-such-file")
     assert wrong.errors == f"connector: {text}\n"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.forked import Command
 from tests.cli.in_process import call
+from tests.forked_command import PipedProcess
 
 ADAPTER = """\
 provider: {type: dropbox, root: "${ROOT:./data}", create: true}
@@ -55,15 +55,15 @@ class Deployment:
     def configure(self, text: str) -> None:
         (self.directory / "adapter.yaml").write_text(text)
 
-    def start(self, *arguments: str, **environment: str) -> Command:
+    def start(self, *arguments: str, **environment: str) -> PipedProcess:
         body = ("--body", str(self._body)) if arguments[0] == "send" else ()
-        return Command(self.directory, *arguments, *body, **environment)
+        return PipedProcess(*arguments, *body, cwd=self.directory, **environment)
 
     def run(self, *arguments: str, **environment: str) -> tuple[int, str, str]:
         """Exit status, standard output, standard error."""
         if arguments[0] == "run":
             process = self.start(*arguments, **environment)
-            out, err = process.end()
+            out, err = process.communicate()
             return process.wait(), out, err
         done = call(self.directory, *arguments, data=BODY, environment=environment)
         return done.returncode, done.stdout, done.stderr
@@ -215,7 +215,7 @@ def test_processes_that_start_at_once_make_one_root(
     arguments = [[command, "orders"] if command == "send" else [command] for command in commands * 3]
     started = [deployment.start(*words) for words in arguments]
     for process in started:
-        _, err = process.end()
+        _, err = process.communicate()
         assert process.wait() == 0, err
     assert deployment.messages == sum(words[0] == "send" for words in arguments)
     assert deployment.record.read_text() == f"{deployment.identity} data\n"
@@ -226,7 +226,7 @@ def test_deployments_that_share_a_root_agree_on_its_id(deployment: Deployment, t
     root = str(deployment.root)
     started = [other.start("send", "orders", ROOT=root) for other in others]
     for process in started:
-        _, err = process.end()
+        _, err = process.communicate()
         assert process.wait() == 0, err
     assert [other.record.read_text() for other in others] == [
         f"{deployment.identity} data\n",

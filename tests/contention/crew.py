@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.contention.ledger import Ledger
+from tests.forked_command import PipedProcess
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+_WORKER = "import sys\nfrom tests.contention.worker import main\nsys.exit(main())"
 
 
 @dataclass
@@ -44,7 +43,7 @@ class Crew:
     """
 
     directory: Path
-    running: list[subprocess.Popen[str]] = field(default_factory=list)
+    running: list[PipedProcess] = field(default_factory=list)
     started: int = 0
 
     @property
@@ -53,49 +52,35 @@ class Crew:
 
     def start(
         self, role: str, destination: str, *options: object, fault: str = "", ledger: str = ""
-    ) -> subprocess.Popen[str]:
+    ) -> PipedProcess:
         """A worker that is ready and waits for :meth:`go`; one with a fault may be dead by then."""
         self.started += 1
         name = f"{self.started}"
-        environment = {
-            **os.environ,
-            "PYTHONPATH": f"{REPOSITORY}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
-        }
-        if fault:
-            environment["CONNECTOR_FAULT"] = fault
         log = self.directory / f"{ledger or destination.rpartition('/')[2]}.{name}.ledger"
-        command = [sys.executable, "-m", "tests.contention.worker", self.root, log, role, destination]
-        worker = subprocess.Popen(
-            [*map(str, command), "--name", name, *map(str, options)],
-            cwd=REPOSITORY,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        words = (self.root, log, role, destination, "--name", name, *options)
+        worker = PipedProcess(*words, script=_WORKER, CONNECTOR_FAULT=fault)
         self.running.append(worker)
-        assert worker.stdout is not None
         assert worker.stdout.readline() == "ready\n" or fault
         return worker
 
     @staticmethod
-    def go(workers: Sequence[subprocess.Popen[str]]) -> None:
+    def go(workers: Sequence[PipedProcess]) -> None:
         """Lets workers begin together."""
         for worker in workers:
-            assert worker.stdin is not None
             try:
                 worker.stdin.write("go\n")
                 worker.stdin.flush()
             except BrokenPipeError:
                 pass  # killed before it could begin
 
-    def wait(self, worker: subprocess.Popen[str], timeout: float = 120.0) -> Report | None:
+    def wait(self, worker: PipedProcess, timeout: float = 120.0) -> Report | None:
         """What a worker did; None where it was killed."""
-        out, _ = worker.communicate(timeout=timeout)
+        out, errors = worker.communicate(timeout=timeout)
         self.running.remove(worker)
-        if worker.returncode < 0:
+        status = worker.wait()
+        if status < 0:
             return None
-        assert worker.returncode == 0, f"a worker ended with status {worker.returncode}"
+        assert status == 0, f"a worker ended with status {status}: {errors}"
         count, recovered, seconds, races, race_seconds = out.split()
         return Report(int(count), int(recovered), float(seconds), int(races), float(race_seconds))
 
@@ -118,8 +103,7 @@ class Crew:
 
     def end(self) -> None:
         for worker in self.running:
-            worker.kill()
-            worker.communicate()
+            worker.end()
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from tests.contention.crew import Crew
 from tests.contention.ledger import Ledger
+from tests.forked_command import PipedProcess
 
 QUEUE = "queue://orders"
 TOPIC = "topic://prices"
@@ -63,7 +63,7 @@ class Torture:
         for subscription in SUBSCRIPTIONS if self.topics else ():
             self.consume(subscription, "--patience", 0)
 
-    def send(self, destination: str, *options: object, fault: str = NO_FAULT) -> subprocess.Popen[str]:
+    def send(self, destination: str, *options: object, fault: str = NO_FAULT) -> PipedProcess:
         """A sender that has begun."""
         worker = self.workers.start("send", destination, "--log", *options, fault=fault)
         self.workers.go([worker])
@@ -80,7 +80,7 @@ class Torture:
         ledger = Path(self.workers.directory, f"prices.foreign{self.dropped}.ledger")
         ledger.write_text("".join(f"sent {key}\n" for key in keys))
 
-    def consumer(self, source: str, *options: object, fault: str = NO_FAULT) -> subprocess.Popen[str]:
+    def consumer(self, source: str, *options: object, fault: str = NO_FAULT) -> PipedProcess:
         """A consumer, of the queue or of a subscription, that has begun."""
         kind: tuple[object, ...] = ()
         if source in SUBSCRIPTIONS:
@@ -96,7 +96,7 @@ class Torture:
     def consume(self, source: str, *options: object, fault: str = NO_FAULT) -> None:
         self.wait(self.consumer(source, *options, fault=fault))
 
-    def wait(self, worker: subprocess.Popen[str]) -> None:
+    def wait(self, worker: PipedProcess) -> None:
         self.killed += self.workers.wait(worker) is None
 
     def finish(self) -> bool:

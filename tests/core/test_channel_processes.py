@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import signal
-import subprocess
-import sys
 import textwrap
 from collections.abc import Iterator
 
@@ -15,6 +13,7 @@ import pytest
 from connector.core.channels import Channels
 from connector.errors import ClaimLost
 from tests.core.channel_world import DELIVERED, NEW, NOT_COMMITTED, Recorder, World, a_world, texts
+from tests.forked_command import PipedProcess
 from tests.waiting import wait_for
 
 PRELUDE = """
@@ -38,25 +37,18 @@ def world() -> Iterator[World]:
         yield made
 
 
-def start(world: World, program: str, *, fault: str = "") -> subprocess.Popen[str]:
+def start(world: World, program: str, *, fault: str = "") -> PipedProcess:
     """A process with its own channels on the root, running a program."""
-    return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(PRELUDE) + textwrap.dedent(program), world.directory],
-        env={**os.environ, "PYTHONPATH": ":".join(sys.path), "CONNECTOR_FAULT": fault},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    script = textwrap.dedent(PRELUDE) + textwrap.dedent(program)
+    return PipedProcess(world.directory, script=script, CONNECTOR_FAULT=fault)
 
 
-def line(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
+def line(process: PipedProcess) -> str:
     return process.stdout.readline().strip()
 
 
-def kill(process: subprocess.Popen[str]) -> None:
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+def kill(process: PipedProcess) -> None:
+    process.end()
 
 
 def test_2_3_processes_share_the_messages_of_one_queue(world: World) -> None:

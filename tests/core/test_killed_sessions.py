@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 import textwrap
 from collections import Counter
 from dataclasses import dataclass, field
@@ -17,6 +14,7 @@ import pytest
 from connector.core.connection import MessagingConnection
 from connector.messaging import AcknowledgeMode
 from connector.providers.dropbox.provider import DropboxProvider
+from tests.forked_command import PipedProcess
 
 MESSAGES = 60
 ALL = {str(number) for number in range(MESSAGES)}
@@ -100,13 +98,10 @@ class Sessions:
     def kill(self, mode: AcknowledgeMode, program: str, fault: str) -> None:
         """Runs a program until it is killed at a step."""
         log = self.root / f"log.{len(self.killed)}"
-        ended = subprocess.run(
-            [sys.executable, "-c", _PROGRAM + textwrap.dedent(program), str(self.root), mode.name, str(log)],
-            env={**os.environ, "PYTHONPATH": ":".join(sys.path), "CONNECTOR_FAULT": f"{fault}=kill"},
-            timeout=60,
-            check=False,
-        )
-        assert ended.returncode == -signal.SIGKILL, fault
+        script = _PROGRAM + textwrap.dedent(program)
+        ended = PipedProcess(self.root, mode.name, log, script=script, CONNECTOR_FAULT=f"{fault}=kill")
+        _, errors = ended.communicate()
+        assert ended.returncode == -signal.SIGKILL, (fault, errors)
         found = Killed()
         for line in log.read_text().splitlines():
             if line == "settled":

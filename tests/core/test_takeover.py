@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +16,7 @@ from connector.errors import ClaimLost
 from connector.messaging import AcknowledgeMode, Message, connect
 from connector.messaging.destination import parse_destination
 from connector.providers.dropbox.provider import DropboxProvider
+from tests.forked_command import PipedProcess
 
 _PROGRAM = """
 import sys, time
@@ -30,36 +28,27 @@ consumer = session.consumer("orders")
 """
 
 ORDERS = parse_destination("orders")
-Start = Callable[..., subprocess.Popen[str]]
+Start = Callable[..., PipedProcess]
 
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
     """Starts a process with a session and waits until it says that it is ready; ended after the test."""
-    started: list[subprocess.Popen[str]] = []
+    started: list[PipedProcess] = []
 
-    def start(mode: AcknowledgeMode, program: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM + textwrap.dedent(program), str(tmp_path), mode.name],
-            env={"PYTHONPATH": ":".join(sys.path)},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+    def start(mode: AcknowledgeMode, program: str) -> PipedProcess:
+        process = PipedProcess(tmp_path, mode.name, script=_PROGRAM + textwrap.dedent(program))
         started.append(process)
-        assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         return process
 
     yield start
     for process in started:
-        process.kill()
-        process.wait()
-        assert process.stdout is not None
-        process.stdout.close()
+        process.end()
 
 
-def kill(process: subprocess.Popen[str]) -> None:
-    process.send_signal(signal.SIGKILL)
+def kill(process: PipedProcess) -> None:
+    process.kill()
     process.wait()
 
 

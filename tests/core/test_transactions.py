@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import textwrap
 import time
 from collections.abc import Iterator
@@ -18,6 +16,7 @@ from connector.messaging import PERSISTENT, AcknowledgeMode, Message
 from connector.providers.dropbox.provider import DropboxProvider
 from connector.providers.memory.provider import MemoryProvider
 from tests.core.conftest import Connect, Watched
+from tests.forked_command import PipedProcess
 
 TRANSACTED = AcknowledgeMode.TRANSACTED
 
@@ -333,11 +332,8 @@ def test_a_killed_commit_happens_whole_or_not_at_all(tmp_path: Path, place: str)
             session.commit()
             """
         )
-        killed = subprocess.run(
-            [sys.executable, "-c", program, str(root)],
-            env={"CONNECTOR_FAULT": f"{place}=kill", "PYTHONPATH": ":".join(sys.path)},
-            check=False,
-        )
+        killed = PipedProcess(root, script=program, CONNECTOR_FAULT=f"{place}=kill")
+        killed.communicate()
         assert killed.returncode == -9
     with MessagingConnection(DropboxProvider(root, create=True)) as connection:  # takes over
         committed = place != "settle.record"

@@ -24,11 +24,10 @@ import json, os, signal, socket, sys
 
 asked = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 asked.connect(sys.argv[1])
-environment = {**os.environ, "TEST_STDIN": f"/proc/{os.getpid()}/fd/0"}
-request = {"arguments": sys.argv[2:], "cwd": os.getcwd(), "env": environment}
+request = {"arguments": sys.argv[2:], "cwd": os.getcwd(), "env": dict(os.environ)}
 signals = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-socket.send_fds(asked, [json.dumps(request).encode()], [1, 2])
+socket.send_fds(asked, [json.dumps(request).encode()], [0, 1, 2])
 pid = int(asked.recv(100))
 for number in signals:
     if signal.getsignal(number) != signal.SIG_IGN:
@@ -100,14 +99,15 @@ class Forks:
                 self._finish(descriptor)
 
     def _start(self, client: socket.socket) -> None:
-        data, streams, _, _ = socket.recv_fds(client, _LARGEST_REQUEST, 2)
+        data, streams, _, _ = socket.recv_fds(client, _LARGEST_REQUEST, 3)
         request = json.loads(data)
         process = ForkedProcess(
             request["arguments"],
             cwd=Path(request["cwd"]),
             env=request["env"],
-            stdout=streams[0],
-            stderr=streams[1],
+            stdin=streams[0],
+            stdout=streams[1],
+            stderr=streams[2],
         )
         for stream in streams:
             os.close(stream)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+from tests.forked_command import PipedProcess
+
 SHARED_MEMORY = "/dev/shm"
 
 _PRELUDE = """
@@ -52,44 +51,29 @@ def root(tmp_path: Path) -> Iterator[Path]:
 
 
 class Children:
-    """Starts Python processes that see the provider and, as ``sys.argv``, what they are given."""
+    """Forks Python processes that see the provider and, as ``sys.argv``, what they are given."""
 
     def __init__(self) -> None:
-        self._running: list[subprocess.Popen[str]] = []
+        self._running: list[PipedProcess] = []
 
     def start(
         self, code: str, *arguments: object, fault: str = "", ordinary_user: bool = False
-    ) -> subprocess.Popen[str]:
-        path = os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
-        environment = {**os.environ, "PYTHONPATH": path}
-        if fault:
-            environment["CONNECTOR_FAULT"] = fault
-        if ordinary_user:
-            environment["TEST_ORDINARY_USER"] = "1"
-        child = subprocess.Popen(
-            [sys.executable, "-c", _PRELUDE + code, *map(str, arguments)],
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self._running.append(child)
-        return child
+    ) -> PipedProcess:
+        environment = {"CONNECTOR_FAULT": fault, "TEST_ORDINARY_USER": "1" if ordinary_user else ""}
+        self._running.append(PipedProcess(*arguments, script=_PRELUDE + code, **environment))
+        return self._running[-1]
 
     def run(
         self, code: str, *arguments: object, fault: str = "", ordinary_user: bool = False
     ) -> tuple[int, str, str]:
         """Exit status, standard output and standard error of a process that has ended."""
         child = self.start(code, *arguments, fault=fault, ordinary_user=ordinary_user)
-        out, err = child.communicate(timeout=60)
-        return child.returncode, out, err
+        out, err = child.communicate()
+        return child.wait(), out, err
 
     def end(self) -> None:
         for child in self._running:
-            if child.poll() is None:
-                child.kill()
-            child.communicate()
+            child.end()
 
 
 @pytest.fixture

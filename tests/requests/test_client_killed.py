@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,10 +12,10 @@ import pytest
 from connector.errors import UnknownDestination
 from connector.messaging.destination import parse_destination
 from connector.requests.settings import ListenerIntervals
+from tests.forked_command import PipedProcess
 from tests.requests.world import (
     LATE,
     REPLIES,
-    REPOSITORY,
     REQUESTS,
     World,
     body_of,
@@ -29,29 +27,23 @@ from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 
-Start = Callable[..., "subprocess.Popen[str]"]
+_CALLER = "import sys\nfrom tests.requests.caller import main\nsys.exit(main())"
+Start = Callable[..., PipedProcess]
 
 
 @pytest.fixture
 def caller(dropbox: World) -> Iterator[Start]:
     """Starts processes that make requests; those that are left are killed."""
-    running: list[subprocess.Popen[str]] = []
+    running: list[PipedProcess] = []
 
-    def start(count: int, fault: str = "", *options: str) -> subprocess.Popen[str]:
-        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-        if fault:
-            environment["CONNECTOR_FAULT"] = fault
-        command = [sys.executable, "-m", "tests.requests.caller", str(dropbox.root), str(count), *options]
-        running.append(
-            subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, text=True)
-        )
+    def start(count: int, fault: str = "", *options: str) -> PipedProcess:
+        words = (dropbox.root, count, *options)
+        running.append(PipedProcess(*words, script=_CALLER, CONNECTOR_FAULT=fault))
         return running[-1]
 
     yield start
     for process in running:
-        if process.poll() is None:
-            os.kill(process.pid, signal.SIGKILL)
-        process.communicate()
+        process.end()
 
 
 def left_behind(root: Path) -> list[str]:
@@ -154,7 +146,7 @@ def test_a_client_that_dies_in_the_middle_of_its_replies_takes_none_of_a_neighbo
     wait_for(lambda: len(application.requests) == 60, what="every request has been answered")
     take_over(dropbox)
     wait_for(lambda: left_behind(dropbox.root) == [], what="what the dead one held is free")
-    told = [line for line in (killed.stdout or sys.stdin).read().splitlines() if line.startswith("VALCHANGE")]
+    told = [line for line in killed.stdout.read().splitlines() if line.startswith("VALCHANGE")]
     left = [number for m in dropbox.browse(REPLIES) if (number := body_of(m)["CustomerId"]) != "taker"]
     settled = 30 - len(left)
     assert len(told) <= settled <= 6

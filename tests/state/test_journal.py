@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +15,7 @@ from hypothesis import strategies as st
 from connector.errors import ProviderError
 from connector.state.journal import Journal, JournalDirectory, JournalFile
 from connector.state.store import CycleJournal
-
-REPOSITORY = Path(__file__).resolve().parents[2]
+from tests.forked_command import PipedProcess
 
 
 @pytest.fixture
@@ -32,26 +29,16 @@ class Processes:
     """Real processes that write a journal."""
 
     def __init__(self) -> None:
-        self._running: list[subprocess.Popen[str]] = []
+        self._running: list[PipedProcess] = []
 
-    def start(self, code: str, *arguments: JournalFile) -> subprocess.Popen[str]:
+    def start(self, code: str, *arguments: JournalFile) -> PipedProcess:
         prelude = "import os, sys, time\nfrom connector.state.journal import Journal\n"
-        path = os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
-        child = subprocess.Popen(
-            [sys.executable, "-c", prelude + code, *arguments],
-            env={**os.environ, "PYTHONPATH": path},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self._running.append(child)
-        return child
+        self._running.append(PipedProcess(*arguments, script=prelude + code))
+        return self._running[-1]
 
     def end(self) -> None:
         for child in self._running:
-            if child.poll() is None:
-                child.kill()
-            child.communicate()
+            child.end()
 
 
 @pytest.fixture
@@ -229,11 +216,9 @@ def test_whoever_takes_over_waits_for_the_last_task(
     directory: JournalDirectory, processes: Processes
 ) -> None:
     child = processes.start(WRITE, directory.file(1, 0, 0).path)
-    assert child.stdout is not None
     child.stdout.readline()
     directory.seal()
     assert not directory.wait(0.1)
-    assert child.stdin is not None
     child.stdin.write("\n")
     child.stdin.flush()
     assert directory.wait(30)
@@ -244,7 +229,6 @@ def test_the_lock_of_a_task_that_is_killed_is_free_at_once(
     directory: JournalDirectory, processes: Processes
 ) -> None:
     child = processes.start(WRITE, directory.file(1, 0, 0).path)
-    assert child.stdout is not None
     child.stdout.readline()
     child.kill()
     child.wait()
@@ -265,7 +249,6 @@ print(child, flush=True)
 sys.stdin.readline()
 """
     parent = processes.start(code, directory.file(1, 0, 0).path)
-    assert parent.stdout is not None
     forked = int(parent.stdout.readline())
     try:
         assert not directory.wait(0)
@@ -288,7 +271,6 @@ def test_a_process_that_a_task_starts_does_not_keep_its_lock(
         "print(sleeper.pid, flush=True)",
     )
     parent = processes.start(code, directory.file(1, 0, 0).path)
-    assert parent.stdout is not None
     started = int(parent.stdout.readline())
     try:
         parent.kill()
@@ -300,7 +282,6 @@ def test_a_process_that_a_task_starts_does_not_keep_its_lock(
 
 def test_writers_on_this_machine_can_be_ended(directory: JournalDirectory, processes: Processes) -> None:
     child = processes.start(WRITE, directory.file(1, 0, 0).path)
-    assert child.stdout is not None
     child.stdout.readline()
     ended = directory.file(1, 1, 0).open()
     ended.close()
@@ -312,7 +293,6 @@ def test_writers_on_this_machine_can_be_ended(directory: JournalDirectory, proce
 def test_writers_elsewhere_are_not_ended(directory: JournalDirectory, processes: Processes) -> None:
     code = WRITE.replace("journal = ", "import socket\nsocket.gethostname = lambda: 'elsewhere'\njournal = ")
     child = processes.start(code, directory.file(1, 0, 0).path)
-    assert child.stdout is not None
     child.stdout.readline()
     directory.end_writers()
     time.sleep(0.1)

@@ -19,6 +19,7 @@ from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
 from connector.providers.dropbox.clients import ClientFile, ClientLock, dead_clients, new_client_id
 from connector.providers.dropbox.provider import DropboxProvider
+from tests.waiting import wait_for
 
 ORDERS = parse_destination("queue://orders")
 
@@ -52,8 +53,8 @@ def test_a_process_that_is_stopped_is_alive(root: Path, connection: LocalConnect
     child.stdout.readline()
     os.kill(child.pid, signal.SIGSTOP)
     try:
-        _, status = os.waitpid(child.pid, os.WUNTRACED)
-        assert os.WIFSTOPPED(status)
+        state = Path(f"/proc/{child.pid}/stat")
+        wait_for(lambda: ") T " in state.read_text(), what="the process has stopped")
         assert list(connection.leftovers(None, at_start=True)) == []
     finally:
         os.kill(child.pid, signal.SIGCONT)

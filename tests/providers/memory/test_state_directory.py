@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,9 +13,9 @@ from connector.messaging.message import NON_PERSISTENT, Message
 from connector.messaging.settlement import Settlement
 from connector.providers.memory.provider import MemoryProvider
 from connector.testing.deployment import Deployment
+from tests.forked_command import PipedProcess
 
 ORDERS = parse_destination("queue://orders")
-REPOSITORY = Path(__file__).resolve().parents[3]
 
 ADAPTER = """\
 provider: {type: memory}
@@ -110,22 +106,15 @@ sys.stdin.read()
 
 def test_what_a_killed_process_had_in_flight_keeps_nobody(tmp_path: Path) -> None:
     """Its messages are gone, and so is everything that was about them."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(tmp_path)],
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    with process:
+    with PipedProcess(tmp_path, script=KILLED) as process:
         journals = Path(process.stdout.readline().strip())
         early = MemoryProvider(state_directory=tmp_path)
         window = early.state("suite").window("early", 100)
         assert window.reserve(["one"]) == {"one"}, "it lives"
         assert journals.is_dir()
         early.close()
-        process.send_signal(signal.SIGKILL)
+        process.kill()
+        process.wait()
     later = MemoryProvider(state_directory=tmp_path)
     assert later.state("suite").window("later", 100).reserve(["one"]) == set()
     assert not journals.exists()

@@ -115,7 +115,6 @@ SqlProvider(Settings(sys.argv[1])).connect("suite", "child").close()
 """
     started = [children.start(code, url) for _ in range(3)]
     for child in started:
-        assert child.stdout is not None
         assert child.stdout.readline() == "ready\n"
     ended = [(child.communicate("go\n", timeout=60)[1], child.returncode) for child in started]
     assert ended == [("", 0)] * 3

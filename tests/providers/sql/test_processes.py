@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
 from connector.providers.sql.database import Settings
 from connector.providers.sql.provider import SqlProvider
+from tests.forked_command import PipedProcess
 from tests.providers.conftest import Children
 
 pytestmark = pytest.mark.slow
@@ -46,9 +46,8 @@ def provider(url: str) -> SqlProvider:
     return SqlProvider(Settings(url))
 
 
-def kill(child: subprocess.Popen[str]) -> None:
+def kill(child: PipedProcess) -> None:
     """Kills a process when it has said that it is ready."""
-    assert child.stdout is not None
     line = child.stdout.readline()
     assert line == "ready\n", line + (child.communicate()[1])
     child.send_signal(signal.SIGKILL)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,6 +18,7 @@ from connector.providers.sql.provider import SqlProvider
 from connector.providers.sql.state import PostgresState
 from connector.state.store import CycleJournal, JournalHandle, StateStore
 from connector.testing.state import RunningTask
+from tests.forked_command import PipedProcess
 from tests.postgres import PostgresServer
 from tests.waiting import wait_for
 
@@ -147,16 +146,8 @@ sys.stdin.read()
     import pickle
 
     pickled = base64.b64encode(pickle.dumps(journals.file(1, 0, 0))).decode()
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    task = subprocess.Popen(
-        [sys.executable, "-c", code, pickled],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=environment,
-        start_new_session=True,
-    )
+    task = PipedProcess(pickled, script=code)
     try:
-        assert task.stdout is not None
         assert int(task.stdout.readline()) == task.pid
         assert journals.read() == {1: CycleJournal(done={0: [0]}, begun={0: 1}, at_work={1: 1})}
         assert not journals.wait(0.0)
@@ -334,18 +325,12 @@ os._exit(0)  # as one that is killed
 
 
 @contextmanager
-def holder_elsewhere(url: str, lease: float) -> Iterator[subprocess.Popen[bytes]]:
+def holder_elsewhere(url: str, lease: float) -> Iterator[PipedProcess]:
     """A process of another machine that has the name ``a``."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", HOLDER, url, str(lease)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as holder:
-        try:
-            assert holder.stdout is not None
-            assert holder.stdout.readline() == b"ready\n"
-            execute(url, f"UPDATE process SET machine = 'another', host = 'far' WHERE pid = {holder.pid}")
-            yield holder
-        finally:
-            holder.kill()
+    with PipedProcess(url, lease, script=HOLDER) as holder:
+        assert holder.stdout.readline() == "ready\n"
+        execute(url, f"UPDATE process SET machine = 'another', host = 'far' WHERE pid = {holder.pid}")
+        yield holder
 
 
 def test_the_name_of_an_instance_that_has_died_on_another_machine_is_waited_for(
