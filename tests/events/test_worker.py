@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import re
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +17,7 @@ from connector.events.task_settings import Assignment
 from connector.parts import make_provider, make_task_settings
 from connector.status import ReturnCode
 from connector.testing.pipeline import InProcessPipeline
+from tests.forked_command import PipedProcess
 from tests.waiting import is_running, wait_for
 
 pytestmark = pytest.mark.slow
@@ -191,13 +188,8 @@ with Deployment(sys.argv[1]).running(isolated=True) as adapter:
 
 def start_and_kill(bench: Bench, deployment: Any) -> int:
     """Kills a driver in the middle of its first event; the pid of the runner that has lost its parent."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    driver = subprocess.Popen([sys.executable, "-c", DRIVER, str(deployment.directory)], env=environment)
-    try:
+    with PipedProcess(deployment.directory, script=DRIVER, stderr=2) as driver:  # the runner keeps a pipe
         wait_for((deployment.directory / "waiting").exists)
-    finally:
-        driver.send_signal(signal.SIGKILL)
-        driver.wait()
     (call,) = bench.calls()
     pid = int(call["pid"])
     assert pid != driver.pid
@@ -247,8 +239,9 @@ def log_of_a_worker(bench: Bench, **logging: str) -> list[str]:
     subscriptions = [{"object": "*", "process": "processes:a", "reply": True}]
     deployment = bench.deploy(subscriptions=subscriptions, more={"logging": logging})
     deployment.send("orders", '{"BusinessObject": "Order"}', reply_to="queue://orders~EXPIRED")
-    driver = [sys.executable, "-c", DRIVER, str(bench.directory)]
-    errors = subprocess.run(driver, capture_output=True, text=True, check=True).stderr
+    driver = PipedProcess(bench.directory, script=DRIVER)
+    _, errors = driver.communicate()
+    assert driver.returncode == 0, errors
     return [line for line in errors.splitlines() if "gets no reply" in line]
 
 
