@@ -20,6 +20,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.forked_command import ForkedProcess
 from tests.http.world import PATIENCE, TOKEN, in_thread
 from tests.waiting import wait_for
 
@@ -58,7 +59,7 @@ class Run:
         said: the file that gets all that it writes.
     """
 
-    process: subprocess.Popen[bytes]
+    process: ForkedProcess
     said: Path
 
     @property
@@ -81,12 +82,12 @@ def running(directory: Path, *options: str, port: int = 0, stop_timeout: str = "
     (directory / "objects.yaml").write_text(OBJECTS, "utf-8")
     said = directory / "said"
     with open(said, "wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "connector.cli", "run", *options],
+        process = ForkedProcess(
+            ["run", *options],
             cwd=directory,
             env={**os.environ, "TOKEN": TOKEN, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
-            stdout=output,
-            stderr=output,
+            stdout=output.fileno(),
+            stderr=output.fileno(),
         )
     try:
         yield Run(process, said)

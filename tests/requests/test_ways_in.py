@@ -7,8 +7,6 @@ import multiprocessing
 import os
 import pickle
 import signal
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -25,7 +23,8 @@ from connector.messaging.destination import parse_destination
 from connector.parts import make_requests
 from connector.status import ReturnCode
 from connector.testing.deployment import Deployment
-from tests.requests.world import REPOSITORY, Application, done, greet, is_greeted, shared_memory
+from tests.forked_command import PipedProcess
+from tests.requests.world import Application, done, greet, is_greeted, shared_memory
 from tests.waiting import wait_for
 
 ADAPTER = """\
@@ -221,15 +220,8 @@ def test_an_adapter_without_input_polls_nothing_and_says_so(
     assert not (asking.directory / "data").exists()
 
 
-def _run(asking: Deployment, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "connector.cli", "run", *arguments],
-        cwd=asking.directory,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def _run(asking: Deployment, *arguments: str) -> PipedProcess:
+    return PipedProcess("run", *arguments, cwd=asking.directory)
 
 
 @pytest.mark.parametrize("option", ["--once", "--drain"])
@@ -244,7 +236,6 @@ def test_a_bounded_run_without_input_ends_well_with_an_empty_summary(asking: Dep
 
 def test_a_service_without_input_waits_until_it_is_told_to_end(asking: Deployment) -> None:
     process = _run(asking)
-    assert process.stderr is not None
     lines = [process.stderr.readline(), process.stderr.readline()]
     assert "starting" in lines[0]
     assert "only makes requests" in lines[1]
