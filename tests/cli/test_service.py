@@ -72,6 +72,7 @@ class RecordingAdapter:
     """
 
     has_inputs = True
+    recovery_interval = 10.0
 
     def __init__(self, clock: SimulatedClock, poll_seconds: float = 0.0, **connector: Any) -> None:
         defaults = {"poll_frequency": 10_000, "poll_start_time": None, "poll_end_time": None, "wake": True}

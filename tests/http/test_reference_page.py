@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 
 from connector.datahandlers.json_handler import MAX_DEPTH
-from connector.http import bodies, connections, idempotency, throttled_log
+from connector.http import connections, throttled_log
 from connector.http.answers import STATUS
+from connector.http.calls import ServerLimits
+from connector.http.idempotency import KeptAnswers
 from connector.http.openapi import describe_requests
 from tests.http.world import DEFINITIONS
 
@@ -28,10 +31,11 @@ def test_every_status_that_is_described_has_its_row() -> None:
 
 
 def test_the_limits_are_those_of_the_server() -> None:
-    assert f"and {bodies.SECONDS:g} s |" in PAGE
-    assert f"and {connections.HEADER_SECONDS:g} s |" in PAGE
+    assert f"and {ServerLimits().body_seconds:g} s |" in PAGE
+    assert f"and {ServerLimits().head_seconds:g} s |" in PAGE
     assert f"| idle connection | {connections.KEEP_ALIVE_SECONDS} s |" in PAGE
     assert f"| head | {connections.HEAD_BYTES >> 10} KiB, and" in PAGE
     assert f"every {throttled_log.SECONDS:g} s at most" in PAGE
-    assert f"{idempotency.MAX_BYTES >> 20} MiB" in PAGE
+    kept = inspect.signature(KeptAnswers).parameters["most_bytes"].default
+    assert f"{kept >> 20} MiB" in PAGE
     assert f"nesting beyond {MAX_DEPTH})" in PAGE
