@@ -67,16 +67,13 @@ def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
 def environment(tmp_path: Path, request: pytest.FixtureRequest, forks: Forks) -> dict[str, str]:
     """The reader's environment: ``connector`` and ``python`` are those under test.
 
-    The test forks each command. Not forked are a run with Spark, and a command with modules elsewhere.
+    The test forks each command but a run with Spark.
     """
     parameters = getattr(request.node, "callspec", None)
     page = name(parameters.params["page"]) if parameters else ""
-    conditions, module = [f'[ "$PYTHONPATH" = "{REPOSITORY}" ]'], "tests.without_java"
+    connector = f'exec {forks.command} "$@"\n'
     if page in ABOUT_SPARK:
-        conditions, module = [*conditions, '[ "$1" != run ]'], "connector.cli"
-    connector = f"""{" && ".join(conditions)} || exec "{sys.executable}" -m {module} "$@"
-exec {forks.command} "$@"
-"""
+        connector = f'[ "$1" != run ] || exec "{sys.executable}" -m connector.cli "$@"\n{connector}'
     for command, script in (("connector", connector), ("python", f'exec "{sys.executable}" "$@"\n')):
         path = tmp_path / command
         path.write_text(f"#!/bin/sh\n{script}", "utf-8")
