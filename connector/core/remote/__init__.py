@@ -1,0 +1,1 @@
+"""Everything that providers on a broker's own client share."""

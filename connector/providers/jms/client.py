@@ -1,0 +1,317 @@
+"""Drives a JMS client library through JPype: the :class:`~connector.core.remote.broker.BrokerClient` of ``jms``.
+
+Only interfaces of JMS are called (JMS 2.0, simplified by nothing), so any client library fits. The factory is made
+by its constructor with the URL.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from connector.core.remote.broker import CommitUnknown, Received
+from connector.errors import (
+    CapabilityError,
+    ClientIdError,
+    ProviderError,
+    SelectorError,
+    SubscriptionError,
+    TransactionRolledBack,
+    UnknownDestination,
+)
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+from connector.messaging.subscription import TopicSubscription
+from connector.providers.jms.messages import MessageReader, MessageWriter
+
+_log: Final = logging.getLogger("connector.jms")
+_BROWSE_LIMIT: Final = 1 << 31
+_SEVERAL: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Factory:
+    """How a connection factory is made and used.
+
+    Args:
+        class_name: Java class with a constructor that takes the URL.
+        url: of the broker.
+        user, password: of the login. None = those of the URL.
+    """
+
+    class_name: str
+    url: str
+    user: str | None = None
+    password: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Factory({self.class_name!r})"  # the URL may contain a password
+
+
+def reason_of(error: Any) -> str:
+    """Returns the texts of a Java exception and of its causes, without a stack."""
+    texts: list[str] = []
+    found = error
+    while found is not None and len(texts) < _SEVERAL:
+        text = str(found.getMessage() or found.getClass().getSimpleName())
+        if not any(text in known for known in texts):
+            texts.append(text)
+        linked = found.getLinkedException() if hasattr(found, "getLinkedException") else None
+        found = linked if linked is not None else found.getCause()
+    return ": ".join(texts)
+
+
+class JmsClient:
+    """See :class:`connector.core.remote.broker.BrokerClient`.
+
+    Args:
+        jpype: the module, with a started machine.
+        factory: of connections.
+    """
+
+    def __init__(self, jpype: Any, factory: Factory) -> None:
+        self._jpype = jpype
+        self._settings = factory
+        self._factory, self.jms = self._make(factory)
+
+    def _make(self, factory: Factory) -> tuple[Any, Any]:
+        """Returns the connection factory, and the package of JMS that the factory implements."""
+        try:
+            made = self._jpype.JClass(factory.class_name)
+        except TypeError as error:
+            raise ProviderError(
+                f"factory: there is no Java class {factory.class_name} on the class path ({error}): correct the "
+                "name, or add its artifact to packages or its jar to classpath"
+            ) from None
+        try:
+            found = made(factory.url)
+        except (TypeError, self._jpype.JException) as error:
+            raise ProviderError(f"factory: {factory.class_name} does not take the url: {_said(error)}") from None
+        for name in ("jakarta", "javax"):
+            jms = self._jpype.JPackage(name).jms
+            with contextlib.suppress(AttributeError, TypeError):
+                if isinstance(found, jms.ConnectionFactory):
+                    return found, jms
+        raise ProviderError(f"factory: {factory.class_name} is no jakarta.jms or javax.jms ConnectionFactory")
+
+    def connect(self, client_id: str) -> JmsConnection:
+        """See :meth:`connector.core.remote.broker.BrokerClient.connect`."""
+        java = None
+        try:
+            if self._settings.user is None:
+                java = self._factory.createConnection()
+            else:
+                java = self._factory.createConnection(self._settings.user, self._settings.password)
+            if client_id:
+                java.setClientID(client_id)
+            connection = JmsConnection(self._jpype, self.jms, java)
+            java.start()
+        except self._jpype.JException as error:
+            if java is not None:
+                _close(java)
+            if isinstance(error, self.jms.InvalidClientIDException):
+                raise ClientIdError(
+                    f"the client id {client_id!r} is in use or not valid: {reason_of(error)}"
+                ) from None
+            raise ProviderError(f"the broker cannot be reached: {reason_of(error)}") from None
+        return connection
+
+
+class JmsConnection:
+    """See :class:`connector.core.remote.broker.BrokerConnection`."""
+
+    def __init__(self, jpype: Any, jms: Any, java: Any) -> None:
+        self.jpype = jpype
+        self.jms = jms
+        self._java = java
+        self._failure: str | None = None
+        self._closed = False
+        self.reader = MessageReader(jpype, jms)
+        self._listener = jpype.JProxy(jms.ExceptionListener, dict={"onException": self._on_exception})
+        java.setExceptionListener(self._listener)
+
+    def _on_exception(self, error: Any) -> None:
+        self._failure = reason_of(error)
+        if not self._closed:
+            _log.error("the connection to the broker has failed", extra={"reason": self._failure})
+
+    @property
+    def failure(self) -> str | None:
+        return "the connection is closed" if self._closed else self._failure
+
+    def session(self) -> JmsSession:
+        with self.errors("a session cannot be made"):
+            java = self._java.createSession(True, self.jms.Session.SESSION_TRANSACTED)
+        return JmsSession(self, java)
+
+    def browse(self, queue: Destination, selector: str) -> Iterator[Message]:
+        session = self._plain_session()
+        try:
+            with self.errors(f"{queue} cannot be browsed"):
+                browser = session.createBrowser(session.createQueue(queue.name), selector or None)
+                found = browser.getEnumeration()
+                has_more = bool(found.hasMoreElements())
+        except BaseException:
+            _close(session)
+            raise
+        return self._browse(queue, session, found, has_more)
+
+    def _browse(self, queue: Destination, session: Any, found: Any, has_more: bool) -> Iterator[Message]:
+        try:
+            while has_more:
+                with self.errors(f"{queue} cannot be browsed"):
+                    message = self.reader.read(found.nextElement(), _BROWSE_LIMIT).message
+                    has_more = bool(found.hasMoreElements())
+                message.destination = str(queue)
+                yield message
+        finally:
+            _close(session)
+
+    def unsubscribe(self, name: str) -> None:
+        session = self._plain_session()
+        try:
+            session.unsubscribe(name)
+        except self.jpype.JException as error:
+            raise SubscriptionError(
+                f"the subscription {name!r} cannot be removed: {reason_of(error)}"
+            ) from None
+        finally:
+            _close(session)
+
+    def temporary(self, kind: str) -> Destination:
+        session = self._plain_session()
+        with self.errors(f"a temporary {kind} cannot be made"):
+            made = session.createTemporaryQueue() if kind == "queue" else session.createTemporaryTopic()
+            name = str(made.getQueueName() if kind == "queue" else made.getTopicName())
+        return Destination(kind, name)
+
+    def _plain_session(self) -> Any:
+        with self.errors("a session cannot be made"):
+            return self._java.createSession(False, self.jms.Session.AUTO_ACKNOWLEDGE)
+
+    def close(self) -> None:
+        self._closed = True
+        _close(self._java)
+
+    @contextlib.contextmanager
+    def errors(self, what: str, kinds: Mapping[str, type[Exception]] | None = None) -> Iterator[None]:
+        """Turns Java's exceptions into errors of the connector. ``what`` begins the text."""
+        try:
+            yield
+        except self.jpype.JException as error:
+            text = f"{what}: {reason_of(error)}"
+            if isinstance(error, self.jms.InvalidSelectorException):
+                raise SelectorError(text, 1) from None
+            if isinstance(error, self.jms.InvalidDestinationException):
+                raise UnknownDestination(text) from None
+            raise ProviderError(text) from None
+
+
+class JmsSession:
+    """See :class:`connector.core.remote.broker.BrokerSession`."""
+
+    def __init__(self, connection: JmsConnection, java: Any) -> None:
+        self._connection = connection
+        self._java = java
+        self._writer = MessageWriter(connection.jpype, java)
+        self._producers: dict[Destination, Any] = {}
+
+    def receiver(self, source: Destination | TopicSubscription, selector: str, limit: int) -> JmsReceiver:
+        with self._connection.errors(f"{_named(source)} cannot be received from"):
+            java = self._consumer(source, selector)
+        return JmsReceiver(self._connection, java, limit)
+
+    def _consumer(self, source: Destination | TopicSubscription, selector: str) -> Any:
+        session = self._java
+        if isinstance(source, Destination):
+            if not source.is_queue:
+                raise CapabilityError(f"{source} is a topic: receive from a subscription")
+            return session.createConsumer(self._writer.destination(source), selector or None)
+        topic, wanted = self._writer.destination(source.topic), source.selector or None
+        if not source.name:
+            return session.createConsumer(topic, wanted, source.no_local)
+        if source.shared:
+            make = session.createSharedDurableConsumer if source.durable else session.createSharedConsumer
+            return make(topic, source.name, wanted)
+        return session.createDurableConsumer(topic, source.name, wanted, source.no_local)
+
+    def send(self, destination: Destination, message: Message) -> None:
+        with self._connection.errors(f"{destination} does not take a message"):
+            producer = self._producers.get(destination)
+            if producer is None:
+                producer = self._java.createProducer(self._writer.destination(destination))
+                self._producers[destination] = producer
+            java = self._writer.write(message)
+            left = 0
+            if message.expiration:
+                left = max(1, message.expiration - self._now())
+            producer.send(java, message.delivery_mode, min(9, max(0, message.priority)), left)
+            message.message_id = str(java.getJMSMessageID())
+            message.timestamp = int(java.getJMSTimestamp())
+
+    def _now(self) -> int:
+        return int(self._connection.jpype.JPackage("java").lang.System.currentTimeMillis())
+
+    def commit(self) -> None:
+        try:
+            self._java.commit()
+        except self._connection.jpype.JException as error:
+            if isinstance(error, self._connection.jms.TransactionRolledBackException):
+                raise TransactionRolledBack(f"the broker has rolled back: {reason_of(error)}") from None
+            raise CommitUnknown(
+                f"the connection was lost in a commit, which may have happened: {reason_of(error)}"
+            ) from None
+
+    def rollback(self) -> None:
+        with self._connection.errors("a transaction cannot be rolled back"):
+            self._java.rollback()
+
+    def close(self) -> None:
+        _close(self._java)
+
+
+class JmsReceiver:
+    """See :class:`connector.core.remote.broker.Receiver`."""
+
+    def __init__(self, connection: JmsConnection, java: Any, limit: int) -> None:
+        self._connection = connection
+        self._java = java
+        self._limit = limit
+
+    def receive(self, seconds: float) -> Received | None:
+        with self._connection.errors("no message can be received"):
+            if seconds > 0:
+                found = self._java.receive(max(1, int(seconds * 1000)))
+            else:
+                found = self._java.receiveNoWait()
+            if found is None:
+                failure = self._connection.failure
+                if failure is not None:  # a closed consumer returns no message either
+                    raise ProviderError(failure)
+                return None
+            return self._connection.reader.read(found, self._limit)
+
+    def close(self) -> None:
+        _close(self._java)
+
+
+def _named(source: Destination | TopicSubscription) -> str:
+    if isinstance(source, Destination):
+        return str(source)
+    return f"the subscription {source.name!r} of {source.topic}" if source.name else str(source.topic)
+
+
+def _close(java: Any) -> None:
+    """Closes a Java object, which may have ended before."""
+    try:
+        java.close()
+    except Exception as error:
+        _log.debug("closing failed", extra={"reason": _said(error)})
+
+
+def _said(error: Any) -> str:
+    return reason_of(error) if hasattr(error, "getMessage") else str(error)

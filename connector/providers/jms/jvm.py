@@ -1,0 +1,65 @@
+"""The Java virtual machine in this process, in which the JMS client runs. There is one, and no second start.
+
+Spark's Java is another process. This machine is started after Spark, and never before a fork, because a forked
+process gets none of its threads.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from connector.errors import CapabilityError, ProviderError
+
+_log: Final = logging.getLogger("connector.jms")
+
+_lock: Final = threading.Lock()
+_OPTIONS: Final = ("-Xrs", "-XX:+UseSerialGC")
+"""``-Xrs`` leaves SIGINT, SIGTERM and SIGHUP to Python: otherwise Java ends the process at once."""
+
+
+def start(home: Path, classpath: Sequence[Path], options: Sequence[str] = ()) -> Any:
+    """Starts the machine unless it runs, and returns the module ``jpype``.
+
+    Args:
+        home: directory of the Java runtime, as in JAVA_HOME.
+        classpath: jars of the JMS client. Another class path needs another process.
+        options: of the virtual machine, ``-Xmx256m``.
+
+    Raises:
+        CapabilityError: JPype is not installed, or the machine runs with other jars.
+        ProviderError: the machine does not start.
+    """
+    try:
+        import jpype
+        import jpype.config
+    except ImportError as error:
+        raise CapabilityError(
+            f"the provider jms needs JPype ({error}): pip install 'event-connector[jms]'"
+        ) from None
+    wanted = tuple(str(path) for path in classpath)
+    with _lock:
+        if jpype.isJVMStarted():
+            if _started.get(os.getpid()) != wanted:
+                raise CapabilityError(
+                    "this process runs a Java virtual machine with other jars; a process has one, so use a "
+                    "process for each set of packages and classpath"
+                )
+            return jpype
+        jpype.config.destroy_jvm = False  # otherwise the end of the process waits for the client's threads
+        library = home / "lib" / "server" / "libjvm.so"
+        try:
+            jpype.startJVM(str(library), *_OPTIONS, *options, classpath=list(wanted), convertStrings=False)
+        except Exception as error:
+            raise ProviderError(f"Java cannot be started in this process ({library}): {error}") from error
+        _started[os.getpid()] = wanted
+    _log.debug("java started", extra={"java": str(home), "jars": len(wanted)})
+    return jpype
+
+
+_started: Final[dict[int, tuple[str, ...]]] = {}
+"""Process -> the class path of its machine."""

@@ -1,0 +1,253 @@
+"""Messages of JMS as messages of the connector, and back (JMS 2.0, chapter 3).
+
+Java objects are used through JPype. ``jakarta.jms`` and ``javax.jms`` have the same interfaces, so nothing here
+names a package but :class:`MessageReader`, which gets one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from connector.core.remote.broker import Received
+from connector.errors import DestinationError, MalformedData
+from connector.messaging.bodies import decode_body, encode_body
+from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.message import Message, PropertyValue
+
+_SETTERS: Final = {
+    "boolean": "setBooleanProperty",
+    "byte": "setByteProperty",
+    "short": "setShortProperty",
+    "int": "setIntProperty",
+    "long": "setLongProperty",
+    "float": "setFloatProperty",
+    "double": "setDoubleProperty",
+    "string": "setStringProperty",
+}
+_DELIVERY_COUNT: Final = "JMSXDeliveryCount"
+REFUSED: Final = "connector_property_"
+"""Prefix of a property that the client refuses to set under its own name."""
+_NO_IDENTIFIER: Final = re.compile(r"[^A-Za-z0-9_]")
+
+
+def destination_of(found: Any, jms: Any) -> Destination | None:
+    """Returns the destination that a Java destination names. None = none, or a name that is not valid here."""
+    if found is None:
+        return None
+    is_queue = isinstance(found, jms.Queue)
+    name = str(found.getQueueName() if is_queue else found.getTopicName())
+    try:
+        return parse_destination(f"{'queue' if is_queue else 'topic'}://{name}")
+    except DestinationError:
+        return None
+
+
+class MessageReader:
+    """Reads Java messages.
+
+    Args:
+        jpype: the module, with a started machine.
+        jms: the Java package ``jakarta.jms`` or ``javax.jms``.
+    """
+
+    def __init__(self, jpype: Any, jms: Any) -> None:
+        self._jms = jms
+        self._bytes = jpype.JArray(jpype.JByte)
+        lang = jpype.JPackage("java").lang
+        self._types = {
+            lang.String: ("string", str),
+            lang.Boolean: ("boolean", bool),
+            lang.Byte: ("byte", int),
+            lang.Short: ("short", int),
+            lang.Integer: ("int", int),
+            lang.Long: ("long", int),
+            lang.Float: ("float", float),
+            lang.Double: ("double", float),
+        }
+        self._character = lang.Character
+
+    def read(self, found: Any, limit: int) -> Received:
+        """Returns a Java message with headers, properties and body.
+
+        Args:
+            limit: bytes. A larger body stays in Java.
+        """
+        message = Message(
+            message_class="M",
+            message_id=_text(found.getJMSMessageID()),
+            timestamp=int(found.getJMSTimestamp()),
+            correlation_id=_text(found.getJMSCorrelationID()),
+            type=_text(found.getJMSType()),
+            delivery_mode=int(found.getJMSDeliveryMode()),
+            priority=int(found.getJMSPriority()),
+            expiration=int(found.getJMSExpiration()),
+        )
+        reply_to = destination_of(found.getJMSReplyTo(), self._jms)
+        message.reply_to = None if reply_to is None else str(reply_to)
+        names = found.getPropertyNames()
+        while names.hasMoreElements():
+            name = str(names.nextElement())
+            value = found.getObjectProperty(name)
+            known = self._types.get(type(value))
+            if known is None:  # a vendor's own type
+                known = "string", str
+            if name == _DELIVERY_COUNT:
+                message.delivery_count = max(1, int(value))
+            else:
+                message.properties[name] = known[1](value)
+                message.property_types[name] = known[0]
+        message.message_class, message.body, size = self._body(found, limit)
+        return Received(message, size)
+
+    def _body(self, found: Any, limit: int) -> tuple[str, bytes, int]:
+        """Returns the letter of the class, the bytes of the body, and the size of the body."""
+        jms = self._jms
+        if isinstance(found, jms.TextMessage):
+            text = found.getText()
+            if text is None:
+                return "T", b"", 0
+            if text.length() > limit:  # each character has one byte at least
+                return "T", b"", int(text.length())
+            body = str(text).encode("utf-8", "surrogatepass")
+            return "T", body, len(body)
+        if isinstance(found, jms.BytesMessage):
+            size = int(found.getBodyLength())
+            if size > limit:
+                return "B", b"", size
+            buffer = self._bytes(size)
+            found.reset()
+            if size:
+                found.readBytes(buffer)
+            return "B", bytes(buffer), size
+        if isinstance(found, jms.MapMessage):
+            names, values = found.getMapNames(), {}
+            while names.hasMoreElements():
+                name = str(names.nextElement())
+                values[name] = self._value(found.getObject(name))
+            return self._encoded(values)
+        if isinstance(found, jms.StreamMessage):
+            return self._encoded(self._stream(found))
+        if isinstance(found, jms.ObjectMessage):
+            return "O", b"", 0
+        return "M", b"", 0
+
+    def _stream(self, found: Any) -> list[Any]:
+        values: list[Any] = []
+        found.reset()
+        while True:
+            try:
+                values.append(self._value(found.readObject()))
+            except self._jms.MessageEOFException:
+                return values
+
+    def _value(self, value: Any) -> Any:
+        """Returns a value of a map or stream as a Python value. A character becomes a text."""
+        if value is None:
+            return None
+        known = self._types.get(type(value))
+        if known is not None:
+            return known[1](value)
+        if isinstance(value, self._bytes):
+            return bytes(value)
+        return str(value)
+
+    @staticmethod
+    def _encoded(value: Any) -> tuple[str, bytes, int]:
+        letter, body = encode_body(value)
+        return letter, body, len(body)
+
+
+class MessageWriter:
+    """Makes Java messages of one session.
+
+    Args:
+        jpype: the module, with a started machine.
+        session: the Java session.
+    """
+
+    def __init__(self, jpype: Any, session: Any) -> None:
+        self._jpype = jpype
+        self._session = session
+        self._bytes = jpype.JArray(jpype.JByte)
+        self._java = jpype.JPackage("java").lang
+
+    def write(self, message: Message) -> Any:
+        """Returns a Java message with the body, the properties and the headers that a sender sets.
+
+        Raises:
+            MalformedData: the body does not fit the class of the message.
+            ValueError: the client refuses a property also under the name of a copy.
+        """
+        found = self._with_body(message)
+        if message.correlation_id is not None:
+            found.setJMSCorrelationID(message.correlation_id)
+        if message.type is not None:
+            found.setJMSType(message.type)
+        if message.reply_to:
+            found.setJMSReplyTo(self.destination(parse_destination(message.reply_to)))
+        for name, value in message.properties.items():
+            if name != _DELIVERY_COUNT:
+                self._set(found, name, message.property_types[name], value)
+        return found
+
+    def destination(self, destination: Destination) -> Any:
+        """Returns the Java destination."""
+        make = self._session.createQueue if destination.is_queue else self._session.createTopic
+        return make(destination.name)
+
+    def _set(self, found: Any, name: str, kind: str, value: PropertyValue) -> None:
+        setter = getattr(found, _SETTERS[kind])
+        try:
+            setter(name, value)
+        except self._jpype.JException:
+            setter(REFUSED + _NO_IDENTIFIER.sub(_escaped, name), value)
+
+    def _with_body(self, message: Message) -> Any:
+        session, letter = self._session, message.message_class
+        if letter == "T":
+            return session.createTextMessage(decode_body(letter, message.body))
+        if letter == "B":
+            found = session.createBytesMessage()
+            found.writeBytes(self._bytes(message.body))
+            return found
+        if letter == "P":
+            found = session.createMapMessage()
+            for name, value in decode_body(letter, message.body).items():
+                found.setObject(name, self._object(value))
+            return found
+        if letter == "S":
+            found = session.createStreamMessage()
+            for value in decode_body(letter, message.body):
+                found.writeObject(self._object(value))
+            return found
+        if letter == "M":
+            return session.createMessage()
+        raise MalformedData("an object message cannot be sent: its body is not read")
+
+    def _object(self, value: Any) -> Any:
+        """Returns a value of a map or stream as a Java object.
+
+        Raises:
+            MalformedData: JMS has no such value in a map or stream.
+        """
+        if value is None or isinstance(value, str):
+            return value
+        if isinstance(value, bytes):
+            return self._bytes(value)
+        if isinstance(value, bool):
+            return self._java.Boolean(value)
+        if isinstance(value, int):
+            return self._java.Long(value)
+        if isinstance(value, float):
+            return self._java.Double(value)
+        raise MalformedData(f"a map or stream message of JMS cannot carry a {type(value).__name__}")
+
+
+def _escaped(found: re.Match[str]) -> str:
+    """Returns a character as ``$2D``: an identifier of Java may contain a dollar sign."""
+    return f"${ord(found.group()):02X}"
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
