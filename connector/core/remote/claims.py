@@ -1,0 +1,105 @@
+"""Claims of messages that a broker has lent."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Final
+
+from connector.core.remote.broker import Received
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+
+ORIGINAL_ID: Final = "connector_message_id"
+ORIGINAL_TIME: Final = "connector_timestamp"
+ORIGINAL_EXPIRATION: Final = "connector_expiration"
+"""Properties of a copy with headers of its message, because a broker gives each copy new ones."""
+
+
+def original(message: Message) -> None:
+    """Gives a copy the id, the time and the expiration of its message, and removes the properties for that."""
+    properties = message.properties
+    if ORIGINAL_ID not in properties:
+        return
+    message.message_id = str(properties[ORIGINAL_ID])
+    for name, header in ((ORIGINAL_TIME, "timestamp"), (ORIGINAL_EXPIRATION, "expiration")):
+        value = properties.get(name)
+        if isinstance(value, int):
+            setattr(message, header, value)
+    for name in (ORIGINAL_ID, ORIGINAL_TIME, ORIGINAL_EXPIRATION):
+        properties.pop(name, None)
+        message.property_types.pop(name, None)
+
+
+@dataclass(frozen=True, slots=True)
+class LentReference:
+    """A claimed message by value, for a task.
+
+    Args:
+        name: of the claim, unique for the client.
+        message: with the body.
+        size: bytes of the body. More than in ``message`` if the body was too large to be read.
+    """
+
+    name: str
+    message: Message
+    size: int
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class LentClaim:
+    """See :class:`connector.messaging.claim.Claim`. Names its message, which may be received again.
+
+    Args:
+        client_id: of the connection.
+        number: cycle and sequence.
+        source: the input destination.
+        received: with headers of the original.
+    """
+
+    __slots__ = ("broker_count", "cycle", "delivery_count", "destination", "identity", "reference", "sequence")
+
+    in_progress = waits = False
+
+    def __init__(
+        self, client_id: str, number: tuple[int, int], source: Destination, received: Received
+    ) -> None:
+        self.cycle, self.sequence = number
+        self.destination = source
+        message = received.message
+        self.identity = identity_of(message)
+        """Text that is equal for two deliveries of one message."""
+        self.broker_count = message.delivery_count
+        """Deliveries that the broker has counted, with this one."""
+        self.delivery_count = 0
+        self.reference = LentReference(f"{client_id}-{number[0]}-{number[1]}", message, received.size)
+
+    @property
+    def message_id(self) -> str:
+        return self.reference.message.message_id or ""
+
+    @property
+    def group_id(self) -> str | None:
+        value = self.reference.message.properties.get("JMSXGroupID")
+        return value if isinstance(value, str) else None
+
+    @property
+    def duplicate_key(self) -> str:
+        return f"{self.destination} {self.message_id or self.identity}"
+
+    def headers(self) -> Message:
+        return self.reference.message.copy()
+
+
+def identity_of(message: Message) -> str:
+    """Returns the JMSMessageID, the JMSTimestamp, and a digest of properties and body.
+
+    Two messages of a sender without ids differ in one of these, or mean the same.
+    """
+    digest = hashlib.blake2b(digest_size=12)
+    for name in sorted(message.properties):
+        digest.update(f"{name}\0{message.properties[name]!r}\0".encode("utf-8", "surrogatepass"))
+    digest.update(message.body)
+    return f"{message.message_id or ''} {message.timestamp} {digest.hexdigest()}"

@@ -1,0 +1,307 @@
+"""A connection to a broker, by the contract of :mod:`connector.messaging.provider`.
+
+The claims of one source and one cycle are one transaction of the broker. A settlement settles or gives back all
+claims of the transactions that it names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import secrets
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from connector.core.remote.access import RemoteAccess
+from connector.core.remote.broker import BrokerConnection, BrokerSession
+from connector.core.remote.claims import LentClaim, original
+from connector.core.remote.session import ReceivingSession
+from connector.errors import CapabilityError, ClaimLost, DestinationError, ProviderError, SettlementError
+from connector.messaging.claim import Claim
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+from connector.messaging.provider import Leftover, Poller
+from connector.messaging.retention import Pruned, Retention
+from connector.messaging.settlement import GroupSettlement, Prepared, Settlement, one_by_one
+from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
+
+_SLICE: Final = 0.1
+
+
+class RemotePoller(Poller):
+    """See :class:`connector.messaging.provider.Poller`. The broker counts expired messages itself."""
+
+    expired = 0
+
+    def __init__(
+        self, connection: RemoteConnection, make: Callable[[], ReceivingSession], first: ReceivingSession
+    ) -> None:
+        self.destination = first.destination
+        self._connection = connection
+        self._make = make
+        self.sessions = [first]
+        self._failure: ProviderError | None = None
+        self._closed = False
+
+    def claim(self, cycle: int, numbers: range) -> list[LentClaim]:
+        if self._closed:
+            raise ProviderError(f"the poller of {self.destination} is closed")
+        self._connection.check()
+        return self._session(cycle).claim(self._connection.client_id, cycle, numbers)
+
+    def _session(self, cycle: int) -> ReceivingSession:
+        """Returns the session with the transaction of a cycle, or else a session without a transaction."""
+        free = None
+        for session in self.sessions:
+            if session.cycle == cycle:
+                return session
+            if session.cycle is None and free is None:
+                free = session
+        if free is None:
+            free = self._make()
+            self.sessions.append(free)
+        return free
+
+    def close(self) -> None:
+        """Open transactions are rolled back."""
+        self._closed = True
+        for session in self.sessions:
+            session.close()
+        self._connection.pollers.discard(self)
+
+
+class RemoteConnection:
+    """See :class:`connector.messaging.provider.Connection`.
+
+    Args:
+        broker: connection of the broker, for this object only.
+        limit: bytes of a body. A larger body is not read.
+        batch_bytes: bytes of all bodies after which a transaction gets no more messages.
+        remember: records published keys for the duplicate window. None = no adapter.
+    """
+
+    def __init__(
+        self,
+        broker: BrokerConnection,
+        *,
+        limit: int,
+        batch_bytes: int,
+        remember: Callable[[Sequence[str]], None] | None = None,
+    ) -> None:
+        self.client_id = f"b{secrets.token_hex(6)}"
+        self.pollers: set[RemotePoller] = set()
+        self._broker = broker
+        self._limit = limit
+        self._batch_bytes = batch_bytes
+        self.remember = remember
+        self._sending: BrokerSession | None = None
+        self._woken = threading.Event()
+        self._ended = False
+
+    @property
+    def sent_ids(self) -> str:
+        raise CapabilityError("a broker's client chooses the ids of its messages")
+
+    # -- claiming ------------------------------------------------------------------------------------
+
+    def poller(
+        self,
+        source: Destination | TopicSubscription,
+        in_progress: Destination | None = None,
+        *,
+        selector: str = "",
+        by_group: bool = False,
+    ) -> RemotePoller:
+        self.check()
+        if in_progress is not None:
+            raise CapabilityError("InProgressDestination: this provider keeps claimed messages in the broker")
+        if isinstance(source, Destination) and source.view:
+            raise CapabilityError(f"cannot poll {source}: a broker has no virtual destinations")
+
+        def make() -> ReceivingSession:
+            return ReceivingSession(
+                self._broker, source, selector, limit=self._limit, batch_bytes=self._batch_bytes
+            )
+
+        poller = RemotePoller(self, make, make())
+        self.pollers.add(poller)
+        return poller
+
+    # -- settling ------------------------------------------------------------------------------------
+
+    def settle(
+        self,
+        settlements: Sequence[Settlement | GroupSettlement],
+        sends: Sequence[Prepared] = (),
+        discards: Sequence[Prepared] = (),
+        *,
+        fenced: bool = False,
+    ) -> None:
+        if self._ended:
+            raise SettlementError("nothing was settled: the connection is closed")
+        singles = one_by_one(settlements)
+        transactions = self._transactions(singles, fenced=fenced)
+        if sends and not transactions:
+            self._send_alone(sends)
+        for number, (session, ours) in enumerate(transactions):
+            back = [one for one in ours if one.give_back]
+            if len(back) == len(ours):
+                session.rollback()
+                continue
+            session.settle(ours, sends if number == 0 else ())
+            if self.remember is not None:
+                self.remember([one.published for one in ours if one.published is not None])
+
+    def _transactions(
+        self, settlements: Sequence[Settlement], *, fenced: bool
+    ) -> list[tuple[ReceivingSession, list[Settlement]]]:
+        """Returns the settlements by transaction, each whole.
+
+        Raises:
+            ClaimLost: a claim was given back before, and the caller wants to know.
+            SettlementError: a claim of a transaction is missing, or some of them are given back.
+        """
+        sessions = [session for poller in self.pollers for session in poller.sessions if session.claims]
+        owner = {id(claim): session for session in sessions for claim in session.claims}
+        found: dict[int, tuple[ReceivingSession, list[Settlement]]] = {}
+        for settlement in settlements:
+            session = owner.get(id(settlement.claim))
+            if session is not None:
+                found.setdefault(id(session), (session, []))[1].append(settlement)
+            elif fenced or len(settlements) == 1:
+                raise ClaimLost(f"nothing was settled: {settlement.claim.message_id} is with the broker again")
+        for session, ours in found.values():
+            back = sum(one.give_back for one in ours)
+            if len(ours) != len(session.claims) or back not in (0, len(ours)):
+                raise SettlementError(
+                    f"nothing was settled: a broker settles all {len(session.claims)} messages of a "
+                    f"transaction of {session.destination} together"
+                )
+        return list(found.values())
+
+    def _send_alone(self, sends: Sequence[Prepared]) -> None:
+        from connector.core.remote.access import unpack
+
+        for prepared in sends:
+            self.send(prepared.destination, [unpack(prepared.handle)])
+
+    # -- sending and looking -------------------------------------------------------------------------
+
+    def send(self, destination: Destination, messages: Iterable[Message]) -> list[str]:
+        self.check()
+        if destination.view:
+            raise DestinationError(f"cannot send to {destination}: it shows a part of {destination.base}")
+        session = self._sending = self._sending or self._broker.session()
+        sent = list(messages)
+        for message in sent:
+            message.check()
+        ids: list[str] = []
+        try:
+            for message in sent:
+                session.send(destination, message)
+                ids.append(message.message_id or "")
+        except BaseException:
+            with contextlib.suppress(ProviderError):
+                session.rollback()
+            raise
+        session.commit()
+        return ids
+
+    def browse(
+        self, destination: Destination, unreadable: Callable[[Message, str], object] | None = None
+    ) -> Iterator[Message]:
+        self.check()
+        if not destination.is_queue or destination.view:
+            raise CapabilityError(f"cannot browse {destination}: a broker shows whole queues")
+        return self._browse(destination)
+
+    def _browse(self, destination: Destination) -> Iterator[Message]:
+        for message in self._broker.browse(destination, ""):
+            original(message)
+            yield message
+
+    def names(self) -> list[Destination]:
+        self.check()
+        return []
+
+    def destinations(self) -> list[DestinationInfo]:
+        self.check()
+        return []
+
+    def subscriptions(self) -> list[SubscriptionInfo]:
+        self.check()
+        return []
+
+    def unsubscribe(self, name: str, client_id: str = "") -> SubscriptionInfo:
+        self.check()
+        self._broker.unsubscribe(name)
+        return SubscriptionInfo(TopicSubscription(Destination("topic", "?"), name, client_id, True), 0, 0, 0)
+
+    def temporary(self, kind: str) -> Destination:
+        self.check()
+        return self._broker.temporary(kind)
+
+    def delete_temporary(self, destination: Destination) -> None:
+        self.check()
+        raise DestinationError(f"{destination} ends with its connection")
+
+    def prune(self, retentions: Sequence[Retention] = (), *, seconds: float = 0.5) -> Pruned:
+        self.check()
+        return Pruned()
+
+    # -- waiting -------------------------------------------------------------------------------------
+
+    def wait(self, seconds: float) -> None:
+        self._woken.wait(min(seconds, _SLICE))
+        self._woken.clear()
+
+    def waiter(self) -> None:
+        self.check()
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def check(self) -> None:
+        if self._ended:
+            raise ProviderError("the connection is closed")
+        failure = self._broker.failure
+        if failure is not None:
+            raise ProviderError(f"the connection to the broker has failed: {failure}")
+
+    def access(self) -> RemoteAccess:
+        self.check()
+        return RemoteAccess()
+
+    # -- recovery: the broker gives the messages of a dead client back -----------------------------------
+
+    def adopt(self, claim: Claim, cycle: int, sequence: int) -> Claim | None:
+        self.check()
+        return None
+
+    def leave_unowned(self, claim: Claim) -> None:
+        self.check()
+
+    def leftovers(self, in_progress: Destination | None, *, at_start: bool) -> Iterator[Leftover]:
+        self.check()
+        return iter(())
+
+    def unowned(self, in_progress: Destination) -> list[Claim]:
+        self.check()
+        return []
+
+    def close(self) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        for poller in list(self.pollers):
+            poller.close()
+        if self._sending is not None:
+            self._sending.close()
+        self._broker.close()
+        self.wake()
+
+    abandon = close
+
+
+_numbers: Final = itertools.count()

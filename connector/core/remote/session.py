@@ -1,0 +1,160 @@
+"""A transacted session that receives from one source: at most one open transaction."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from connector.core.remote.access import unpack
+from connector.core.remote.broker import BrokerConnection, BrokerSession, Receiver
+from connector.core.remote.claims import (
+    ORIGINAL_EXPIRATION,
+    ORIGINAL_ID,
+    ORIGINAL_TIME,
+    LentClaim,
+    original,
+)
+from connector.errors import ProviderError, SettlementError, TransactionRolledBack
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+from connector.messaging.settlement import HISTORY, Prepared, Settlement
+from connector.messaging.subscription import TopicSubscription
+
+_log: Final = logging.getLogger("connector.core")
+
+_SECOND_LOOK: Final = 0.1
+"""Seconds of the second look. A broker may call a queue empty although a message is on its way."""
+
+
+class ReceivingSession:
+    """Receives messages as claims, and settles all claims of its open transaction together.
+
+    For one thread at a time.
+
+    Args:
+        connection: to the broker.
+        source: a queue or a subscription.
+        selector: text, for a queue.
+        limit: bytes of a body. A larger body is not read.
+        batch_bytes: bytes of all bodies after which a transaction gets no more messages.
+
+    Raises:
+        ProviderError, SelectorError, SubscriptionError, UnknownDestination: see
+            :meth:`connector.core.remote.broker.BrokerSession.receiver`.
+    """
+
+    def __init__(
+        self,
+        connection: BrokerConnection,
+        source: Destination | TopicSubscription,
+        selector: str,
+        *,
+        limit: int,
+        batch_bytes: int,
+    ) -> None:
+        self.destination = source if isinstance(source, Destination) else source.topic
+        self._batch_bytes = batch_bytes
+        self._session: BrokerSession = connection.session()
+        try:
+            self._receiver: Receiver = self._session.receiver(source, selector, limit)
+        except BaseException:
+            self._session.close()
+            raise
+        self.claims: list[LentClaim] = []
+        """The claims of the open transaction."""
+        self._bytes = 0
+
+    @property
+    def cycle(self) -> int | None:
+        """The cycle of the open transaction. None = there is none."""
+        return self.claims[0].cycle if self.claims else None
+
+    def claim(self, client_id: str, cycle: int, numbers: range) -> list[LentClaim]:
+        """Receives up to ``len(numbers)`` messages into the open transaction.
+
+        Raises:
+            ProviderError: the broker failed before the first message.
+        """
+        taken: list[LentClaim] = []
+        for sequence in numbers:
+            if self._bytes >= self._batch_bytes:
+                break
+            try:
+                received = self._receiver.receive(0.0)
+                if received is None and not self.claims:
+                    received = self._receiver.receive(_SECOND_LOOK)
+            except ProviderError:
+                if taken:
+                    break
+                raise
+            if received is None:
+                break
+            original(received.message)
+            claim = LentClaim(client_id, (cycle, sequence), self.destination, received)
+            self._bytes += len(received.message.body)
+            self.claims.append(claim)
+            taken.append(claim)
+        return taken
+
+    def settle(self, settlements: Sequence[Settlement], sends: Sequence[Prepared]) -> None:
+        """Settles all claims of the transaction, and sends the messages of the settlements in the same commit.
+
+        Raises:
+            SettlementError: a destination refuses a message. The transaction is rolled back.
+            TransactionRolledBack: the broker has rolled the transaction back.
+            CommitUnknown: the commit may have happened.
+        """
+        try:
+            for prepared in (*sends, *(one for settlement in settlements for one in settlement.sends)):
+                self._session.send(prepared.destination, unpack(prepared.handle))
+            for settlement in settlements:
+                if settlement.copy_to is not None:
+                    self._session.send(settlement.copy_to, _copy(settlement))
+        except ProviderError as error:
+            self.rollback()
+            raise SettlementError(f"nothing was settled: {error}") from error
+        self._forget()
+        try:
+            self._session.commit()
+        except TransactionRolledBack as error:
+            raise SettlementError(f"nothing was settled: {error}") from error
+
+    def rollback(self) -> None:
+        """Gives all claims of the transaction back.
+
+        Raises:
+            ProviderError: the connection has ended, which gives them back, too.
+        """
+        self._forget()
+        self._session.rollback()
+
+    def _forget(self) -> None:
+        self.claims = []
+        self._bytes = 0
+
+    def close(self) -> None:
+        """Ends the session. The claims of an open transaction come again. Repeatable, never raises."""
+        self._forget()
+        try:
+            self._receiver.close()
+        except ProviderError as error:
+            _log.debug("closing a receiver failed", extra={"reason": str(error)})
+        self._session.close()
+
+
+def _copy(settlement: Settlement) -> Message:
+    """Returns the copy of a claimed message. The copy does not expire, and says what the broker changes."""
+    reference = settlement.claim.reference
+    message: Message = reference.message
+    copy = message.copy(message.body)
+    for name in HISTORY:
+        copy.properties.pop(name, None)
+        copy.property_types.pop(name, None)
+    for name, value in settlement.properties.items():
+        copy.set_property(name, value)
+    copy.set_property(ORIGINAL_ID, message.message_id or "")
+    copy.set_property(ORIGINAL_TIME, message.timestamp, "long")
+    copy.set_property(ORIGINAL_EXPIRATION, message.expiration, "long")
+    copy.expiration = 0
+    return copy
