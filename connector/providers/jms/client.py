@@ -6,9 +6,10 @@ by its constructor with the URL.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
-import threading
+import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -77,6 +78,8 @@ class JmsClient:
         self._jpype = jpype
         self._settings = factory
         self._factory, self.jms = self._make(factory)
+        atexit.unregister(_close_all)
+        atexit.register(_close_all)  # runs before the end of the machine, which was registered earlier
 
     def _make(self, factory: Factory) -> tuple[Any, Any]:
         """Returns the connection factory, and the package of JMS that the factory implements."""
@@ -133,6 +136,7 @@ class JmsConnection:
         self.reader = MessageReader(jpype, jms)
         self._listener = jpype.JProxy(jms.ExceptionListener, dict={"onException": self._on_exception})
         java.setExceptionListener(self._listener)
+        _open.add(self)
 
     def _on_exception(self, error: Any) -> None:
         self._failure = reason_of(error)
@@ -209,6 +213,15 @@ class JmsConnection:
             if isinstance(error, self.jms.InvalidDestinationException):
                 raise UnknownDestination(text) from None
             raise ProviderError(text) from None
+
+
+_open: Final[weakref.WeakSet[JmsConnection]] = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    """Closes all connections at the end of the process, which otherwise waits for their threads."""
+    for connection in list(_open):
+        connection.close()
 
 
 class JmsSession:

@@ -50,7 +50,6 @@ def start(home: Path, classpath: Sequence[Path], options: Sequence[str] = ()) ->
                     "process for each set of packages and classpath"
                 )
             return jpype
-        jpype.config.destroy_jvm = False  # otherwise the end of the process waits for the client's threads
         library = home / "lib" / "server" / "libjvm.so"
         try:
             jpype.startJVM(str(library), *_OPTIONS, *options, classpath=list(wanted), convertStrings=False)
