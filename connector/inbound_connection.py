@@ -195,6 +195,7 @@ class InboundConnection:
                 self._settings,
                 self._summary,
                 self._polls,
+                transactions=self._provider.capabilities.transactions,
             )
         except BaseException:
             connection.close()

@@ -28,6 +28,7 @@ from connector.events.settings import EventSettings
 from connector.events.settling import SettlementRules, Settler
 from connector.events.summary import Summary
 from connector.events.task_settings import TaskSettings
+from connector.events.transactions import Transactions
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.provider import Connection, Poller, Waiter
@@ -58,6 +59,7 @@ class Inbound:
         settings: of the adapter.
         summary: counts, over all connections.
         numbers: of polls, over all connections.
+        transactions: whether the claims of one poll of one input are a transaction of a broker.
 
     Raises:
         ProviderError: a destination or the state store cannot be used.
@@ -74,6 +76,8 @@ class Inbound:
         settings: EventSettings,
         summary: Summary,
         numbers: Iterator[int],
+        *,
+        transactions: bool = False,
     ) -> None:
         self.connection = connection
         self.trace = settings.trace
@@ -84,6 +88,9 @@ class Inbound:
         self._numbers = numbers
         self._journals = state.journals(connection.client_id, settings.instance)
         self._journals.make()
+        self._transactions: Transactions | None = None
+        if transactions:
+            self._transactions = Transactions(state, settings.instance, connection.client_id)
         size = settings.duplicate_window
         self._window = state.window(connection.client_id, size) if size else None
         refusals = (
@@ -157,21 +164,34 @@ class Inbound:
                 pollers.append(poller)
             else:
                 self._skipped.add(poller.destination)
-        claims = self._claim(pollers, report)
-        report.claimed = len(claims)
-        settled = self._take_in(claims)
-        report.settled, report.returned, report.busy = settled.settled, settled.returned, settled.busy
+        if self._transactions is None:
+            self._take(pollers, report)
+        else:
+            for poller in pollers:
+                self._take([poller], report)
         self._start()
         report.more = self._has_more()
         return report
 
+    def _take(self, pollers: Sequence[Poller], report: CycleReport) -> None:
+        """Claims from some inputs. Adds to the report."""
+        claims = self._claim(pollers, report)
+        report.claimed += len(claims)
+        settled = self._take_in(claims)
+        report.settled += settled.settled
+        report.returned += settled.returned
+        report.busy += settled.busy
+
     @step("claim")
     def _claim(self, pollers: Sequence[Poller], report: CycleReport) -> list[Claim]:
-        first = self._schedule.following(self._cycle)
+        first = None if self._transactions is not None else self._schedule.following(self._cycle)
         if first is None:
             self._cycle, first = next(self._numbers), 0
-        taken = claim_round_robin(pollers, self._settings.quantity, self._cycle, first, self._waiting)
-        self._full = (self._full & self._skipped) | taken.full
+        quantity = self._settings.quantity
+        if self._transactions is not None and self._transactions.redeliveries.has(pollers[0].destination):
+            quantity = 1
+        taken = claim_round_robin(pollers, quantity, self._cycle, first, self._waiting)
+        self._full = (self._full - {poller.destination for poller in pollers}) | taken.full
         for number, poller in enumerate(self._pollers):
             seen = self._expired.get(number, 0)
             if poller.expired != seen:
@@ -198,6 +218,8 @@ class Inbound:
         return not self.stopping and any(self._may_poll(one) for one in self._full | self._skipped)
 
     def _may_poll(self, destination: Destination) -> bool:
+        if self._transactions is not None:  # a transaction is open until its events are settled
+            return self._schedule.is_settled(destination)
         return self._schedule.may_poll(destination, has_more=destination in self._full)
 
     def _take_in(self, claims: Sequence[Claim]) -> CycleReport:
@@ -216,7 +238,10 @@ class Inbound:
             self._has_reserved = True
             busy = self._window.reserve(list(ids.values()), self._schedule.ids)
         wanted: list[Claim] = []
-        for claim in claims:
+        new: Sequence[Claim] = claims
+        if self._transactions is not None:
+            new, ended_claims.decided = self._transactions.begin(claims)
+        for claim in new:
             key = ids.get(claim.sequence)
             count = claim.delivery_count
             if key is not None and self._window is not None and key in self._window:
@@ -324,10 +349,16 @@ class Inbound:
                 them.
         """
         report = CycleReport()
+        if self._transactions is not None:
+            ended_claims = self._transactions.complete(ended_claims)
         if ended_claims.decided or ended_claims.returned:
             report = self._settle(ended_claims)
-        for cycle in self._schedule.closed(ended_claims):
-            self._journals.forget(cycle)
+        closed = self._schedule.closed(ended_claims)
+        if self._transactions is not None:
+            self._transactions.closed(closed)
+        else:
+            for cycle in closed:
+                self._journals.forget(cycle)
         if self._has_reserved and self._window is not None and not self._schedule.unsettled:
             self._window.release()  # another instance may publish other copies
             self._has_reserved = False
@@ -430,6 +461,8 @@ class Inbound:
             recovered: Recovered = self._recovery.run(at_start=at_start, timeout=timeout)
         except OSError as error:
             raise ProviderError(f"recovery failed: {error.strerror}: {error.filename!r}") from error
+        if self._transactions is not None:
+            self._transactions.recover(timeout if at_start else 0.0)
         report = CycleReport(claimed=recovered.settled, settled=recovered.settled)
         if recovered.reprocess:
             self._cycle = recovered.reprocess[0].cycle
@@ -471,7 +504,10 @@ class Inbound:
             return
         if self._window is not None:
             self._window.release()
-        self._journals.forget()
+        if self._transactions is not None:
+            self._transactions.close()
+        else:
+            self._journals.forget()
         for poller in self._pollers:
             poller.close()
         self.connection.close()

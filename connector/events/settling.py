@@ -82,7 +82,7 @@ class SettlementRules:
         if kind == _IN_DOUBT:
             return None
         if outcome.comes_again:
-            return self._given_back(claim, outcome)
+            return given_back(claim, outcome)
         published = None
         if self._remember and kind == _PUBLISHED:
             published = key if key is not None else claim.duplicate_key
@@ -118,30 +118,6 @@ class SettlementRules:
                 reply = self._refusals.refuse_durably(headers, outcome.reason or "", str(claim.reference))
                 sends += [reply] if reply is not None else []
         return sends
-
-    @staticmethod
-    def _given_back(claim: Claim, outcome: Outcome) -> Settlement:
-        """Returns the settlement that gives a message back.
-
-        A message whose process is not active stays in progress.
-
-        The outcome counts the deliveries, because some may have ended workers of this cycle.
-        """
-        begun = outcome.attempts if outcome.not_read else outcome.attempts - history(claim.headers())[0]
-        begun = max(begun, claim.delivery_count) + (outcome.kind == _ROLLED_BACK or outcome.must_repeat)
-        properties: dict[str, PropertyValue] = {}
-        if outcome.delivered:
-            properties["connector_outcome"] = outcome.kind
-            properties["connector_delivered"] = join_names(outcome.delivered)
-        return Settlement(
-            claim,
-            give_back=True,
-            stay=claim.in_progress and outcome.kind == _GIVEN_BACK and not outcome.provider_failed,
-            delivery_count=begun,
-            properties=properties,
-            sends=[unpack_prepared(packed) for packed in outcome.sends],
-            discards=[unpack_prepared(packed) for packed in outcome.discards],
-        )
 
     def _copy_properties(self, claim: Claim, outcome: Outcome, now: str) -> dict[str, PropertyValue]:
         """Returns the properties of a copy. Equal properties of a batch share a dict."""
@@ -288,3 +264,27 @@ def untouched(claim: Claim) -> Settlement:
 def rolled_back(claim: Claim, begun: int) -> Settlement:
     """Returns the settlement that gives a claim back after ``begun`` deliveries whose end is unknown."""
     return Settlement(claim, give_back=True, delivery_count=claim.delivery_count + begun)
+
+
+def given_back(claim: Claim, outcome: Outcome) -> Settlement:
+    """Returns the settlement that gives a message back.
+
+    A message whose process is not active stays in progress.
+
+    The outcome counts the deliveries, because some may have ended workers of this cycle.
+    """
+    begun = outcome.attempts if outcome.not_read else outcome.attempts - history(claim.headers())[0]
+    begun = max(begun, claim.delivery_count) + (outcome.kind == _ROLLED_BACK or outcome.must_repeat)
+    properties: dict[str, PropertyValue] = {}
+    if outcome.delivered:
+        properties["connector_outcome"] = outcome.kind
+        properties["connector_delivered"] = join_names(outcome.delivered)
+    return Settlement(
+        claim,
+        give_back=True,
+        stay=claim.in_progress and outcome.kind == _GIVEN_BACK and not outcome.provider_failed,
+        delivery_count=begun,
+        properties=properties,
+        sends=[unpack_prepared(packed) for packed in outcome.sends],
+        discards=[unpack_prepared(packed) for packed in outcome.discards],
+    )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from connector.messaging.destination import Destination
-from connector.messaging.message import Message
+from connector.messaging.message import Message, PropertyValue
 
 
 class Claim(Protocol):
@@ -66,3 +67,14 @@ class Claim(Protocol):
 
     def headers(self) -> Message:
         """Returns all readable headers and properties, without the body and the destination."""
+
+
+class BrokerClaim(Claim, Protocol):
+    """A claim in a transaction of a broker. A rollback makes the broker forget all but the message."""
+
+    @property
+    def identity(self) -> str:
+        """Text that names the stored message, equal for two deliveries of one message."""
+
+    def amend(self, begun: int, properties: Mapping[str, PropertyValue]) -> None:
+        """Sets the counted deliveries, and adds properties to the message that a task reads."""

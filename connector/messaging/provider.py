@@ -51,6 +51,8 @@ class Capabilities:
             :attr:`~connector.messaging.settlement.Prepared.handle`. They can be read and sent even if the
             message itself is gone. A prepared message gets an id when it is sent.
         in_progress: a claim can move the message to an in-progress destination.
+        transactions: the claims of one poller and cycle are one transaction of a broker. They are settled
+            together, or all are given back.
         message_groups: a poller can leave the groups (JMSXGroupID) of which another client has a message in
             progress. Otherwise ``by_group`` of :meth:`Connection.poller` has no effect.
         shows_all: claimed messages can be browsed, and a poller counts expired messages. Otherwise the broker
@@ -64,6 +66,7 @@ class Capabilities:
     virtual_destinations: bool = False
     takeover: bool = True
     by_value: bool = False
+    transactions: bool = False
     in_progress: bool = True
     message_groups: bool = False
     shows_all: bool = True

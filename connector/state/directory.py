@@ -51,6 +51,21 @@ class StateDirectory:
         """See :meth:`connector.state.store.StateStore.instances`."""
         return read_instances(self.path)
 
+    def dead_clients(self, instance: str, client_id: str) -> dict[str, JournalDirectory]:
+        """See :meth:`connector.state.store.StateStore.dead_clients`."""
+        found: dict[str, JournalDirectory] = {}
+        for note in read_instances(self.path):
+            if note.runs and note.name != instance:
+                continue
+            folder = os.path.join(self.path, self._folder(note.name))
+            with os.scandir(folder) as entries:
+                clients = sorted(one.path for one in entries if one.is_dir(follow_symlinks=False))
+            for path in clients:
+                name = os.path.basename(path).partition(".")[0]
+                if name != client_id:
+                    found[name] = JournalDirectory(path)
+        return found
+
     def journals(self, client_id: str, instance: str) -> JournalDirectory:
         """See :meth:`connector.state.store.StateStore.journals`."""
         return JournalDirectory(os.path.join(self.path, self._folder(instance), client_id))

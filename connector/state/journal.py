@@ -32,7 +32,7 @@ import signal
 import socket
 import time
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -206,7 +206,23 @@ class JournalDirectory:
             if batch is not None:
                 with contextlib.suppress(FileNotFoundError):  # settled meanwhile
                     read_journal(path, result.setdefault(batch, CycleJournal()))
+        for batch, journal in result.items():
+            with contextlib.suppress(FileNotFoundError), open(self._claims_file(batch), "rb") as file:
+                journal.claims = {number: (place, name) for number, place, name in orjson.loads(file.read())}
         return result
+
+    def note_claims(self, batch: int, claims: Mapping[int, tuple[str, str]]) -> None:
+        """See :meth:`connector.state.store.ClientJournals.note_claims`."""
+        path = self._claims_file(batch)
+        try:
+            with open(f"{path}.new", "wb") as file:
+                file.write(orjson.dumps([(number, *names) for number, names in claims.items()]))
+            os.rename(f"{path}.new", path)
+        except OSError as error:
+            raise ProviderError(f"cannot write {path}: {error.strerror}") from error
+
+    def _claims_file(self, batch: int) -> str:
+        return os.path.join(self.path, f"{batch}.claims")
 
     def running(self) -> list[TaskNote]:
         """See :meth:`connector.state.store.ClientJournals.running`."""

@@ -35,11 +35,13 @@ class CycleJournal:
         begun: how often the delivery of an event was begun, by sequence. Includes events that are done.
         at_work: how often an event was the last in a journal, by sequence. The event may be begun. Excludes
             events that are done, and journals that were closed in order.
+        claims: input destination and identity of each claim, by sequence (:meth:`ClientJournals.note_claims`).
     """
 
     done: dict[int, object] = field(default_factory=dict)
     begun: dict[int, int] = field(default_factory=dict)
     at_work: dict[int, int] = field(default_factory=dict)
+    claims: dict[int, tuple[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,3 +277,28 @@ class StateStore(Protocol):
         Raises:
             ProviderError: the store cannot be used.
         """
+
+
+class BrokerJournals(ClientJournals, Protocol):
+    """The journals of a client at a broker, which does not show the claims of a dead client."""
+
+    def note_claims(self, batch: int, claims: Mapping[int, tuple[str, str]]) -> None:
+        """Records input destination and identity of the claims of a batch, by sequence.
+
+        Raises:
+            ProviderError: the store cannot be used.
+        """
+
+
+class BrokerStateStore(StateStore, Protocol):
+    """The state of the instances of an application at a broker."""
+
+    def dead_clients(self, instance: str, client_id: str) -> Mapping[str, BrokerJournals]:
+        """Returns the journals of ended clients, by client: of this instance, and of instances that do not run.
+
+        Args:
+            instance, client_id: the caller, who lives.
+        """
+
+    def journals(self, client_id: str, instance: str) -> BrokerJournals:
+        """See :meth:`StateStore.journals`."""

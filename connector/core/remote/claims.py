@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from connector.core.remote.broker import Received
 from connector.messaging.destination import Destination
-from connector.messaging.message import Message
+from connector.messaging.message import Message, PropertyValue
 
 ORIGINAL_ID: Final = "connector_message_id"
 ORIGINAL_TIME: Final = "connector_timestamp"
@@ -59,7 +60,15 @@ class LentClaim:
         received: with headers of the original.
     """
 
-    __slots__ = ("broker_count", "cycle", "delivery_count", "destination", "identity", "reference", "sequence")
+    __slots__ = (
+        "broker_count",
+        "cycle",
+        "delivery_count",
+        "destination",
+        "identity",
+        "reference",
+        "sequence",
+    )
 
     in_progress = waits = False
 
@@ -88,6 +97,12 @@ class LentClaim:
     @property
     def duplicate_key(self) -> str:
         return f"{self.destination} {self.message_id or self.identity}"
+
+    def amend(self, begun: int, properties: Mapping[str, PropertyValue]) -> None:
+        """Sets the counted deliveries, and adds properties: the broker has lost both in a rollback."""
+        self.delivery_count = begun
+        for name, value in properties.items():
+            self.reference.message.set_property(name, value)
 
     def headers(self) -> Message:
         return self.reference.message.copy()

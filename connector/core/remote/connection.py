@@ -170,7 +170,9 @@ class RemoteConnection:
             if session is not None:
                 found.setdefault(id(session), (session, []))[1].append(settlement)
             elif fenced or len(settlements) == 1:
-                raise ClaimLost(f"nothing was settled: {settlement.claim.message_id} is with the broker again")
+                raise ClaimLost(
+                    f"nothing was settled: {settlement.claim.message_id} is with the broker again"
+                )
         for session, ours in found.values():
             back = sum(one.give_back for one in ours)
             if len(ours) != len(session.claims) or back not in (0, len(ours)):

@@ -93,7 +93,9 @@ class JmsClient:
         try:
             found = made(factory.url)
         except (TypeError, self._jpype.JException) as error:
-            raise ProviderError(f"factory: {factory.class_name} does not take the url: {_said(error)}") from None
+            raise ProviderError(
+                f"factory: {factory.class_name} does not take the url: {_said(error)}"
+            ) from None
         for name in ("jakarta", "javax"):
             jms = self._jpype.JPackage(name).jms
             with contextlib.suppress(AttributeError, TypeError):

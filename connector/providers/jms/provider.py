@@ -50,6 +50,7 @@ class JmsProvider:
         temporary_destinations=True,
         takeover=False,
         by_value=True,
+        transactions=True,
         in_progress=False,
         shows_all=False,
     )

@@ -24,9 +24,7 @@ def _make(section: JmsSection, paths: DeploymentPaths) -> JmsProvider:
     from connector.providers.jms.provider import JavaSettings, JmsProvider
 
     jars = [Path(jar) for text in section.classpath for jar in sorted(glob.glob(str(paths.directory / text)))]
-    factory = Factory(
-        section.factory, section.url, section.ApplicationUserName, section.ApplicationPassword
-    )
+    factory = Factory(section.factory, section.url, section.ApplicationUserName, section.ApplicationPassword)
     return JmsProvider(
         factory,
         JavaSettings(tuple(jars), tuple(section.java_options)),
