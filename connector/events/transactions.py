@@ -1,8 +1,8 @@
 """The transactions of a broker: claims that are settled together, and messages that come again.
 
-A broker settles all messages of a transaction or none. So a decided event waits until the whole transaction is
-decided. If one event has to go back, the transaction is rolled back. The outcomes of the others stay in the
-journal. When their messages come again, they are settled without running.
+A broker settles all messages of a transaction or none. So a decided event waits until the whole transaction
+is decided. If one event has to go back, the transaction is rolled back. The outcomes of the others stay in
+the journal. When their messages come again, they are settled without running.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class Transactions:
         return open_claims, done
 
     def complete(self, ended_claims: EndedClaims) -> EndedClaims:
-        """Adds claims that leave the schedule. Returns the claims of transactions that are decided as a whole.
+        """Adds claims that leave the schedule. Returns the claims of whole decided transactions.
 
         If one of them goes back, all go back. The outcomes of the others are remembered.
         """
@@ -229,7 +229,7 @@ class Transactions:
     def closed(self, cycles: Iterable[int]) -> None:
         """Removes the journals of closed cycles, unless a message comes again."""
         for cycle in cycles:
-            places = {(self._journals, cycle)}
+            places: set[tuple[ClientJournals, int]] = {(self._journals, cycle)}
             for key in [key for key in self._used if key[0] == cycle]:
                 entry = self._used.pop(key)
                 places.add((entry.journals, entry.cycle))

@@ -35,7 +35,8 @@ class CycleJournal:
         begun: how often the delivery of an event was begun, by sequence. Includes events that are done.
         at_work: how often an event was the last in a journal, by sequence. The event may be begun. Excludes
             events that are done, and journals that were closed in order.
-        claims: input destination and identity of each claim, by sequence (:meth:`ClientJournals.note_claims`).
+        claims: input destination and identity of each claim, by sequence
+            (:meth:`BrokerJournals.note_claims`).
     """
 
     done: dict[int, object] = field(default_factory=dict)
@@ -294,7 +295,9 @@ class BrokerStateStore(StateStore, Protocol):
     """The state of the instances of an application at a broker."""
 
     def dead_clients(self, instance: str, client_id: str) -> Mapping[str, BrokerJournals]:
-        """Returns the journals of ended clients, by client: of this instance, and of instances that do not run.
+        """Returns the journals of ended clients, by client.
+
+        These are clients of this instance, and of instances that do not run.
 
         Args:
             instance, client_id: the caller, who lives.

@@ -1,10 +1,10 @@
 """The contract of a broker client: the operations of a broker's client library that the adapter needs.
 
-:mod:`connector.core.remote` makes a provider of every implementation. A message is lent to a transacted session
-until the session commits or rolls back. The broker knows nothing of claims, outcomes and journals.
+:mod:`connector.core.remote` makes a provider of every implementation. A broker lends a message to a transacted
+session until the session commits or rolls back. The broker knows nothing of claims, outcomes and journals.
 
-Every method may raise :class:`~connector.errors.ProviderError` with the text of the client library: the broker
-is out of reach, refuses the operation, or the object is closed.
+Every method may raise :class:`~connector.errors.ProviderError` with the text of the client library. Then the
+broker is out of reach or refuses the operation, or the object is closed.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ ORIGINAL_EXPIRATION: Final = "connector_expiration"
 
 
 def original(message: Message) -> None:
-    """Gives a copy the id, the time and the expiration of its message, and removes the properties for that."""
+    """Gives a copy the id, time and expiration of its message, and removes the properties with them."""
     properties = message.properties
     if ORIGINAL_ID not in properties:
         return

@@ -1,7 +1,7 @@
 """A connection to a broker, by the contract of :mod:`connector.messaging.provider`.
 
-The claims of one source and one cycle are one transaction of the broker. A settlement settles or gives back all
-claims of the transactions that it names.
+The claims of one source and one cycle are one transaction of the broker. A settlement settles or gives back
+all claims of the transactions that it names.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class ReceivingSession:
         return taken
 
     def settle(self, settlements: Sequence[Settlement], sends: Sequence[Prepared]) -> None:
-        """Settles all claims of the transaction, and sends the messages of the settlements in the same commit.
+        """Settles all claims of the transaction, and sends the messages of the settlements with them.
 
         Raises:
             SettlementError: a destination refuses a message. The transaction is rolled back.

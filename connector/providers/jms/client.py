@@ -1,7 +1,7 @@
-"""Drives a JMS client library through JPype: the :class:`~connector.core.remote.broker.BrokerClient` of ``jms``.
+"""The :class:`~connector.core.remote.broker.BrokerClient` of ``jms``: a JMS client library, through JPype.
 
-Only interfaces of JMS are called (JMS 2.0, simplified by nothing), so any client library fits. The factory is made
-by its constructor with the URL.
+Only interfaces of JMS are used, so any client library fits. The factory is made by its constructor with the
+URL.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ class JmsClient:
             made = self._jpype.JClass(factory.class_name)
         except TypeError as error:
             raise ProviderError(
-                f"factory: there is no Java class {factory.class_name} on the class path ({error}): correct the "
-                "name, or add its artifact to packages or its jar to classpath"
+                f"factory: there is no Java class {factory.class_name} on the class path ({error}): correct "
+                "the name, or add its artifact to packages or its jar to classpath"
             ) from None
         try:
             found = made(factory.url)

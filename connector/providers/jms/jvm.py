@@ -1,7 +1,7 @@
-"""The Java virtual machine in this process, in which the JMS client runs. There is one, and no second start.
+"""The Java virtual machine in this process, in which the JMS client runs. A process has one, started once.
 
-Spark's Java is another process. This machine is started after Spark, and never before a fork, because a forked
-process gets none of its threads.
+Spark's Java is another process. This machine is started after Spark, and never before a fork, because a
+forked process gets none of its threads.
 """
 
 from __future__ import annotations

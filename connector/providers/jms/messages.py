@@ -1,7 +1,7 @@
 """Messages of JMS as messages of the connector, and back (JMS 2.0, chapter 3).
 
-Java objects are used through JPype. ``jakarta.jms`` and ``javax.jms`` have the same interfaces, so nothing here
-names a package but :class:`MessageReader`, which gets one.
+Java objects are used through JPype. ``jakarta.jms`` and ``javax.jms`` have the same interfaces, so the code
+gets one of the two packages as an argument.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NO_IDENTIFIER: Final = re.compile(r"[^A-Za-z0-9_]")
 
 
 def destination_of(found: Any, jms: Any) -> Destination | None:
-    """Returns the destination that a Java destination names. None = none, or a name that is not valid here."""
+    """Returns the destination that a Java destination names. None = none, or a name that is not valid."""
     if found is None:
         return None
     is_queue = isinstance(found, jms.Queue)

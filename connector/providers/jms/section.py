@@ -15,9 +15,9 @@ _Texts = Annotated[tuple[Text, ...], BeforeValidator(one_or_list)]
 class JmsSection(ProviderSection):
     """A broker, through its own JMS client library in the adapter's process.
 
-    The library comes from Maven (`packages`) or from jars of your own (`classpath`). `connector jars --resolve`
-    fetches packages. Journals, published ids and instance locks lie in `state.directory`, which all instances
-    of an application share, otherwise in `.connector/state` beside this file.
+    The library comes from Maven (`packages`) or from jars of your own (`classpath`). `connector jars
+    --resolve` fetches packages. Journals, published ids and instance locks lie in `state.directory`, which
+    all instances of an application share, otherwise in `.connector/state` beside this file.
     """
 
     factory: Text = Field(
