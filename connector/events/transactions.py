@@ -234,7 +234,9 @@ class Transactions:
                 entry = self._used.pop(key)
                 places.add((entry.journals, entry.cycle))
             for journals, number in places:
-                if not self.redeliveries.holds(journals, number):
+                if journals is not self._journals and not self.redeliveries.has_any_of(journals):
+                    journals.forget()
+                elif not self.redeliveries.holds(journals, number):
                     journals.forget(number)
 
     def recover(self, timeout: float) -> None:
