@@ -114,7 +114,7 @@ def _of_outcome(
     properties: dict[str, PropertyValue] = {}
     if outcome.delivered:
         properties = {"connector_outcome": outcome.kind, "connector_delivered": join_names(outcome.delivered)}
-    counts = outcome.kind != OutcomeKind.GIVEN_BACK.value or outcome.in_vain
+    counts = outcome.kind != OutcomeKind.GIVEN_BACK.value or outcome.must_repeat
     return Redelivery(
         destination, journals, cycle, None, begun if counts else 0, properties, tuple(outcome.sends)
     )
@@ -254,14 +254,15 @@ class Transactions:
             journals.seal()
             if not journals.wait(timeout):
                 _log.warning(
-                    "a task of a dead client still runs, and is looked at again", extra={"client": client}
+                    "a task of a dead client still runs, so the takeover is tried again later",
+                    extra={"client": client},
                 )
                 continue
             number = self.redeliveries.read(journals, journals.read())
             if number:
                 self._read.add(client)
                 _log.warning(
-                    "messages of a dead client come again", extra={"client": client, "number": number}
+                    "messages of a dead client are redelivered", extra={"client": client, "number": number}
                 )
             else:
                 journals.forget()
