@@ -115,7 +115,7 @@ class RemoteConnection:
     ) -> RemotePoller:
         self.check()
         if in_progress is not None:
-            raise CapabilityError("InProgressDestination: this provider keeps claimed messages in the broker")
+            raise CapabilityError("InProgressDestination: this provider has no in-progress destination yet")
         if isinstance(source, Destination) and source.view:
             raise CapabilityError(f"cannot poll {source}: a broker has no virtual destinations")
 

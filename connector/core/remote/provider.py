@@ -1,0 +1,98 @@
+"""A provider on a broker client (see :mod:`connector.messaging.provider`)."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Final
+
+from connector.core.remote.broker import BrokerClient
+from connector.core.remote.connection import RemoteConnection
+from connector.core.remote.state import PublishedRecords, RemoteState
+from connector.messaging.destination import Destination
+from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
+from connector.messaging.provider import Capabilities
+from connector.messaging.subscription import TopicSubscription
+
+DEFAULT_BATCH_BYTES: Final = 16 << 20
+DEFAULT_MAX_BODY: Final = 64 << 20
+
+
+class RemoteProvider(ABC):
+    """Queues and topics of a broker. A subclass makes the broker client.
+
+    Args:
+        state_directory: for journals, published ids and instance locks.
+        batch_bytes: bytes of bodies after which a transaction gets no more messages.
+        max_body: bytes of a body. A larger body is not read.
+    """
+
+    capabilities = Capabilities(
+        topics=True,
+        selectors=True,
+        temporary_destinations=True,
+        takeover=False,
+        by_value=True,
+        transactions=True,
+        in_progress=False,
+        shows_all=False,
+    )
+
+    def __init__(
+        self,
+        state_directory: str | os.PathLike[str],
+        *,
+        batch_bytes: int = DEFAULT_BATCH_BYTES,
+        max_body: int = DEFAULT_MAX_BODY,
+    ) -> None:
+        self._state_directory = os.path.abspath(state_directory)
+        self._batch_bytes = batch_bytes
+        self._max_body = max_body
+
+    @abstractmethod
+    def client(self) -> BrokerClient:
+        """Returns the client of the broker.
+
+        Raises:
+            ProviderError, CapabilityError: the client cannot be made.
+        """
+
+    @abstractmethod
+    def check(self) -> bool:
+        """See :meth:`connector.messaging.provider_kind.AdapterProvider.check`."""
+
+    def state(self, application: str) -> RemoteState:
+        return RemoteState(self._state_directory, application)
+
+    def existing_state(self, application: str) -> RemoteState:
+        return self.state(application)
+
+    def connect(
+        self, application: str = "", instance: str = "", *, client_id: str = "", origin: str = ""
+    ) -> RemoteConnection:
+        connection = RemoteConnection(
+            self.client().connect(client_id), limit=self._max_body, batch_bytes=self._batch_bytes
+        )
+        if application:
+            connection.remember = PublishedRecords(self.state(application).published, connection.client_id)
+        return connection
+
+    def existing(self) -> RemoteConnection:
+        return self.connect()
+
+    def clients(self) -> Sequence[ClientNote]:
+        """Returns no clients: a broker does not tell."""
+        return []
+
+    def declare_dead(self, client_id: str) -> ClientState | None:
+        """Returns None: the broker itself finds out that a client is dead."""
+        return None
+
+    def batches(self, in_progress: Destination | None) -> Sequence[BatchNote]:
+        """Returns no batches: a broker does not show claimed messages."""
+        return []
+
+    def waiting(self, source: Destination | TopicSubscription) -> WaitingNote:
+        """Returns 0: a broker does not count messages for its clients."""
+        return WaitingNote(0, None)
