@@ -1,8 +1,12 @@
-"""The transactions of a broker: claims that are settled together, and messages that come again.
+"""The transactions of a broker: claims that are settled together, and messages that are redelivered.
 
 A broker settles all messages of a transaction or none. So a decided event waits until the whole transaction
-is decided. If one event has to go back, the transaction is rolled back. The outcomes of the others stay in
-the journal. When their messages come again, they are settled without running.
+is decided. If one event has to go back, the transaction is rolled back, and the broker delivers all its
+messages again. :class:`Redeliveries` remembers how far their events were: a done event is settled without
+running, a begun event runs with a higher delivery count.
+
+The journal of a batch says so until its transaction is settled. After a rollback, and after a takeover, a
+record of this client says so. Both survive a crash.
 """
 
 from __future__ import annotations
@@ -10,8 +14,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from connector.events.outcome import Outcome, join_names
 from connector.events.schedule import EndedClaims
@@ -19,62 +22,75 @@ from connector.events.settling import given_back
 from connector.messaging.claim import BrokerClaim, Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import PropertyValue
-from connector.state.store import BrokerJournals, BrokerStateStore, ClientJournals, CycleJournal, StateStore
+from connector.state.store import BrokerJournals, BrokerStateStore, CycleJournal, StateStore
 from connector.status import OutcomeKind
 
 _log: Final = logging.getLogger("connector.recovery")
 
 
-@dataclass(slots=True)
-class Redelivery:
-    """What a journal says of one delivery of a message that comes again.
+class Redelivery(NamedTuple):
+    """How far the event of a redelivered message was.
 
     Args:
         destination: the input, as text.
-        journals, cycle: where the journal is.
-        outcome: of an event that is done. None = the event runs again.
+        outcome: of a done event. None = the event runs again.
         begun: deliveries that were begun.
         properties: of the message that say who has confirmed.
-        sends: messages to send with the final outcome.
+        sends: messages to send with the final outcome, as in :class:`~connector.events.outcome.Outcome`.
     """
 
     destination: str
-    journals: ClientJournals
-    cycle: int
     outcome: Outcome | None = None
     begun: int = 0
-    properties: Mapping[str, PropertyValue] = field(default_factory=dict)
-    sends: tuple[object, ...] = ()
+    properties: Mapping[str, PropertyValue] = {}
+    sends: tuple[Any, ...] = ()
+
+    @classmethod
+    def from_list(cls, values: Sequence[Any]) -> Redelivery:
+        """Undoes :meth:`to_list`."""
+        destination, outcome, begun, properties, sends = values
+        known = None if outcome is None else Outcome.from_list(list(outcome))
+        return cls(destination, known, begun, properties, tuple(sends))
+
+    def to_list(self) -> list[Any]:
+        """Returns values that JSON can carry."""
+        outcome = None if self.outcome is None else list(self.outcome)
+        return [self.destination, outcome, self.begun, dict(self.properties), self.sends]
+
+    def after(self, outcome: Outcome, begun: int) -> Redelivery:
+        """Returns the entry after another delivery, begun ``begun`` times, which ended with ``outcome``."""
+        sends = (*self.sends, *outcome.sends)
+        if not outcome.comes_again:
+            return Redelivery(self.destination, outcome._replace(sends=sends))
+        properties = dict(self.properties)
+        if outcome.delivered:
+            properties["connector_outcome"] = outcome.kind
+            properties["connector_delivered"] = join_names(outcome.delivered)
+        counts = outcome.kind == OutcomeKind.ROLLED_BACK.value or outcome.must_repeat
+        return Redelivery(self.destination, None, self.begun + (begun if counts else 0), properties, sends)
 
 
 class Redeliveries:
-    """The messages that come again and were begun or done before, by identity.
+    """The entries of messages that the broker delivers again, by identity.
 
-    A journal entry stands for one delivery. The entry settles one message at most, and is then used up.
+    An entry stands for one delivery. The entry settles one message at most, and is then used up.
     """
 
     def __init__(self) -> None:
         self._entries: dict[str, list[Redelivery]] = {}
         self._numbers: Counter[str] = Counter()
-        self._open: Counter[tuple[ClientJournals, int]] = Counter()
+
+    def __len__(self) -> int:
+        return self._numbers.total()
 
     def add(self, identity: str, entry: Redelivery) -> None:
         """Remembers an entry."""
         self._entries.setdefault(identity, []).append(entry)
         self._numbers[entry.destination] += 1
-        self._open[entry.journals, entry.cycle] += 1
 
     def has(self, destination: Destination) -> bool:
-        """Whether messages of an input come again. Then one message at a time is polled there."""
+        """Whether messages of an input are redelivered. Then one message at a time is polled there."""
         return self._numbers[str(destination)] > 0
-
-    def holds(self, journals: ClientJournals, cycle: int) -> bool:
-        """Whether an entry comes from these journals, which must not be removed."""
-        return self._open[journals, cycle] > 0
-
-    def has_any_of(self, journals: ClientJournals) -> bool:
-        """Whether an entry comes from the journals of a client."""
-        return any(number for (where, _), number in self._open.items() if where is journals)
 
     def take(self, identity: str) -> Redelivery | None:
         """Removes and returns the oldest entry of a message. None if the message is new."""
@@ -85,39 +101,39 @@ class Redeliveries:
         if not entries:
             del self._entries[identity]
         self._numbers[entry.destination] -= 1
-        self._open[entry.journals, entry.cycle] -= 1
         return entry
 
-    def read(self, journals: ClientJournals, cycles: Mapping[int, CycleJournal]) -> int:
-        """Adds the entries of a dead client's journals, and returns their number."""
-        number = 0
-        for cycle, journal in cycles.items():
+    def to_list(self) -> list[tuple[str, list[Any]]]:
+        """Returns values that JSON can carry."""
+        return [(identity, one.to_list()) for identity, entries in self._entries.items() for one in entries]
+
+    def read(self, journals: BrokerJournals) -> None:
+        """Adds the entries of a dead client.
+
+        Raises:
+            OSError: a journal cannot be read.
+        """
+        found = Redeliveries()
+        for identity, values in journals.redeliveries():
+            found.add(identity, Redelivery.from_list(values))
+        for journal in journals.read().values():
             for sequence, (destination, identity) in journal.claims.items():
-                values = journal.done.get(sequence)
-                begun = journal.begun.get(sequence, 0) or journal.at_work.get(sequence, 0)
-                if isinstance(values, list):
-                    entry = _of_outcome(Outcome.from_list(values), destination, journals, cycle, begun)
-                elif begun:
-                    entry = Redelivery(destination, journals, cycle, begun=begun)
-                else:
-                    continue
+                before = found.take(identity) or Redelivery(destination)
+                entry = _after_journal(before, journal, sequence)
+                if entry != Redelivery(destination):  # an untouched event is like a new one
+                    found.add(identity, entry)
+        for identity, entries in found._entries.items():
+            for entry in entries:
                 self.add(identity, entry)
-                number += 1
-        return number
 
 
-def _of_outcome(
-    outcome: Outcome, destination: str, journals: ClientJournals, cycle: int, begun: int
-) -> Redelivery:
-    if not outcome.comes_again:
-        return Redelivery(destination, journals, cycle, outcome)
-    properties: dict[str, PropertyValue] = {}
-    if outcome.delivered:
-        properties = {"connector_outcome": outcome.kind, "connector_delivered": join_names(outcome.delivered)}
-    counts = outcome.kind != OutcomeKind.GIVEN_BACK.value or outcome.must_repeat
-    return Redelivery(
-        destination, journals, cycle, None, begun if counts else 0, properties, tuple(outcome.sends)
-    )
+def _after_journal(before: Redelivery, journal: CycleJournal, sequence: int) -> Redelivery:
+    """Returns the entry of a message after the delivery that a journal describes."""
+    values = journal.done.get(sequence)
+    begun = journal.begun.get(sequence, 0)
+    if isinstance(values, list):
+        return before.after(Outcome.from_list(values), begun)
+    return before._replace(begun=before.begun + (begun or journal.at_work.get(sequence, 0)))
 
 
 class Transactions:
@@ -134,48 +150,45 @@ class Transactions:
         self._instance = instance
         self._client_id = client_id
         self._journals = self._state.journals(client_id, instance)
-        self._read: set[str] = set()
         self._sizes: dict[int, int] = {}
         self._ended: dict[int, EndedClaims] = {}
-        self._used: dict[tuple[int, int], Redelivery] = {}
-
-    @property
-    def journals(self) -> BrokerJournals:
-        """The journals of this client."""
-        return self._journals
+        self._used: dict[tuple[int, int], tuple[str, Redelivery]] = {}
+        """The entries of open transactions with their identities, by cycle and sequence."""
+        self._recorded = 0
 
     def begin(self, claims: Sequence[Claim]) -> tuple[list[Claim], list[tuple[Claim, Outcome]]]:
         """Begins the transaction of the claims of one poll of one input.
 
-        A message that comes again and was begun gets its counts and properties.
+        A redelivered message whose event was begun gets its counts and properties.
 
         Returns:
-            the claims of new events and of events that run again, and the claims of done events.
+            the claims whose events run, and the claims of done events.
 
         Raises:
             ProviderError: the claims cannot be recorded.
         """
-        open_claims: list[Claim] = []
+        running: list[Claim] = []
         done: list[tuple[Claim, Outcome]] = []
+        names: dict[int, tuple[str, str]] = {}
         for claim in cast(Sequence[BrokerClaim], claims):
             self._sizes[claim.cycle] = self._sizes.get(claim.cycle, 0) + 1
             entry = self.redeliveries.take(claim.identity)
             if entry is not None:
-                self._used[claim.cycle, claim.sequence] = entry
+                self._used[claim.cycle, claim.sequence] = claim.identity, entry
                 if entry.outcome is not None:
                     done.append((claim, entry.outcome))
                     continue
                 claim.amend(entry.begun, entry.properties)
-            open_claims.append(claim)
-        if open_claims:
-            names = {one.sequence: (str(one.destination), _identity(one)) for one in open_claims}
-            self._journals.note_claims(open_claims[0].cycle, names)
-        return open_claims, done
+            running.append(claim)
+            names[claim.sequence] = str(claim.destination), claim.identity
+        if running:
+            self._journals.note_claims(running[0].cycle, names)
+        return running, done
 
     def complete(self, ended_claims: EndedClaims) -> EndedClaims:
         """Adds claims that leave the schedule. Returns the claims of whole decided transactions.
 
-        If one of them goes back, all go back. The outcomes of the others are remembered.
+        If one claim of a transaction goes back, all go back. The outcomes of the others are remembered.
         """
         for claim, outcome in ended_claims.decided:
             self._ended.setdefault(claim.cycle, EndedClaims()).decided.append((claim, outcome))
@@ -189,68 +202,76 @@ class Transactions:
             if ended.returned or any(outcome.comes_again for _, outcome in ended.decided):
                 ended = self._rolled_back(ended)
             else:
-                ended.decided = [
-                    (claim, self._with_sends(claim, outcome)) for claim, outcome in ended.decided
-                ]
+                ended.decided = [(claim, self._with_sends(claim, one)) for claim, one in ended.decided]
             found.decided += ended.decided
             found.returned += ended.returned
         return found
 
+    def _entry(self, claim: Claim) -> Redelivery:
+        """Returns the entry that a claim has used, or a new one."""
+        used = self._used.get((claim.cycle, claim.sequence))
+        return Redelivery(str(claim.destination)) if used is None else used[1]
+
     def _with_sends(self, claim: Claim, outcome: Outcome) -> Outcome:
-        entry = self._used.get((claim.cycle, claim.sequence))
-        if entry is None or not entry.sends or entry.outcome is not None:
+        entry = self._entry(claim)
+        if not entry.sends or entry.outcome is not None:
             return outcome
         return outcome._replace(sends=(*entry.sends, *outcome.sends))
 
     def _rolled_back(self, ended: EndedClaims) -> EndedClaims:
         back = EndedClaims()
         for claim, outcome in ended.decided:
-            outcome = self._with_sends(claim, outcome)
-            entry = Redelivery(str(claim.destination), self._journals, claim.cycle, outcome)
+            entry = self._entry(claim)
             if outcome.comes_again:
-                settlement = given_back(claim, outcome)
-                entry.outcome, entry.begun = None, settlement.delivery_count
-                entry.properties, entry.sends = settlement.properties, tuple(outcome.sends)
+                begun = given_back(claim, outcome).delivery_count - entry.begun
+                entry = entry.after(outcome, 0)._replace(begun=entry.begun + max(0, begun))
                 back.decided.append((claim, outcome))
             else:
+                entry = entry if entry.outcome is not None else entry.after(outcome, 0)
                 back.returned.append((claim, 0))
             self.redeliveries.add(_identity(claim), entry)
         for claim, begun in ended.returned:
             back.returned.append((claim, begun))
-            used = self._used.get((claim.cycle, claim.sequence))
-            total = claim.delivery_count + begun
-            if total or used is not None:
-                entry = Redelivery(str(claim.destination), self._journals, claim.cycle, begun=total)
-                if used is not None:
-                    entry.properties, entry.sends = used.properties, used.sends
+            entry = self._entry(claim)
+            entry = entry._replace(begun=entry.begun + begun)
+            if entry != Redelivery(str(claim.destination)):
                 self.redeliveries.add(_identity(claim), entry)
         return back
 
     def closed(self, cycles: Iterable[int]) -> None:
-        """Removes the journals of closed cycles, unless a message comes again."""
-        for cycle in cycles:
-            places: set[tuple[ClientJournals, int]] = {(self._journals, cycle)}
-            for key in [key for key in self._used if key[0] == cycle]:
-                entry = self._used.pop(key)
-                places.add((entry.journals, entry.cycle))
-            for journals, number in places:
-                if journals is not self._journals and not self.redeliveries.has_any_of(journals):
-                    journals.forget()
-                elif not self.redeliveries.holds(journals, number):
-                    journals.forget(number)
+        """Records the entries that are left after the end of transactions, and removes their journals.
+
+        Raises:
+            ProviderError: the record cannot be written.
+        """
+        ended = set(cycles)
+        if not ended:
+            return
+        for key in [key for key in self._used if key[0] in ended]:
+            del self._used[key]
+        self._record()
+        for cycle in ended:
+            self._journals.forget(cycle)
+
+    def _record(self) -> None:
+        """Writes the entries, with those of open transactions, unless there were and are none."""
+        entries = self.redeliveries.to_list()
+        entries += [(identity, entry.to_list()) for identity, entry in self._used.values()]
+        if entries or self._recorded:
+            self._journals.note_redeliveries(entries)
+        self._recorded = len(entries)
 
     def recover(self, timeout: float) -> None:
-        """Reads the journals of dead clients, whose messages the broker delivers again.
+        """Takes over the entries of dead clients, whose messages the broker delivers again.
 
         Args:
             timeout: seconds to wait for a running task of a dead client.
 
         Raises:
             OSError: a journal cannot be read.
+            ProviderError: the record cannot be written.
         """
         for client, journals in self._state.dead_clients(self._instance, self._client_id).items():
-            if client in self._read:
-                continue
             journals.seal()
             if not journals.wait(timeout):
                 _log.warning(
@@ -258,18 +279,18 @@ class Transactions:
                     extra={"client": client},
                 )
                 continue
-            number = self.redeliveries.read(journals, journals.read())
+            before = len(self.redeliveries)
+            self.redeliveries.read(journals)
+            number = len(self.redeliveries) - before
+            self._record()
+            journals.forget()
             if number:
-                self._read.add(client)
-                _log.warning(
-                    "messages of a dead client are redelivered", extra={"client": client, "number": number}
-                )
-            else:
-                journals.forget()
+                fields = {"client": client, "number": number}
+                _log.warning("messages of a dead client are redelivered", extra=fields)
 
     def close(self) -> None:
-        """Removes the journals of this client, unless a message comes again."""
-        if not self.redeliveries.has_any_of(self._journals):
+        """Removes the journals of this client, unless a message is redelivered later."""
+        if not len(self.redeliveries):
             self._journals.forget()
 
 

@@ -32,9 +32,9 @@ import signal
 import socket
 import time
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, cast
 
 import orjson
 
@@ -43,6 +43,7 @@ from connector.state.locks import is_locked
 from connector.state.store import CycleJournal, JournalHandle, TaskNote
 
 _CLOSED: Final = ".closed"
+_REDELIVERIES: Final = "redeliveries"
 _NOTHING_AT_WORK: Final = b"A -\n"
 _RETRY: Final = 0.02
 
@@ -212,11 +213,27 @@ class JournalDirectory:
         return result
 
     def note_claims(self, batch: int, claims: Mapping[int, tuple[str, str]]) -> None:
-        """See :meth:`connector.state.store.ClientJournals.note_claims`."""
-        path = self._claims_file(batch)
+        """See :meth:`connector.state.store.BrokerJournals.note_claims`."""
+        self._write(self._claims_file(batch), [(number, *names) for number, names in claims.items()])
+
+    def note_redeliveries(self, entries: Sequence[Any]) -> None:
+        """See :meth:`connector.state.store.BrokerJournals.note_redeliveries`."""
+        self._write(os.path.join(self.path, _REDELIVERIES), entries)
+
+    def redeliveries(self) -> Sequence[Any]:
+        """See :meth:`connector.state.store.BrokerJournals.redeliveries`."""
+        try:
+            with open(os.path.join(self.path, _REDELIVERIES), "rb") as file:
+                return cast(list[Any], orjson.loads(file.read()))
+        except FileNotFoundError:
+            return []
+
+    @staticmethod
+    def _write(path: str, value: Sequence[Any]) -> None:
+        """Replaces a file."""
         try:
             with open(f"{path}.new", "wb") as file:
-                file.write(orjson.dumps([(number, *names) for number, names in claims.items()]))
+                file.write(orjson.dumps(value))
             os.rename(f"{path}.new", path)
         except OSError as error:
             raise ProviderError(f"cannot write {path}: {error.strerror}") from error

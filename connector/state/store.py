@@ -290,6 +290,23 @@ class BrokerJournals(ClientJournals, Protocol):
             ProviderError: the store cannot be used.
         """
 
+    def note_redeliveries(self, entries: Sequence[Any]) -> None:
+        """Replaces the record of messages that the broker delivers again to this client.
+
+        Args:
+            entries: values that JSON can carry.
+
+        Raises:
+            ProviderError: the store cannot be used.
+        """
+
+    def redeliveries(self) -> Sequence[Any]:
+        """Returns the last record of :meth:`note_redeliveries`. Empty if there is none.
+
+        Raises:
+            OSError: the record cannot be read.
+        """
+
 
 class BrokerStateStore(StateStore, Protocol):
     """The state of the instances of an application at a broker."""
