@@ -7,16 +7,14 @@ all claims of the transactions that it names.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import secrets
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
 
 from connector.core.remote.access import RemoteAccess
 from connector.core.remote.broker import BrokerConnection, BrokerSession
 from connector.core.remote.claims import LentClaim, original
 from connector.core.remote.session import ReceivingSession
+from connector.core.remote.waiter import RemoteWaiter
 from connector.errors import CapabilityError, ClaimLost, DestinationError, ProviderError, SettlementError
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
@@ -25,8 +23,6 @@ from connector.messaging.provider import Leftover, Poller
 from connector.messaging.retention import Pruned, Retention
 from connector.messaging.settlement import GroupSettlement, Prepared, Settlement, one_by_one
 from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
-
-_SLICE: Final = 0.1
 
 
 class RemotePoller(Poller):
@@ -96,7 +92,7 @@ class RemoteConnection:
         self._batch_bytes = batch_bytes
         self.remember = remember
         self._sending: BrokerSession | None = None
-        self._woken = threading.Event()
+        self._waiter = RemoteWaiter(lambda: [poller.sessions[0] for poller in self.pollers])
         self._ended = False
 
     @property
@@ -255,14 +251,14 @@ class RemoteConnection:
     # -- waiting -------------------------------------------------------------------------------------
 
     def wait(self, seconds: float) -> None:
-        self._woken.wait(min(seconds, _SLICE))
-        self._woken.clear()
+        self._waiter.wait(seconds)
 
-    def waiter(self) -> None:
+    def waiter(self) -> RemoteWaiter:
         self.check()
+        return self._waiter
 
     def wake(self) -> None:
-        self._woken.set()
+        self._waiter.wake()
 
     def check(self) -> None:
         if self._ended:
@@ -296,14 +292,11 @@ class RemoteConnection:
         if self._ended:
             return
         self._ended = True
+        self._waiter.close()
         for poller in list(self.pollers):
             poller.close()
         if self._sending is not None:
             self._sending.close()
         self._broker.close()
-        self.wake()
 
     abandon = close
-
-
-_numbers: Final = itertools.count()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import threading
+import time
 from collections.abc import Sequence
 from typing import Final
 
 from connector.core.remote.access import unpack
-from connector.core.remote.broker import BrokerConnection, BrokerSession, Receiver
+from connector.core.remote.broker import BrokerConnection, BrokerSession, Received, Receiver
 from connector.core.remote.claims import (
     ORIGINAL_EXPIRATION,
     ORIGINAL_ID,
@@ -64,6 +66,10 @@ class ReceivingSession:
         self.claims: list[LentClaim] = []
         """The claims of the open transaction."""
         self._bytes = 0
+        self._early: list[Received] = []
+        """Messages that :meth:`listen` has received, for the next claim."""
+        self._lock = threading.Lock()
+        self._listens_since = 0.0
 
     @property
     def cycle(self) -> int | None:
@@ -76,14 +82,22 @@ class ReceivingSession:
         Raises:
             ProviderError: the broker failed before the first message.
         """
+        if not self._lock.acquire(blocking=False):
+            if time.monotonic() - self._listens_since >= _SECOND_LOOK:
+                return []  # a thread looks, and has found nothing for long enough
+            self._lock.acquire()
+        try:
+            return self._claim(client_id, cycle, numbers)
+        finally:
+            self._lock.release()
+
+    def _claim(self, client_id: str, cycle: int, numbers: range) -> list[LentClaim]:
         taken: list[LentClaim] = []
         for sequence in numbers:
             if self._bytes >= self._batch_bytes:
                 break
             try:
-                received = self._receiver.receive(0.0)
-                if received is None and not self.claims:
-                    received = self._receiver.receive(_SECOND_LOOK)
+                received = self._next()
             except ProviderError:
                 if taken:
                     break
@@ -96,6 +110,31 @@ class ReceivingSession:
             self.claims.append(claim)
             taken.append(claim)
         return taken
+
+    def _next(self) -> Received | None:
+        if self._early:
+            return self._early.pop(0)
+        received = self._receiver.receive(0.0)
+        if received is None and not self.claims:
+            received = self._receiver.receive(_SECOND_LOOK)
+        return received
+
+    def listen(self) -> bool:
+        """Waits shortly for a message, in another thread than the claims. Returns whether one has come.
+
+        Raises:
+            ProviderError: the broker failed.
+        """
+        with self._lock:
+            if self._early or self.claims:
+                return bool(self._early)
+            if not self._listens_since:
+                self._listens_since = time.monotonic()
+            received = self._receiver.receive(_SECOND_LOOK)
+            if received is not None:
+                self._early.append(received)
+                self._listens_since = 0.0
+            return received is not None
 
     def settle(self, settlements: Sequence[Settlement], sends: Sequence[Prepared]) -> None:
         """Settles all claims of the transaction, and sends the messages of the settlements with them.
@@ -131,7 +170,9 @@ class ReceivingSession:
 
     def _forget(self) -> None:
         self.claims = []
+        self._early = []
         self._bytes = 0
+        self._listens_since = 0.0
 
     def close(self) -> None:
         """Ends the session. The claims of an open transaction come again. Repeatable, never raises."""
