@@ -90,7 +90,7 @@ class Inbound:
         self._journals.make()
         self._transactions: Transactions | None = None
         if transactions:
-            self._transactions = Transactions(state, settings.instance, connection.client_id)
+            self._transactions = Transactions(connection, state, settings.instance)
         size = settings.duplicate_window
         self._window = state.window(connection.client_id, size) if size else None
         refusals = (

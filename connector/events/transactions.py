@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, Final, NamedTuple, cast
 
 from connector.events.outcome import Outcome, join_names
@@ -22,6 +22,7 @@ from connector.events.settling import given_back
 from connector.messaging.claim import BrokerClaim, Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import PropertyValue
+from connector.messaging.provider import Connection, TransactionalConnection
 from connector.state.store import BrokerJournals, BrokerStateStore, CycleJournal, StateStore
 from connector.status import OutcomeKind
 
@@ -107,8 +108,11 @@ class Redeliveries:
         """Returns values that JSON can carry."""
         return [(identity, one.to_list()) for identity, entries in self._entries.items() for one in entries]
 
-    def read(self, journals: BrokerJournals) -> None:
+    def read(self, journals: BrokerJournals, committed: Set[int]) -> None:
         """Adds the entries of a dead client.
+
+        Args:
+            committed: cycles that are settled, although their journals may be there.
 
         Raises:
             OSError: a journal cannot be read.
@@ -116,11 +120,13 @@ class Redeliveries:
         found = Redeliveries()
         for identity, values in journals.redeliveries():
             found.add(identity, Redelivery.from_list(values))
-        for journal in journals.read().values():
+        for cycle, journal in journals.read().items():
             for sequence, (destination, identity) in journal.claims.items():
                 before = found.take(identity) or Redelivery(destination)
                 entry = _after_journal(before, journal, sequence)
-                if entry != Redelivery(destination):  # an untouched event is like a new one
+                if cycle not in committed and entry != Redelivery(
+                    destination
+                ):  # an untouched event is like a new one
                     found.add(identity, entry)
         for identity, entries in found._entries.items():
             for entry in entries:
@@ -140,16 +146,17 @@ class Transactions:
     """The open transactions of one connection, by cycle.
 
     Args:
+        connection: to the broker.
         state: of the application.
-        instance, client_id: of this adapter.
+        instance: name of this adapter.
     """
 
-    def __init__(self, state: StateStore, instance: str, client_id: str) -> None:
+    def __init__(self, connection: Connection, state: StateStore, instance: str) -> None:
         self.redeliveries = Redeliveries()
         self._state = cast(BrokerStateStore, state)
         self._instance = instance
-        self._client_id = client_id
-        self._journals = self._state.journals(client_id, instance)
+        self._connection = cast(TransactionalConnection, connection)
+        self._journals = self._state.journals(connection.client_id, instance)
         self._sizes: dict[int, int] = {}
         self._ended: dict[int, EndedClaims] = {}
         self._used: dict[tuple[int, int], tuple[str, Redelivery]] = {}
@@ -271,7 +278,8 @@ class Transactions:
             OSError: a journal cannot be read.
             ProviderError: the record cannot be written.
         """
-        for client, journals in self._state.dead_clients(self._instance, self._client_id).items():
+        dead = self._state.dead_clients(self._instance, self._connection.client_id)
+        for client, journals in dead.items():
             journals.seal()
             if not journals.wait(timeout):
                 _log.warning(
@@ -280,10 +288,11 @@ class Transactions:
                 )
                 continue
             before = len(self.redeliveries)
-            self.redeliveries.read(journals)
+            self.redeliveries.read(journals, self._connection.committed_cycles(client))
             number = len(self.redeliveries) - before
             self._record()
             journals.forget()
+            self._connection.remove_markers(client)
             if number:
                 fields = {"client": client, "number": number}
                 _log.warning("messages of a dead client are redelivered", extra=fields)

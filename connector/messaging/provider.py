@@ -20,7 +20,7 @@ process. The access only reads claimed messages and prepares new messages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -419,6 +419,28 @@ class Connection(Protocol):
         """Ends the connection as a crash would. The claims wait for a client that takes over.
 
         Without the capability ``takeover`` the claims come back at once.
+        """
+
+
+class TransactionalConnection(Connection, Protocol):
+    """A connection with the capability ``transactions``.
+
+    The settlement of a transaction also marks its cycle at the broker. So another client can tell whether a
+    commit has happened whose answer was lost.
+    """
+
+    def committed_cycles(self, client_id: str) -> Set[int]:
+        """Returns the last committed cycles of an ended client, one for each of its sources.
+
+        Raises:
+            ProviderError: the broker cannot tell.
+        """
+
+    def remove_markers(self, client_id: str) -> None:
+        """Removes the marks of an ended client.
+
+        Raises:
+            ProviderError: the marks cannot be removed.
         """
 
 

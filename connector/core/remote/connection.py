@@ -7,12 +7,14 @@ all claims of the transactions that it names.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from connector.core.remote.access import RemoteAccess
 from connector.core.remote.broker import BrokerConnection, BrokerSession
 from connector.core.remote.claims import LentClaim, original
+from connector.core.remote.commits import CommitMarker, committed_cycles, remove_markers
 from connector.core.remote.session import ReceivingSession
 from connector.core.remote.waiter import RemoteWaiter
 from connector.errors import CapabilityError, ClaimLost, DestinationError, ProviderError, SettlementError
@@ -75,6 +77,7 @@ class RemoteConnection:
         limit: bytes of a body. A larger body is not read.
         batch_bytes: bytes of all bodies after which a transaction gets no more messages.
         remember: records published keys for the duplicate window. None = no adapter.
+        commit_queue: shows which transactions were committed. None = commits are not marked.
     """
 
     def __init__(
@@ -84,6 +87,7 @@ class RemoteConnection:
         limit: int,
         batch_bytes: int,
         remember: Callable[[Sequence[str]], None] | None = None,
+        commit_queue: Destination | None = None,
     ) -> None:
         self.client_id = f"b{secrets.token_hex(6)}"
         self.pollers: set[RemotePoller] = set()
@@ -91,6 +95,8 @@ class RemoteConnection:
         self._limit = limit
         self._batch_bytes = batch_bytes
         self.remember = remember
+        self._commit_queue = commit_queue
+        self._session_numbers = itertools.count(1)
         self._sending: BrokerSession | None = None
         self._waiter = RemoteWaiter(lambda: [poller.sessions[0] for poller in self.pollers])
         self._ended = False
@@ -117,12 +123,21 @@ class RemoteConnection:
 
         def make() -> ReceivingSession:
             return ReceivingSession(
-                self._broker, source, selector, limit=self._limit, batch_bytes=self._batch_bytes
+                self._broker,
+                source,
+                selector,
+                limit=self._limit,
+                batch_bytes=self._batch_bytes,
+                marker=None if self._commit_queue is None else self._marker,
             )
 
         poller = RemotePoller(self, make, make())
         self.pollers.add(poller)
         return poller
+
+    def _marker(self, session: BrokerSession) -> CommitMarker:
+        assert self._commit_queue is not None
+        return CommitMarker(session, self._commit_queue, self.client_id, str(next(self._session_numbers)))
 
     # -- settling ------------------------------------------------------------------------------------
 
@@ -183,6 +198,19 @@ class RemoteConnection:
 
         for prepared in sends:
             self.send(prepared.destination, [unpack(prepared.handle)])
+
+    def committed_cycles(self, client_id: str) -> set[int]:
+        """See :meth:`connector.messaging.provider.TransactionalConnection.committed_cycles`."""
+        self.check()
+        if self._commit_queue is None:
+            return set()
+        return committed_cycles(self._broker, self._commit_queue, client_id)
+
+    def remove_markers(self, client_id: str) -> None:
+        """See :meth:`connector.messaging.provider.TransactionalConnection.remove_markers`."""
+        self.check()
+        if self._commit_queue is not None:
+            remove_markers(self._broker, self._commit_queue, client_id)
 
     # -- sending and looking -------------------------------------------------------------------------
 

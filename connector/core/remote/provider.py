@@ -10,7 +10,7 @@ from typing import Final
 from connector.core.remote.broker import BrokerClient
 from connector.core.remote.connection import RemoteConnection
 from connector.core.remote.state import PublishedRecords, RemoteState
-from connector.messaging.destination import Destination
+from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
 from connector.messaging.provider import Capabilities
 from connector.messaging.subscription import TopicSubscription
@@ -72,11 +72,18 @@ class RemoteProvider(ABC):
         self, application: str = "", instance: str = "", *, client_id: str = "", origin: str = ""
     ) -> RemoteConnection:
         connection = RemoteConnection(
-            self.client().connect(client_id), limit=self._max_body, batch_bytes=self._batch_bytes
+            self.client().connect(client_id),
+            limit=self._max_body,
+            batch_bytes=self._batch_bytes,
+            commit_queue=self._commit_queue(application) if application else None,
         )
         if application:
             connection.remember = PublishedRecords(self.state(application).published, connection.client_id)
         return connection
+
+    def _commit_queue(self, application: str) -> Destination | None:
+        """Returns the commit queue of an application. None = commits are not marked."""
+        return parse_destination(f"queue://connector.{application}.commits")
 
     def existing(self) -> RemoteConnection:
         return self.connect()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from connector.core.remote.access import unpack
@@ -17,6 +17,7 @@ from connector.core.remote.claims import (
     LentClaim,
     original,
 )
+from connector.core.remote.commits import CommitMarker
 from connector.errors import ProviderError, SettlementError, TransactionRolledBack
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
@@ -40,6 +41,7 @@ class ReceivingSession:
         selector: text, for a queue.
         limit: bytes of a body. A larger body is not read.
         batch_bytes: bytes of all bodies after which a transaction gets no more messages.
+        marker: makes the marker of the commits of a session. None = commits are not marked.
 
     Raises:
         ProviderError, SelectorError, SubscriptionError, UnknownDestination: see
@@ -54,6 +56,7 @@ class ReceivingSession:
         *,
         limit: int,
         batch_bytes: int,
+        marker: Callable[[BrokerSession], CommitMarker] | None = None,
     ) -> None:
         self.destination = source if isinstance(source, Destination) else source.topic
         self._batch_bytes = batch_bytes
@@ -63,6 +66,7 @@ class ReceivingSession:
         except BaseException:
             self._session.close()
             raise
+        self._marker = None if marker is None else marker(self._session)
         self.claims: list[LentClaim] = []
         """The claims of the open transaction."""
         self._bytes = 0
@@ -150,6 +154,8 @@ class ReceivingSession:
             for settlement in settlements:
                 if settlement.copy_to is not None:
                     self._session.send(settlement.copy_to, _copy(settlement))
+            if self._marker is not None and self.cycle is not None:
+                self._marker.mark(self.cycle)
         except ProviderError as error:
             self.rollback()
             raise SettlementError(f"nothing was settled: {error}") from error
@@ -176,9 +182,12 @@ class ReceivingSession:
 
     def close(self) -> None:
         """Ends the session. The claims of an open transaction come again. Repeatable, never raises."""
+        is_idle = not (self.claims or self._early)
         self._forget()
         try:
             self._receiver.close()
+            if self._marker is not None and is_idle:
+                self._marker.close()
         except ProviderError as error:
             _log.debug("closing a receiver failed", extra={"reason": str(error)})
         self._session.close()

@@ -1,0 +1,103 @@
+"""The commit queue: shows which transaction of a session was the last to be committed.
+
+Each transaction sends a small message with the client and the number of its cycle, and consumes the message of the
+transaction before. The answer to a commit may be lost. Then the message in the queue says that the commit has
+happened.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from connector.core.remote.broker import BrokerConnection, BrokerSession, Receiver
+from connector.errors import UnknownDestination
+from connector.messaging.destination import Destination
+from connector.messaging.message import Message
+
+_CLIENT: Final = "connector_client"
+_SESSION: Final = "connector_session"
+_CYCLE: Final = "connector_cycle"
+_WAIT_SECONDS: Final = 1.0
+_LIMIT: Final = 1 << 16
+
+
+class CommitMarker:
+    """Marks the commits of one session.
+
+    Args:
+        session: of the transactions.
+        queue: the commit queue.
+        client_id: of the connection.
+        name: of the session, unique for the client.
+    """
+
+    def __init__(self, session: BrokerSession, queue: Destination, client_id: str, name: str) -> None:
+        self._session = session
+        self._queue = queue
+        self._client_id = client_id
+        self._name = name
+        self._receiver: Receiver | None = None
+
+    def mark(self, cycle: int) -> None:
+        """Adds the message of a cycle to the open transaction, and consumes the one before.
+
+        Raises:
+            ProviderError: the commit queue cannot be used.
+        """
+        self._consume()
+        message = Message(b"", "M")
+        message.set_property(_CLIENT, self._client_id)
+        message.set_property(_SESSION, self._name)
+        message.set_property(_CYCLE, cycle, "long")
+        self._session.send(self._queue, message)
+        if self._receiver is None:
+            selector = f"{_selector(self._client_id)} AND {_SESSION} = '{self._name}'"
+            self._receiver = self._session.receiver(self._queue, selector, _LIMIT)
+
+    def _consume(self) -> None:
+        if self._receiver is not None:
+            self._receiver.receive(_WAIT_SECONDS)
+
+    def close(self) -> None:
+        """Removes the last message. Only after the last transaction.
+
+        Raises:
+            ProviderError: the commit queue cannot be used.
+        """
+        if self._receiver is not None:
+            self._consume()
+            self._session.commit()
+            self._receiver.close()
+
+
+def committed_cycles(connection: BrokerConnection, queue: Destination, client_id: str) -> set[int]:
+    """Returns the cycles of a client whose commits are the last of their sessions.
+
+    Raises:
+        ProviderError: the commit queue cannot be browsed.
+    """
+    try:
+        found = list(connection.browse(queue, _selector(client_id)))
+    except UnknownDestination:
+        return set()
+    return {int(message.properties[_CYCLE]) for message in found if _CYCLE in message.properties}
+
+
+def remove_markers(connection: BrokerConnection, queue: Destination, client_id: str) -> None:
+    """Removes the messages of a dead client from the commit queue.
+
+    Raises:
+        ProviderError: the commit queue cannot be used.
+    """
+    session = connection.session()
+    try:
+        receiver = session.receiver(queue, _selector(client_id), _LIMIT)
+        while receiver.receive(0.0) is not None:
+            pass
+        session.commit()
+    finally:
+        session.close()
+
+
+def _selector(client_id: str) -> str:
+    return f"{_CLIENT} = '{client_id}'"
