@@ -67,7 +67,7 @@ class Inbox:
         self._connection = connection
         self._access = access
         self._owner = owner
-        self._ledger = Ledger(connection)
+        self._ledger = Ledger(connection, apart=mode is AcknowledgeMode.INDIVIDUAL)
         self._policy = POLICIES[mode](self._ledger)
         self._transactions = 0
         self.transaction = self._begin() if mode is AcknowledgeMode.TRANSACTED else None

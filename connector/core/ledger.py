@@ -65,10 +65,15 @@ class Ledger:
     """The open deliveries of one provider connection, in the order of taking.
 
     For one thread at a time.
+
+    Args:
+        connection: of the provider.
+        apart: each delivery is a cycle, so that a broker can settle it without the others.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, apart: bool = False) -> None:
         self._connection = connection
+        self._apart = apart
         self._open: dict[int, Delivery] = {}
         self._overdue: list[Delivery] = []
         self._number = 0
@@ -83,7 +88,7 @@ class Ledger:
             ProviderError: the destination cannot be read.
         """
         number = self._number
-        claim = poller.take(1, number)
+        claim = poller.take(number if self._apart else 1, number)
         if claim is None:
             return None
         self._number = number + 1

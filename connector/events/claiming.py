@@ -28,7 +28,8 @@ class PollClaims:
 
     Args:
         claims: in the order of their numbers.
-        full: destinations that gave as many messages as a poll may take, so that more may wait there.
+        full: destinations that gave as many messages as a poll or a transaction may take, so that more may
+            wait there.
         failure: error of the provider. The claims are finished all the same, then the poll ends.
     """
 
@@ -117,7 +118,7 @@ def claim_round_robin(
             while numbers and (found := poller.claim(cycle, numbers)):
                 claims += found
                 numbers = numbers[len(found) :]  # a short list does not mean an empty destination
-            if not numbers:
+            if not numbers or poller.is_full:
                 taken.full.add(poller.destination)
     except ProviderError as error:
         taken.failure = error

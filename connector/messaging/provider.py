@@ -9,8 +9,8 @@ others can tell that the client is dead, and take over.
 A remote provider lends messages from a broker to a connection. Messages that the connection has not settled
 come back when the connection ends. No client takes over. The commit is a transaction of the broker. Most
 brokers give back all messages of a transaction or none, and count that as a delivery of each message. The
-provider hides that from users: see :meth:`Connection.settle`. The capabilities ``takeover``,
-``by_value``, ``in_progress`` and ``shows_all`` name the differences of a remote provider.
+capabilities ``takeover``, ``by_value``, ``transactions``, ``in_progress`` and ``shows_all`` name the
+differences of a remote provider.
 
 The contract has two halves. The driver has the :class:`Connection`. A Spark task has a
 :class:`~connector.messaging.access.MessageAccess`, made from a picklable
@@ -52,7 +52,9 @@ class Capabilities:
             message itself is gone. A prepared message gets an id when it is sent.
         in_progress: a claim can move the message to an in-progress destination.
         transactions: the claims of one poller and cycle are one transaction of a broker. They are settled
-            together, or all are given back.
+            together, or all are given back (:meth:`Connection.settle`). A message that comes again is as its
+            sender made it: the broker forgets counts and properties of a settlement that gives back. The
+            adapter keeps them in its own state.
         message_groups: a poller can leave the groups (JMSXGroupID) of which another client has a message in
             progress. Otherwise ``by_group`` of :meth:`Connection.poller` has no effect.
         shows_all: claimed messages can be browsed, and a poller counts expired messages. Otherwise the broker
@@ -85,8 +87,19 @@ class Poller(Protocol):
     A message that has expired, or was delivered too often, is put aside before a selector is evaluated.
     """
 
+    @property
+    def is_full(self) -> bool:
+        """Whether an open transaction of a broker holds as many messages or bytes as it may.
+
+        Then more messages may wait. Always False without the capability ``transactions``.
+        """
+        return False
+
     def claim(self, cycle: int, numbers: range) -> Sequence[Claim]:
         """Claims up to ``len(numbers)`` messages. Never blocks.
+
+        A broker may call a queue empty although a message is on its way. So with the capability
+        ``transactions`` a claim of the first message looks again, and waits a tenth of a second.
 
         A failure after the first claim ends the list, because those claims already belong to this client. The
         next call raises the failure and claims nothing.
@@ -97,8 +110,8 @@ class Poller(Protocol):
                 number, and so on. The numbers rise. A connection uses a pair of cycle and number once.
 
         Returns:
-            the claims in the order of their numbers. Fewer than asked for only if no other message waits, or
-            after a failure. Empty if no message waits.
+            the claims in the order of their numbers. Fewer than asked for only if no other message waits,
+            after a failure, or if :attr:`is_full`. Empty if no message waits.
 
         Raises:
             ProviderError: the destination cannot be read, or the poller is closed.
@@ -170,6 +183,9 @@ class Connection(Protocol):
         The pattern matches no message of another client. So a client takes only the replies to its own
         requests by the selector ``JMSCorrelationID LIKE '...' ESCAPE '\\'``. The pattern has no quotation
         mark.
+
+        Raises:
+            CapabilityError: the capability ``transactions``: the client library of a broker chooses the ids.
         """
 
     def poller(
@@ -312,18 +328,17 @@ class Connection(Protocol):
     ) -> None:
         """Settles all, or none: one commit record, synced once, then rolled forward.
 
-        At a broker the settlement is a transaction. The outcome of some claims neither ends the others nor
-        counts as a delivery of them. If the broker cannot give back one message of a transaction, the
-        provider commits the others first and rolls back the rest. For that the provider may have to receive
-        messages again. A claim is lost if another client receives its message in between, or if the message
-        expires then.
+        With the capability ``transactions`` the claims of one poller and cycle are one transaction. The
+        settlements name all claims of a transaction. Either none of them is given back, or all are. All are
+        given back by a rollback: then nothing is copied or sent, and the count and the properties of the
+        settlements are not kept. Several transactions in one call are committed one after the other. A
+        refused message rolls its transaction back: SettlementError, and its claims are lost.
 
         Messages prepared for a temporary destination that has ended are dropped with that destination. They
         do not stop the settlement.
 
         Args:
-            settlements: of claims. Each claim is in one of them. A broker has the least to do if they hold
-                all claims of a cycle and none is given back.
+            settlements: of claims. Each claim is in one of them.
             sends, discards: prepared messages that belong to no claim. :meth:`MessageAccess.discard` tells an
                 access that still has to sync a discarded message. A discarded message that is gone is passed
                 over. By value there is nothing to discard.

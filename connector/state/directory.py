@@ -40,6 +40,7 @@ class StateDirectory:
     ) -> None:
         self.path = path
         self.published = os.path.join(path, PUBLISHED)
+        self.in_flight = os.path.join(path, IN_FLIGHT)
         self._folder = folder
         self._keys_of = keys_of
 

@@ -24,6 +24,7 @@ extra (pytest).
 
 from __future__ import annotations
 
+from connector.testing.provider_suite.broker_transactions import BrokerTransactionTests
 from connector.testing.provider_suite.browsing import BrowsingTests
 from connector.testing.provider_suite.claiming import ClaimingTests
 from connector.testing.provider_suite.duplicates import DuplicateTests
@@ -75,6 +76,7 @@ class ProviderSuite(
     DuplicateTests,
     RecoveryTests,
     LendingTests,
+    BrokerTransactionTests,
     InProgressRefusedTests,
     InProgressTests,
     LastingTests,

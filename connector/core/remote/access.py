@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from connector.core.remote.claims import LentReference
 from connector.errors import DestinationError, MalformedData
@@ -10,6 +10,7 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Prepared
 
+DELIVERY_COUNT: Final = "JMSXDeliveryCount"
 _TEXTS = ("correlation_id", "reply_to", "type")
 _NUMBERS = ("delivery_mode", "priority", "expiration")
 
@@ -44,10 +45,23 @@ class RemoteAccess:
         """Does nothing: a message by value is in the journal."""
 
 
+def sendable(message: Message) -> Message:
+    """Returns a new message as a sender makes it, without a count of deliveries (JMS 2.0, 3.5.9)."""
+    made = message.copy(message.body)
+    made.properties.pop(DELIVERY_COUNT, None)
+    made.property_types.pop(DELIVERY_COUNT, None)
+    made.delivery_count, made.destination = 1, None
+    return made
+
+
 def pack(message: Message) -> list[Any]:
     """Returns a message as values that JSON can carry."""
     headers = {name: getattr(message, name) for name in (*_TEXTS, *_NUMBERS)}
-    properties = [[name, message.property_types[name], value] for name, value in message.properties.items()]
+    properties = [
+        [name, message.property_types[name], value]
+        for name, value in message.properties.items()
+        if name != DELIVERY_COUNT
+    ]
     return [message.message_class, message.body.decode("latin-1"), headers, properties]
 
 

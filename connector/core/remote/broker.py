@@ -1,7 +1,8 @@
 """The contract of a broker client: the operations of a broker's client library that the adapter needs.
 
-:mod:`connector.core.remote` makes a provider of every implementation. A broker lends a message to a transacted
-session until the session commits or rolls back. The broker knows nothing of claims, outcomes and journals.
+:mod:`connector.core.remote` makes a provider of every implementation. A broker lends a message to a
+transacted session until the session commits or rolls back. The broker knows nothing of claims, outcomes and
+journals.
 
 Every method may raise :class:`~connector.errors.ProviderError` with the text of the client library. Then the
 broker is out of reach or refuses the operation, or the object is closed.

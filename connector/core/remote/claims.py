@@ -11,6 +11,7 @@ from connector.core.remote.broker import Received
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message, PropertyValue
 
+_SENT: Final = ("JMSXGroupID", "JMSXGroupSeq")
 ORIGINAL_ID: Final = "connector_message_id"
 ORIGINAL_TIME: Final = "connector_timestamp"
 ORIGINAL_EXPIRATION: Final = "connector_expiration"
@@ -96,7 +97,7 @@ class LentClaim:
 
     @property
     def duplicate_key(self) -> str:
-        return f"{self.destination} {self.message_id or self.identity}"
+        return f"{self.destination} {self.message_id or self.reference.name}"
 
     def amend(self, begun: int, properties: Mapping[str, PropertyValue]) -> None:
         """Sets the counted deliveries, and adds properties: the broker has lost both in a rollback."""
@@ -115,6 +116,8 @@ def identity_of(message: Message) -> str:
     """
     digest = hashlib.blake2b(digest_size=12)
     for name in sorted(message.properties):
+        if name.startswith("JMSX") and name not in _SENT:  # set by the broker at a delivery
+            continue
         digest.update(f"{name}\0{message.properties[name]!r}\0".encode("utf-8", "surrogatepass"))
     digest.update(message.body)
     return f"{message.message_id or ''} {message.timestamp} {digest.hexdigest()}"

@@ -1,8 +1,8 @@
 """The commit queue: shows which transaction of a session was the last to be committed.
 
-Each transaction sends a small message with the client and the number of its cycle, and consumes the message of the
-transaction before. The answer to a commit may be lost. Then the message in the queue says that the commit has
-happened.
+Each transaction sends a small message with the client and the number of its cycle, and consumes the message
+of the transaction before. The answer to a commit may be lost. Then the message in the queue says that the
+commit has happened.
 """
 
 from __future__ import annotations

@@ -11,62 +11,31 @@ import itertools
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from connector.core.remote.access import RemoteAccess
+from connector import faults
+from connector.core.remote.access import RemoteAccess, sendable, unpack
 from connector.core.remote.broker import BrokerConnection, BrokerSession
-from connector.core.remote.claims import LentClaim, original
+from connector.core.remote.claims import original
 from connector.core.remote.commits import CommitMarker, committed_cycles, remove_markers
+from connector.core.remote.poller import RemotePoller
+from connector.core.remote.pruning import Pruner
 from connector.core.remote.session import ReceivingSession
+from connector.core.remote.state import CommitRecords
 from connector.core.remote.waiter import RemoteWaiter
-from connector.errors import CapabilityError, ClaimLost, DestinationError, ProviderError, SettlementError
+from connector.errors import (
+    CapabilityError,
+    ClaimLost,
+    DestinationError,
+    ProviderError,
+    SettlementError,
+    UnknownDestination,
+)
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Leftover, Poller
+from connector.messaging.provider import Leftover
 from connector.messaging.retention import Pruned, Retention
 from connector.messaging.settlement import GroupSettlement, Prepared, Settlement, one_by_one
 from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
-
-
-class RemotePoller(Poller):
-    """See :class:`connector.messaging.provider.Poller`. The broker counts expired messages itself."""
-
-    expired = 0
-
-    def __init__(
-        self, connection: RemoteConnection, make: Callable[[], ReceivingSession], first: ReceivingSession
-    ) -> None:
-        self.destination = first.destination
-        self._connection = connection
-        self._make = make
-        self.sessions = [first]
-        self._failure: ProviderError | None = None
-        self._closed = False
-
-    def claim(self, cycle: int, numbers: range) -> list[LentClaim]:
-        if self._closed:
-            raise ProviderError(f"the poller of {self.destination} is closed")
-        self._connection.check()
-        return self._session(cycle).claim(self._connection.client_id, cycle, numbers)
-
-    def _session(self, cycle: int) -> ReceivingSession:
-        """Returns the session with the transaction of a cycle, or else a session without a transaction."""
-        free = None
-        for session in self.sessions:
-            if session.cycle == cycle:
-                return session
-            if session.cycle is None and free is None:
-                free = session
-        if free is None:
-            free = self._make()
-            self.sessions.append(free)
-        return free
-
-    def close(self) -> None:
-        """Open transactions are rolled back."""
-        self._closed = True
-        for session in self.sessions:
-            session.close()
-        self._connection.pollers.discard(self)
 
 
 class RemoteConnection:
@@ -75,8 +44,9 @@ class RemoteConnection:
     Args:
         broker: connection of the broker, for this object only.
         limit: bytes of a body. A larger body is not read.
+        batch: messages of a transaction, at most.
         batch_bytes: bytes of all bodies after which a transaction gets no more messages.
-        remember: records published keys for the duplicate window. None = no adapter.
+        records: of the commits of an adapter. None = no adapter.
         commit_queue: shows which transactions were committed. None = commits are not marked.
     """
 
@@ -85,20 +55,24 @@ class RemoteConnection:
         broker: BrokerConnection,
         *,
         limit: int,
+        batch: int,
         batch_bytes: int,
-        remember: Callable[[Sequence[str]], None] | None = None,
+        records: CommitRecords | None = None,
         commit_queue: Destination | None = None,
     ) -> None:
         self.client_id = f"b{secrets.token_hex(6)}"
-        self.pollers: set[RemotePoller] = set()
+        self._pollers: set[RemotePoller] = set()
+        self._leaving: list[ReceivingSession] = []
         self._broker = broker
         self._limit = limit
+        self._batch = batch
         self._batch_bytes = batch_bytes
-        self.remember = remember
+        self.records = records
         self._commit_queue = commit_queue
         self._session_numbers = itertools.count(1)
         self._sending: BrokerSession | None = None
-        self._waiter = RemoteWaiter(lambda: [poller.sessions[0] for poller in self.pollers])
+        self._waiter = RemoteWaiter(lambda: [poller.sessions[0] for poller in list(self._pollers)])
+        self._pruner = Pruner(broker)
         self._ended = False
 
     @property
@@ -127,13 +101,19 @@ class RemoteConnection:
                 source,
                 selector,
                 limit=self._limit,
+                batch=self._batch,
                 batch_bytes=self._batch_bytes,
                 marker=None if self._commit_queue is None else self._marker,
             )
 
-        poller = RemotePoller(self, make, make())
-        self.pollers.add(poller)
+        poller = RemotePoller(self.client_id, self.check, make, self._leave)
+        self._pollers.add(poller)
         return poller
+
+    def _leave(self, poller: RemotePoller) -> None:
+        """Forgets a closed poller. Its open transactions can still be settled."""
+        self._pollers.discard(poller)
+        self._leaving += [session for session in poller.sessions if session.claims]
 
     def _marker(self, session: BrokerSession) -> CommitMarker:
         assert self._commit_queue is not None
@@ -160,9 +140,25 @@ class RemoteConnection:
             if len(back) == len(ours):
                 session.rollback()
                 continue
-            session.settle(ours, sends if number == 0 else ())
-            if self.remember is not None:
-                self.remember([one.published for one in ours if one.published is not None])
+            self._commit(session, ours, sends if number == 0 else ())
+
+    def _commit(
+        self, session: ReceivingSession, settlements: Sequence[Settlement], sends: Sequence[Prepared]
+    ) -> None:
+        """Settles a transaction. The published keys are recorded before, and count afterwards."""
+        records, cycle = self.records, settlements[0].claim.cycle
+        if records is None:
+            session.settle(settlements, sends)
+            return
+        keys = [one.published for one in settlements if one.published is not None]
+        records.pend(cycle, keys)
+        faults.point("settle.record")
+        try:
+            session.settle(settlements, sends)
+        except SettlementError:
+            records.drop(cycle)
+            raise
+        records.confirm(cycle)
 
     def _transactions(
         self, settlements: Sequence[Settlement], *, fenced: bool
@@ -173,7 +169,9 @@ class RemoteConnection:
             ClaimLost: a claim was given back before, and the caller wants to know.
             SettlementError: a claim of a transaction is missing, or some of them are given back.
         """
-        sessions = [session for poller in self.pollers for session in poller.sessions if session.claims]
+        sessions = [session for poller in self._pollers for session in poller.sessions if session.claims]
+        self._leaving = [session for session in self._leaving if session.claims]
+        sessions += self._leaving
         owner = {id(claim): session for session in sessions for claim in session.claims}
         found: dict[int, tuple[ReceivingSession, list[Settlement]]] = {}
         for settlement in settlements:
@@ -194,8 +192,6 @@ class RemoteConnection:
         return list(found.values())
 
     def _send_alone(self, sends: Sequence[Prepared]) -> None:
-        from connector.core.remote.access import unpack
-
         for prepared in sends:
             self.send(prepared.destination, [unpack(prepared.handle)])
 
@@ -225,7 +221,9 @@ class RemoteConnection:
         ids: list[str] = []
         try:
             for message in sent:
-                session.send(destination, message)
+                prepared = sendable(message)
+                session.send(destination, prepared)
+                message.message_id, message.timestamp = prepared.message_id, prepared.timestamp
                 ids.append(message.message_id or "")
         except BaseException:
             with contextlib.suppress(ProviderError):
@@ -239,13 +237,8 @@ class RemoteConnection:
     ) -> Iterator[Message]:
         self.check()
         if not destination.is_queue or destination.view:
-            raise CapabilityError(f"cannot browse {destination}: a broker shows whole queues")
-        return self._browse(destination)
-
-    def _browse(self, destination: Destination) -> Iterator[Message]:
-        for message in self._broker.browse(destination, ""):
-            original(message)
-            yield message
+            raise UnknownDestination(f"cannot browse {destination}: a broker shows whole queues only")
+        return map(_with_original_headers, self._broker.browse(destination, ""))
 
     def names(self) -> list[Destination]:
         self.check()
@@ -274,7 +267,9 @@ class RemoteConnection:
 
     def prune(self, retentions: Sequence[Retention] = (), *, seconds: float = 0.5) -> Pruned:
         self.check()
-        return Pruned()
+        if self.records is None:
+            return Pruned()
+        return self._pruner.prune(retentions, seconds)
 
     # -- waiting -------------------------------------------------------------------------------------
 
@@ -317,14 +312,27 @@ class RemoteConnection:
         return []
 
     def close(self) -> None:
+        self._close(keeps_marks=False)
+
+    def abandon(self) -> None:
+        self._close(keeps_marks=True)
+
+    def _close(self, *, keeps_marks: bool) -> None:
         if self._ended:
             return
         self._ended = True
         self._waiter.close()
-        for poller in list(self.pollers):
-            poller.close()
+        sessions = [session for poller in self._pollers for session in poller.sessions]
+        for session in (*sessions, *self._leaving):
+            session.close(keeps_mark=keeps_marks)
+        self._pollers.clear()
+        if self.records is not None:
+            self.records.close()
         if self._sending is not None:
             self._sending.close()
         self._broker.close()
 
-    abandon = close
+
+def _with_original_headers(message: Message) -> Message:
+    original(message)
+    return message

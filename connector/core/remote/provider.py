@@ -9,12 +9,13 @@ from typing import Final
 
 from connector.core.remote.broker import BrokerClient
 from connector.core.remote.connection import RemoteConnection
-from connector.core.remote.state import PublishedRecords, RemoteState
+from connector.core.remote.state import CommitRecords, RemoteState
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
 from connector.messaging.provider import Capabilities
 from connector.messaging.subscription import TopicSubscription
 
+DEFAULT_BATCH: Final = 250
 DEFAULT_BATCH_BYTES: Final = 16 << 20
 DEFAULT_MAX_BODY: Final = 64 << 20
 
@@ -24,6 +25,7 @@ class RemoteProvider(ABC):
 
     Args:
         state_directory: for journals, published ids and instance locks.
+        batch: messages of a transaction, at most.
         batch_bytes: bytes of bodies after which a transaction gets no more messages.
         max_body: bytes of a body. A larger body is not read.
     """
@@ -43,10 +45,12 @@ class RemoteProvider(ABC):
         self,
         state_directory: str | os.PathLike[str],
         *,
+        batch: int = DEFAULT_BATCH,
         batch_bytes: int = DEFAULT_BATCH_BYTES,
         max_body: int = DEFAULT_MAX_BODY,
     ) -> None:
         self._state_directory = os.path.abspath(state_directory)
+        self._batch = batch
         self._batch_bytes = batch_bytes
         self._max_body = max_body
 
@@ -74,11 +78,12 @@ class RemoteProvider(ABC):
         connection = RemoteConnection(
             self.client().connect(client_id),
             limit=self._max_body,
+            batch=self._batch,
             batch_bytes=self._batch_bytes,
             commit_queue=self._commit_queue(application) if application else None,
         )
         if application:
-            connection.remember = PublishedRecords(self.state(application).published, connection.client_id)
+            connection.records = CommitRecords(self.state(application), connection.client_id)
         return connection
 
     def _commit_queue(self, application: str) -> Destination | None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from connector.core.remote.access import unpack
-from connector.core.remote.broker import BrokerConnection, BrokerSession, Received, Receiver
+from connector import faults
+from connector.core.remote.access import sendable, unpack
+from connector.core.remote.broker import BrokerConnection, BrokerSession, CommitUnknown, Received, Receiver
 from connector.core.remote.claims import (
     ORIGINAL_EXPIRATION,
     ORIGINAL_ID,
@@ -26,6 +28,8 @@ from connector.messaging.subscription import TopicSubscription
 
 _log: Final = logging.getLogger("connector.core")
 
+_CLOSE_SECONDS: Final = 10.0
+
 _SECOND_LOOK: Final = 0.1
 """Seconds of the second look. A broker may call a queue empty although a message is on its way."""
 
@@ -40,6 +44,7 @@ class ReceivingSession:
         source: a queue or a subscription.
         selector: text, for a queue.
         limit: bytes of a body. A larger body is not read.
+        batch: messages of a transaction, at most.
         batch_bytes: bytes of all bodies after which a transaction gets no more messages.
         marker: makes the marker of the commits of a session. None = commits are not marked.
 
@@ -55,10 +60,12 @@ class ReceivingSession:
         selector: str,
         *,
         limit: int,
+        batch: int,
         batch_bytes: int,
         marker: Callable[[BrokerSession], CommitMarker] | None = None,
     ) -> None:
         self.destination = source if isinstance(source, Destination) else source.topic
+        self._batch = batch
         self._batch_bytes = batch_bytes
         self._session: BrokerSession = connection.session()
         try:
@@ -73,6 +80,9 @@ class ReceivingSession:
         self._early: list[Received] = []
         """Messages that :meth:`listen` has received, for the next claim."""
         self._lock = threading.Lock()
+        """Held while the session is used, because any thread may close the session."""
+        self._closed = False
+        self._leaves = False
         self._listens_since = 0.0
 
     @property
@@ -91,14 +101,24 @@ class ReceivingSession:
                 return []  # a thread looks, and has found nothing for long enough
             self._lock.acquire()
         try:
+            self._check()
             return self._claim(client_id, cycle, numbers)
         finally:
             self._lock.release()
 
+    def _check(self) -> None:
+        if self._closed:
+            raise ProviderError(f"the session of {self.destination} is closed")
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the open transaction holds as many messages or bytes as it may."""
+        return len(self.claims) >= self._batch or self._bytes >= self._batch_bytes
+
     def _claim(self, client_id: str, cycle: int, numbers: range) -> list[LentClaim]:
         taken: list[LentClaim] = []
         for sequence in numbers:
-            if self._bytes >= self._batch_bytes:
+            if self.is_full:
                 break
             try:
                 received = self._next()
@@ -108,6 +128,7 @@ class ReceivingSession:
                 raise
             if received is None:
                 break
+            faults.point("claim")
             original(received.message)
             claim = LentClaim(client_id, (cycle, sequence), self.destination, received)
             self._bytes += len(received.message.body)
@@ -143,27 +164,43 @@ class ReceivingSession:
     def settle(self, settlements: Sequence[Settlement], sends: Sequence[Prepared]) -> None:
         """Settles all claims of the transaction, and sends the messages of the settlements with them.
 
+        Args:
+            settlements: of all claims.
+            sends: further messages.
+
         Raises:
             SettlementError: a destination refuses a message. The transaction is rolled back.
             TransactionRolledBack: the broker has rolled the transaction back.
             CommitUnknown: the commit may have happened.
         """
-        try:
-            for prepared in (*sends, *(one for settlement in settlements for one in settlement.sends)):
-                self._session.send(prepared.destination, unpack(prepared.handle))
-            for settlement in settlements:
-                if settlement.copy_to is not None:
-                    self._session.send(settlement.copy_to, _copy(settlement))
-            if self._marker is not None and self.cycle is not None:
-                self._marker.mark(self.cycle)
-        except ProviderError as error:
-            self.rollback()
-            raise SettlementError(f"nothing was settled: {error}") from error
-        self._forget()
-        try:
-            self._session.commit()
-        except TransactionRolledBack as error:
-            raise SettlementError(f"nothing was settled: {error}") from error
+        with self._lock:
+            self._check()
+            try:
+                self._send(settlements, sends)
+            except ProviderError as error:
+                self._roll_back()
+                raise SettlementError(f"nothing was settled: {error}") from error
+            self._forget()
+            faults.point("settle.committing")
+            try:
+                self._session.commit()
+            except TransactionRolledBack as error:
+                raise SettlementError(f"nothing was settled: {error}") from error
+            except CommitUnknown:
+                self._marker = None  # the mark in the queue tells whether the commit has happened
+                raise
+            faults.point("settle.finished")
+        self._close_if_left()
+
+    def _send(self, settlements: Sequence[Settlement], sends: Sequence[Prepared]) -> None:
+        """Adds the messages of a settlement to the transaction."""
+        for prepared in (*sends, *(one for settlement in settlements for one in settlement.sends)):
+            self._session.send(prepared.destination, unpack(prepared.handle))
+        for settlement in settlements:
+            if settlement.copy_to is not None:
+                self._session.send(settlement.copy_to, _copy(settlement))
+        if self._marker is not None and self.cycle is not None:
+            self._marker.mark(self.cycle)
 
     def rollback(self) -> None:
         """Gives all claims of the transaction back.
@@ -171,8 +208,17 @@ class ReceivingSession:
         Raises:
             ProviderError: the connection has ended, which gives them back, too.
         """
+        with self._lock:
+            self._roll_back()
+        self._close_if_left()
+
+    def _roll_back(self) -> None:
         self._forget()
         self._session.rollback()
+
+    def _close_if_left(self) -> None:
+        if self._leaves:
+            self.close()
 
     def _forget(self) -> None:
         self.claims = []
@@ -180,24 +226,46 @@ class ReceivingSession:
         self._bytes = 0
         self._listens_since = 0.0
 
-    def close(self) -> None:
-        """Ends the session. The claims of an open transaction come again. Repeatable, never raises."""
-        is_idle = not (self.claims or self._early)
-        self._forget()
-        try:
+    def leave(self) -> None:
+        """Receives no more. Ends the session, at once or at the end of its open transaction. Never raises."""
+        if not self.claims:
+            self.close()
+            return
+        self._leaves = True
+        with contextlib.suppress(ProviderError):
             self._receiver.close()
-            if self._marker is not None and is_idle:
-                self._marker.close()
-        except ProviderError as error:
-            _log.debug("closing a receiver failed", extra={"reason": str(error)})
-        self._session.close()
+
+    def close(self, *, keeps_mark: bool = False) -> None:
+        """Ends the session. The claims of an open transaction come again. For any thread.
+
+        Waits for a settlement in another thread. Repeatable, never raises.
+
+        Args:
+            keeps_mark: leaves the mark of the last commit to the client that takes over.
+        """
+        has_lock = self._lock.acquire(timeout=_CLOSE_SECONDS)
+        try:
+            if self._closed:
+                return
+            self._closed = True
+            try:
+                self._receiver.close()
+                if self._marker is not None and has_lock and not keeps_mark:
+                    self._roll_back()
+                    self._marker.close()
+            except ProviderError as error:
+                _log.debug("closing a receiver failed", extra={"reason": str(error)})
+            self._session.close()
+        finally:
+            if has_lock:
+                self._lock.release()
 
 
 def _copy(settlement: Settlement) -> Message:
     """Returns the copy of a claimed message. The copy does not expire, and says what the broker changes."""
     reference = settlement.claim.reference
     message: Message = reference.message
-    copy = message.copy(message.body)
+    copy = sendable(message)
     for name in HISTORY:
         copy.properties.pop(name, None)
         copy.property_types.pop(name, None)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
+import contextlib
 import os
 from collections.abc import Sequence
 from urllib.parse import quote
 
+from connector.errors import ProviderError
 from connector.state.directory import StateDirectory
+
+_PENDING = ".pending-"
 
 
 class RemoteState(StateDirectory):
-    """See :class:`connector.state.store.StateStore`.
+    """See :class:`connector.state.store.BrokerStateStore`.
 
     Args:
         directory: of the deployment, or ``state.directory``.
@@ -21,29 +24,94 @@ class RemoteState(StateDirectory):
     def __init__(self, directory: str, application: str) -> None:
         super().__init__(os.path.join(directory, _folder(application)), folder=_folder, keys_of=_keys)
 
+    def pend(self, client_id: str, cycle: int, keys: Sequence[str]) -> None:
+        """Records a commit that comes next, with the keys that it publishes.
 
-class PublishedRecords:
-    """Writes the published keys of one client, for the duplicate window.
+        Raises:
+            ProviderError: the record cannot be written.
+        """
+        try:
+            os.makedirs(self.published, exist_ok=True)
+            with open(self._pending(client_id, cycle), "wb") as file:
+                file.write("\n".join(keys).encode("utf-8", "surrogateescape"))
+        except OSError as error:
+            raise ProviderError(f"cannot write {error.filename}: {error.strerror}") from error
+
+    def confirm(self, client_id: str, cycle: int) -> None:
+        """See :meth:`connector.state.store.BrokerStateStore.confirm`."""
+        pending = self._pending(client_id, cycle)
+        with contextlib.suppress(FileNotFoundError):
+            if os.stat(pending).st_size:
+                os.rename(pending, os.path.join(self.published, f"{client_id}-{cycle}"))
+            else:
+                os.unlink(pending)
+
+    def drop(self, client_id: str, cycle: int) -> None:
+        """See :meth:`connector.state.store.BrokerStateStore.drop`."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._pending(client_id, cycle))
+
+    def pending(self) -> list[tuple[str, int]]:
+        """See :meth:`connector.state.store.BrokerStateStore.pending`."""
+        found: list[tuple[str, int]] = []
+        with contextlib.suppress(FileNotFoundError):
+            for name in os.listdir(self.published):
+                client_id, _, cycle = name.removeprefix(_PENDING).rpartition("-")
+                if name.startswith(_PENDING) and cycle.isdecimal():
+                    found.append((client_id, int(cycle)))
+        return sorted(found)
+
+    def hold_pending(self, client_id: str) -> bool:
+        """See :meth:`connector.state.store.BrokerStateStore.hold_pending`."""
+        keys: list[bytes] = []
+        for owner, cycle in self.pending():
+            if owner == client_id:
+                with (
+                    contextlib.suppress(FileNotFoundError),
+                    open(self._pending(client_id, cycle), "rb") as file,
+                ):
+                    keys.append(file.read())
+        in_flight = os.path.join(self.in_flight, client_id)
+        with contextlib.suppress(FileNotFoundError):
+            if any(keys):
+                with open(f"{in_flight}.new", "wb") as file:
+                    file.write(b"\n".join(keys))
+                os.rename(f"{in_flight}.new", in_flight)
+            else:
+                os.unlink(in_flight)
+        return bool(keys)
+
+    def _pending(self, client_id: str, cycle: int) -> str:
+        return os.path.join(self.published, f"{_PENDING}{client_id}-{cycle}")
+
+
+class CommitRecords:
+    """Records the commits of one client, with the keys that they publish.
 
     Args:
-        directory: of the records.
+        state: of the application.
         client_id: names the records.
     """
 
-    def __init__(self, directory: str, client_id: str) -> None:
-        self._directory = directory
+    def __init__(self, state: RemoteState, client_id: str) -> None:
+        self._state = state
         self._client_id = client_id
-        self._numbers = itertools.count()
 
-    def __call__(self, keys: Sequence[str]) -> None:
-        """Writes a record of published keys."""
-        if not keys:
-            return
-        os.makedirs(self._directory, exist_ok=True)
-        hidden = os.path.join(self._directory, f".{self._client_id}")
-        with open(hidden, "wb") as file:
-            file.write("\n".join(keys).encode("utf-8", "surrogateescape"))
-        os.rename(hidden, os.path.join(self._directory, f"{self._client_id}-{next(self._numbers)}"))
+    def pend(self, cycle: int, keys: Sequence[str]) -> None:
+        """Records a commit that comes next. Raises ProviderError if the record cannot be written."""
+        self._state.pend(self._client_id, cycle, keys)
+
+    def confirm(self, cycle: int) -> None:
+        """The commit has happened: its keys are in the duplicate window."""
+        self._state.confirm(self._client_id, cycle)
+
+    def drop(self, cycle: int) -> None:
+        """The commit has not happened."""
+        self._state.drop(self._client_id, cycle)
+
+    def close(self) -> None:
+        """Releases the keys in flight, unless the end of a commit is unknown."""
+        self._state.hold_pending(self._client_id)
 
 
 def _folder(name: str) -> str:

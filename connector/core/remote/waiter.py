@@ -31,16 +31,17 @@ class RemoteWaiter:
         self._wait_number = 0
         self._woken = threading.Event()
         self._has_arrived = False
+        self._is_closed = False
 
     def begin(self) -> bool:
         """See :meth:`connector.messaging.provider.Waiter.begin`."""
-        self._has_arrived = False
-        return True
+        self._has_arrived = self._is_closed
+        return not self._is_closed
 
     def wait(self, seconds: float) -> bool:
         """See :meth:`connector.messaging.provider.Waiter.wait`."""
         deadline = time.monotonic() + seconds
-        if not self._woken.is_set():
+        if not self._woken.is_set() and not self._is_closed:
             self._wait_number += 1
             for session in self._sessions():
                 if not session.claims:
@@ -56,7 +57,7 @@ class RemoteWaiter:
 
     def close(self) -> None:
         """Ends the threads. Repeatable. Does not wait for them."""
-        self._has_arrived = True
+        self._is_closed = self._has_arrived = True
         self._wait_number += 1
         for numbers in self._threads.values():
             numbers.put(_STOP)

@@ -64,7 +64,7 @@ class DuplicateTests(SuiteBase):
             [
                 Settlement(claims[0], copy_to=ARCHIVE, published=keys[0]),
                 Settlement(claims[1], published=keys[1]),
-                Settlement(claims[2], give_back=True, delivery_count=1),
+                Settlement(claims[2]),
             ]
         )
         window = provider.state("suite").window(second.client_id, 100)

@@ -62,8 +62,8 @@ class GroupTests(SuiteBase):
             copies = list(connection.browse(ARCHIVE))
             found.append([_told(copy) for copy in copies])
             assert self.bodies(connection, ORDERS) == []
-            for claim in connection.poller(ARCHIVE).claim(number + 2, range(20)):
-                connection.settle([Settlement(claim)])
+            old = connection.poller(ARCHIVE).claim(number + 2, range(20))
+            connection.settle([Settlement(claim) for claim in old])
         assert len(found[0]) == 8
         assert found[0] == found[1]
 
@@ -113,6 +113,7 @@ class GroupTests(SuiteBase):
         )
         assert self.bodies(connection, ORDERS) == self.bodies(connection, NOTES) == []
 
+    @needs("transactions", has=False)
     def test_groups_and_single_settlements_are_one_commit(self, connection: Connection) -> None:
         claims = self._claims(connection, *"01234567")
         access = self.access(connection)
@@ -134,6 +135,7 @@ class GroupTests(SuiteBase):
         assert self.bodies(connection, NOTES) == ["sent"]
         assert self.bodies(connection, ORDERS) == ["5"]
 
+    @needs("transactions", has=False)
     def test_a_group_that_cannot_be_settled_whole_is_not_settled_at_all(
         self, connection: Connection, unwritable: Any
     ) -> None:
@@ -146,6 +148,7 @@ class GroupTests(SuiteBase):
         connection.settle([good, GroupSettlement(claims[2:], ARCHIVE, ADDED)])
         assert self.bodies(connection, ARCHIVE) == ["0", "1", "2", "3"]
 
+    @needs("transactions", has=False)
     def test_a_fenced_group_touches_nothing_where_a_claim_is_lost(self, connect: Connect) -> None:
         connection, claims = self._one_is_lost(connect)
         with pytest.raises(ClaimLost):
@@ -154,12 +157,14 @@ class GroupTests(SuiteBase):
         connection.settle([GroupSettlement(claims[1:], ARCHIVE, ADDED)], fenced=True)
         assert self.bodies(connection, ARCHIVE) == ["1", "2"]
 
+    @needs("transactions", has=False)
     def test_a_claim_that_is_lost_is_not_settled_with_its_group(self, connect: Connect) -> None:
         connection, claims = self._one_is_lost(connect)
         connection.settle([GroupSettlement(claims, ARCHIVE, ADDED)])
         assert self.bodies(connection, ARCHIVE) == ["1", "2"]
         assert self.bodies(connection, ORDERS) == ["0"]
 
+    @needs("transactions", has=False)
     @pytest.mark.parametrize("copy_to", [None, ARCHIVE])
     def test_a_claim_alone_that_is_lost_cannot_be_settled(
         self, connect: Connect, copy_to: Destination | None

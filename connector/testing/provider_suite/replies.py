@@ -122,6 +122,7 @@ class SentIdTests(SuiteBase):
             return [message.message_id or "" for message in connection.browse(ORDERS)]
         return []
 
+    @needs("transactions", has=False)
     def test_the_ids_of_all_that_a_client_sends_match_its_pattern_and_no_other_client_s(
         self, connect: Connect
     ) -> None:
@@ -136,6 +137,7 @@ class SentIdTests(SuiteBase):
                             client_id == connection.client_id
                         ), spelled
 
+    @needs("transactions", has=False)
     @needs("selectors")
     def test_whoever_awaits_replies_takes_those_to_its_own_requests_only(self, connect: Connect) -> None:
         own, neighbour, stranger = connect(), connect(), connect()

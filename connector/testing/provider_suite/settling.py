@@ -17,6 +17,7 @@ from connector.testing.provider_suite.base import (
     NOTES,
     ORDERS,
     SuiteBase,
+    needs,
 )
 
 
@@ -90,6 +91,7 @@ class SettlingTests(SuiteBase):
         connection.settle([])
         assert self.bodies(connection, ORDERS) == ["body"]
 
+    @needs("transactions", has=False)
     def test_one_settlement_does_all_kinds_at_once(self, connection: Connection) -> None:
         connection.send(ORDERS, [self.text(str(n)) for n in range(3)])
         poller = connection.poller(ORDERS)
@@ -109,6 +111,7 @@ class SettlingTests(SuiteBase):
         assert self.bodies(connection, NOTES) == ["sent"]
         assert self.bodies(connection, ORDERS) == ["2"]
 
+    @needs("transactions", has=False)
     def test_what_is_prepared_may_be_sent_with_a_message_that_is_given_back(
         self, connection: Connection
     ) -> None:
@@ -126,6 +129,7 @@ class SettlingTests(SuiteBase):
             assert self.bodies(connection, ORDERS) == ["1"]
         assert self.bodies(connection, NOTES) == ["reply 0", "reply 1"]
 
+    @needs("transactions", has=False)
     def test_what_cannot_be_settled_whole_is_not_settled_at_all(
         self, connection: Connection, unwritable: Any
     ) -> None:

@@ -82,10 +82,11 @@ class ClientConnection:
     def browse(self, queue: Destination, selector: str) -> Iterator[Message]:
         if queue.name not in self._connection.broker.queues:
             raise UnknownDestination(f"there is no {queue}")
-        for stored in self._connection.broker.waiting(queue.name, selector):
-            message = stored.message.copy(stored.message.body)
+        waiting = self._connection.broker.waiting(queue.name, selector)
+        found = [stored.message.copy(stored.message.body) for stored in waiting]
+        for message in found:
             message.destination = str(queue)
-            yield message
+        return iter(found)
 
     def unsubscribe(self, name: str) -> None:
         raise SubscriptionError(f"there is no subscription {name!r}")
@@ -115,13 +116,10 @@ class ClientSession:
     def send(self, destination: Destination, message: Message) -> None:
         if not destination.is_queue:
             raise CapabilityError(f"cannot send to {destination}: this provider has no topics")
-        sent = message.copy(message.body)
-        sent.delivery_count, sent.destination = 1, None
         try:
-            self._session.send(destination.name, sent)
+            self._session.send(destination.name, message)
         except BrokerError as error:
             raise ProviderError(str(error)) from error
-        message.message_id, message.timestamp = sent.message_id, sent.timestamp
 
     def commit(self) -> None:
         try:
