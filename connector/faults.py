@@ -38,6 +38,9 @@ PLACES: Final = (
     "claim.uncommitted",
     "prepare.uncommitted",
     "prepare",
+    # what only a broker has: claims are recorded, a transaction is about to be rolled back
+    "claim.noted",
+    "rollback",
 )
 
 _ACTIONS: Final = ("kill", "killgroup", "pause", "enospc", "eacces")

@@ -25,7 +25,7 @@ from connector.events.recovery import Recovered, Recovery
 from connector.events.report import CycleReport
 from connector.events.schedule import DUPLICATE, Batch, EndedClaims, EventDurations, Schedule
 from connector.events.settings import EventSettings
-from connector.events.settling import SettlementRules, Settler
+from connector.events.settling import SettlementRules, Settler, untouched
 from connector.events.summary import Summary
 from connector.events.task_settings import TaskSettings
 from connector.events.transactions import Transactions
@@ -132,6 +132,8 @@ class Inbound:
         self._skipped: set[Destination] = set()
         self._expired: dict[int, int] = {}
         self._has_reserved = False
+        self._held: list[Sequence[Claim]] = []
+        """Claims whose events another client still has. Each list is a transaction."""
 
     @property
     def waiter(self) -> Waiter | None:
@@ -157,7 +159,8 @@ class Inbound:
         report = CycleReport()
         if self.stopping:
             return report
-        may_poll = self._may_poll if ahead else self._schedule.is_settled
+        may_poll = self._may_poll if ahead or self._transactions is not None else self._schedule.is_settled
+        self._take_held(report)
         pollers, self._skipped = [], set()
         for poller in self._pollers:
             if may_poll(poller.destination):
@@ -173,14 +176,30 @@ class Inbound:
         report.more = self._has_more()
         return report
 
+    def _take_held(self, report: CycleReport) -> None:
+        """Takes in claims whose events another client had."""
+        held, self._held = self._held, []
+        for claims in held:
+            report.claimed += len(claims)
+            self._add(self._take_in(claims), report)
+
+    def _give_back_held(self) -> None:
+        held, self._held = self._held, []
+        for claims in held:
+            self.connection.settle([untouched(claim) for claim in claims])
+
+    @staticmethod
+    def _add(settled: CycleReport, report: CycleReport) -> None:
+        """Adds what was settled without a task to the report of a poll."""
+        report.settled += settled.settled
+        report.returned += settled.returned
+        report.busy += settled.busy
+
     def _take(self, pollers: Sequence[Poller], report: CycleReport) -> None:
         """Claims from some inputs. Adds to the report."""
         claims = self._claim(pollers, report)
         report.claimed += len(claims)
-        settled = self._take_in(claims)
-        report.settled += settled.settled
-        report.returned += settled.returned
-        report.busy += settled.busy
+        self._add(self._take_in(claims), report)
 
     @step("claim")
     def _claim(self, pollers: Sequence[Poller], report: CycleReport) -> list[Claim]:
@@ -219,7 +238,8 @@ class Inbound:
 
     def _may_poll(self, destination: Destination) -> bool:
         if self._transactions is not None:  # a transaction is open until its events are settled
-            return self._schedule.is_settled(destination)
+            held = any(claims[0].destination == destination for claims in self._held)
+            return not held and self._schedule.is_settled(destination)
         return self._schedule.may_poll(destination, has_more=destination in self._full)
 
     def _take_in(self, claims: Sequence[Claim]) -> CycleReport:
@@ -230,6 +250,9 @@ class Inbound:
         """
         if not claims:
             return CycleReport()
+        if self._transactions is not None and self._transactions.must_wait(claims):
+            self._held.append(claims)
+            return CycleReport(busy=len(claims))
         ended_claims = EndedClaims()
         ids: dict[int, str] = {}
         busy: set[str] = set()
@@ -353,6 +376,9 @@ class Inbound:
             ended_claims = self._transactions.complete(ended_claims)
         if ended_claims.decided or ended_claims.returned:
             report = self._settle(ended_claims)
+            if self._transactions is not None and self._window is not None:  # some ran in another transaction
+                published = [claim for claim, one in ended_claims.decided if one.kind == _PUBLISHED]
+                self._window.add(filter(None, map(self._schedule.id_of, published)))
         closed = self._schedule.closed(ended_claims)
         if self._transactions is not None:
             self._transactions.closed(closed)
@@ -377,6 +403,7 @@ class Inbound:
         total = CycleReport()
         while True:
             if self.stopping:
+                self._give_back_held()
                 total.add(self._close(self._schedule.cancel()))
             if not self._schedule.running:
                 return total

@@ -1,145 +1,35 @@
-"""The transactions of a broker: claims that are settled together, and messages that are redelivered.
+"""The transactions of a broker: claims that are settled together.
 
 A broker settles all messages of a transaction or none. So a decided event waits until the whole transaction
 is decided. If one event has to go back, the transaction is rolled back, and the broker delivers all its
-messages again. :class:`Redeliveries` remembers how far their events were: a done event is settled without
-running, a begun event runs with a higher delivery count.
+messages again, to this instance or another. :class:`~connector.events.redeliveries.Redeliveries` remembers
+how far their events were.
 
-The journal of a batch says so until its transaction is settled. After a rollback, and after a takeover, a
-record of this client says so. Both survive a crash.
+The journal of a batch says so until its transaction ends, the record of redeliveries afterwards. Both survive
+a crash.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import Any, Final, NamedTuple, cast
+import time
+from collections.abc import Iterable, Sequence
+from typing import Final, cast
 
-from connector.events.outcome import Outcome, join_names
+from connector import faults
+from connector.events.outcome import Outcome
+from connector.events.redeliveries import Place, Redeliveries, Redelivery, Taken
 from connector.events.schedule import EndedClaims
 from connector.events.settling import given_back
 from connector.messaging.claim import BrokerClaim, Claim
-from connector.messaging.destination import Destination
-from connector.messaging.message import PropertyValue
 from connector.messaging.provider import Connection, TransactionalConnection
-from connector.state.store import BrokerJournals, BrokerStateStore, CycleJournal, StateStore
-from connector.status import OutcomeKind
+from connector.state.store import BrokerJournals, BrokerStateStore, StateStore
 
 _log: Final = logging.getLogger("connector.recovery")
 
-
-class Redelivery(NamedTuple):
-    """How far the event of a redelivered message was.
-
-    Args:
-        destination: the input, as text.
-        outcome: of a done event. None = the event runs again.
-        begun: deliveries that were begun.
-        properties: of the message that say who has confirmed.
-        sends: messages to send with the final outcome, as in :class:`~connector.events.outcome.Outcome`.
-    """
-
-    destination: str
-    outcome: Outcome | None = None
-    begun: int = 0
-    properties: Mapping[str, PropertyValue] = {}
-    sends: tuple[Any, ...] = ()
-
-    @classmethod
-    def from_list(cls, values: Sequence[Any]) -> Redelivery:
-        """Undoes :meth:`to_list`."""
-        destination, outcome, begun, properties, sends = values
-        known = None if outcome is None else Outcome.from_list(list(outcome))
-        return cls(destination, known, begun, properties, tuple(sends))
-
-    def to_list(self) -> list[Any]:
-        """Returns values that JSON can carry."""
-        outcome = None if self.outcome is None else list(self.outcome)
-        return [self.destination, outcome, self.begun, dict(self.properties), self.sends]
-
-    def after(self, outcome: Outcome, begun: int) -> Redelivery:
-        """Returns the entry after another delivery, begun ``begun`` times, which ended with ``outcome``."""
-        sends = (*self.sends, *outcome.sends)
-        if not outcome.comes_again:
-            return Redelivery(self.destination, outcome._replace(sends=sends))
-        properties = dict(self.properties)
-        if outcome.delivered:
-            properties["connector_outcome"] = outcome.kind
-            properties["connector_delivered"] = join_names(outcome.delivered)
-        counts = outcome.kind == OutcomeKind.ROLLED_BACK.value or outcome.must_repeat
-        return Redelivery(self.destination, None, self.begun + (begun if counts else 0), properties, sends)
-
-
-class Redeliveries:
-    """The entries of messages that the broker delivers again, by identity.
-
-    An entry stands for one delivery. The entry settles one message at most, and is then used up.
-    """
-
-    def __init__(self) -> None:
-        self._entries: dict[str, list[Redelivery]] = {}
-        self._numbers: Counter[str] = Counter()
-
-    def __len__(self) -> int:
-        return self._numbers.total()
-
-    def add(self, identity: str, entry: Redelivery) -> None:
-        """Remembers an entry."""
-        self._entries.setdefault(identity, []).append(entry)
-        self._numbers[entry.destination] += 1
-
-    def has(self, destination: Destination) -> bool:
-        """Whether messages of an input are redelivered. Then one message at a time is polled there."""
-        return self._numbers[str(destination)] > 0
-
-    def take(self, identity: str) -> Redelivery | None:
-        """Removes and returns the oldest entry of a message. None if the message is new."""
-        entries = self._entries.get(identity)
-        if not entries:
-            return None
-        entry = entries.pop(0)
-        if not entries:
-            del self._entries[identity]
-        self._numbers[entry.destination] -= 1
-        return entry
-
-    def to_list(self) -> list[tuple[str, list[Any]]]:
-        """Returns values that JSON can carry."""
-        return [(identity, one.to_list()) for identity, entries in self._entries.items() for one in entries]
-
-    def read(self, journals: BrokerJournals, committed: Set[int]) -> None:
-        """Adds the entries of a dead client.
-
-        Args:
-            committed: cycles that are settled, although their journals may be there.
-
-        Raises:
-            OSError: a journal cannot be read.
-        """
-        found = Redeliveries()
-        for identity, values in journals.redeliveries():
-            found.add(identity, Redelivery.from_list(values))
-        for cycle, journal in journals.read().items():
-            for sequence, (destination, identity) in journal.claims.items():
-                before = found.take(identity) or Redelivery(destination)
-                entry = _after_journal(before, journal, sequence)
-                if cycle not in committed and entry != Redelivery(
-                    destination
-                ):  # an untouched event is like a new one
-                    found.add(identity, entry)
-        for identity, entries in found._entries.items():
-            for entry in entries:
-                self.add(identity, entry)
-
-
-def _after_journal(before: Redelivery, journal: CycleJournal, sequence: int) -> Redelivery:
-    """Returns the entry of a message after the delivery that a journal describes."""
-    values = journal.done.get(sequence)
-    begun = journal.begun.get(sequence, 0)
-    if isinstance(values, list):
-        return before.after(Outcome.from_list(values), begun)
-    return before._replace(begun=before.begun + (begun or journal.at_work.get(sequence, 0)))
+_LOOKS: Final = 5
+_PAUSE: Final = 0.02
+"""Seconds between looks at the transactions of other instances."""
 
 
 class Transactions:
@@ -152,16 +42,34 @@ class Transactions:
     """
 
     def __init__(self, connection: Connection, state: StateStore, instance: str) -> None:
-        self.redeliveries = Redeliveries()
         self._state = cast(BrokerStateStore, state)
         self._instance = instance
         self._connection = cast(TransactionalConnection, connection)
-        self._journals = self._state.journals(connection.client_id, instance)
+        self._client_id = connection.client_id
+        self.redeliveries = Redeliveries(self._state.redeliveries(), self._client_id)
+        self._journals = self._state.journals(self._client_id, instance)
         self._sizes: dict[int, int] = {}
         self._ended: dict[int, EndedClaims] = {}
-        self._used: dict[tuple[int, int], tuple[str, Redelivery]] = {}
-        """The entries of open transactions with their identities, by cycle and sequence."""
-        self._recorded = 0
+        self._used: dict[Place, Redelivery] = {}
+        """The entries of redelivered messages in open transactions."""
+
+    def must_wait(self, claims: Sequence[Claim]) -> bool:
+        """Whether another client still has an event of these messages. Takes over from dead clients first.
+
+        A connection of a living instance may break. Then the broker gives its messages to others, while its
+        tasks run.
+
+        Raises:
+            ProviderError: the state or the broker cannot be used.
+        """
+        identities = {claim.identity for claim in cast(Sequence[BrokerClaim], claims)}
+        for look in range(_LOOKS):
+            if look:
+                time.sleep(_PAUSE)
+            self._take_over(0.0, warns=False)
+            if identities.isdisjoint(self._state.claims_of_others(self._client_id)):
+                return False
+        return True
 
     def begin(self, claims: Sequence[Claim]) -> tuple[list[Claim], list[tuple[Claim, Outcome]]]:
         """Begins the transaction of the claims of one poll of one input.
@@ -177,25 +85,48 @@ class Transactions:
         running: list[Claim] = []
         done: list[tuple[Claim, Outcome]] = []
         names: dict[int, tuple[str, str]] = {}
-        for claim in cast(Sequence[BrokerClaim], claims):
+        ours = cast(Sequence[BrokerClaim], claims)
+        taken = self.redeliveries.take((_place(claim), claim.identity) for claim in ours)
+        for claim in ours:
             self._sizes[claim.cycle] = self._sizes.get(claim.cycle, 0) + 1
-            entry = self.redeliveries.take(claim.identity)
-            if entry is not None:
-                self._used[claim.cycle, claim.sequence] = claim.identity, entry
+            self._watch_limit(claim)
+            names[claim.sequence] = str(claim.destination), claim.identity
+            found = taken.get(_place(claim))
+            if found is not None:
+                entry = self._used[_place(claim)] = found.entry
                 if entry.outcome is not None:
                     done.append((claim, entry.outcome))
                     continue
                 claim.amend(entry.begun, entry.properties)
             running.append(claim)
-            names[claim.sequence] = str(claim.destination), claim.identity
         if running:
             self._journals.note_claims(running[0].cycle, names)
+        self._end_pending(taken.values())
+        faults.point("claim.noted")
         return running, done
+
+    def _watch_limit(self, claim: BrokerClaim) -> None:
+        """Warns if the broker may soon put a message aside, because it was delivered too often."""
+        limit = self._connection.redelivery_limit
+        if limit is not None and 2 * claim.broker_count > limit:
+            fields = {"message_id": claim.message_id, "destination": str(claim.destination)}
+            fields |= {"deliveries": str(claim.broker_count), "limit": str(limit)}
+            _log.warning("a message comes near the redelivery limit of the broker", extra=fields)
+
+    def _end_pending(self, taken: Iterable[Taken]) -> None:
+        """Ends the pending commits of messages that have come again: they have not happened."""
+        found = {(one.client, one.cycle) for one in taken if one.client != self._client_id}
+        for client, cycle in found.intersection(self._state.pending()) if found else ():
+            self._state.drop(client, cycle)
+            self._release(client)
 
     def complete(self, ended_claims: EndedClaims) -> EndedClaims:
         """Adds claims that leave the schedule. Returns the claims of whole decided transactions.
 
-        If one claim of a transaction goes back, all go back. The outcomes of the others are remembered.
+        If one claim of a transaction goes back, all go back. The outcomes of the others are recorded first.
+
+        Raises:
+            ProviderError: the record cannot be written.
         """
         for claim, outcome in ended_claims.decided:
             self._ended.setdefault(claim.cycle, EndedClaims()).decided.append((claim, outcome))
@@ -205,19 +136,18 @@ class Transactions:
         for cycle, ended in list(self._ended.items()):
             if len(ended.decided) + len(ended.returned) < self._sizes[cycle]:
                 continue
-            del self._ended[cycle], self._sizes[cycle]
             if ended.returned or any(outcome.comes_again for _, outcome in ended.decided):
-                ended = self._rolled_back(ended)
+                ended = self._rolled_back(cycle, ended)
             else:
                 ended.decided = [(claim, self._with_sends(claim, one)) for claim, one in ended.decided]
+            del self._ended[cycle], self._sizes[cycle]
             found.decided += ended.decided
             found.returned += ended.returned
         return found
 
     def _entry(self, claim: Claim) -> Redelivery:
         """Returns the entry that a claim has used, or a new one."""
-        used = self._used.get((claim.cycle, claim.sequence))
-        return Redelivery(str(claim.destination)) if used is None else used[1]
+        return self._used.get(_place(claim)) or Redelivery(str(claim.destination))
 
     def _with_sends(self, claim: Claim, outcome: Outcome) -> Outcome:
         entry = self._entry(claim)
@@ -225,8 +155,10 @@ class Transactions:
             return outcome
         return outcome._replace(sends=(*entry.sends, *outcome.sends))
 
-    def _rolled_back(self, ended: EndedClaims) -> EndedClaims:
+    def _rolled_back(self, cycle: int, ended: EndedClaims) -> EndedClaims:
+        """Records the events of a transaction before its rollback, and returns its claims."""
         back = EndedClaims()
+        entries: list[tuple[Place, str, Redelivery]] = []
         for claim, outcome in ended.decided:
             entry = self._entry(claim)
             if outcome.comes_again:
@@ -236,71 +168,92 @@ class Transactions:
             else:
                 entry = entry if entry.outcome is not None else entry.after(outcome, 0)
                 back.returned.append((claim, 0))
-            self.redeliveries.add(_identity(claim), entry)
+            entries.append((_place(claim), _identity(claim), entry))
         for claim, begun in ended.returned:
             back.returned.append((claim, begun))
             entry = self._entry(claim)
-            entry = entry._replace(begun=entry.begun + begun)
-            if entry != Redelivery(str(claim.destination)):
-                self.redeliveries.add(_identity(claim), entry)
+            entries.append((_place(claim), _identity(claim), entry._replace(begun=entry.begun + begun)))
+        self.redeliveries.put(entries)
+        self._journals.forget(cycle)
+        faults.point("rollback")
         return back
 
     def closed(self, cycles: Iterable[int]) -> None:
-        """Records the entries that are left after the end of transactions, and removes their journals.
+        """Removes the entries and the journals of ended transactions.
 
         Raises:
             ProviderError: the record cannot be written.
         """
         ended = set(cycles)
-        if not ended:
-            return
-        for key in [key for key in self._used if key[0] in ended]:
-            del self._used[key]
-        self._record()
+        places = [place for place in self._used if place[0] in ended]
+        if places:
+            self.redeliveries.settled(places)
+            for place in places:
+                del self._used[place]
         for cycle in ended:
             self._journals.forget(cycle)
 
-    def _record(self) -> None:
-        """Writes the entries, with those of open transactions, unless there were and are none."""
-        entries = self.redeliveries.to_list()
-        entries += [(identity, entry.to_list()) for identity, entry in self._used.values()]
-        if entries or self._recorded:
-            self._journals.note_redeliveries(entries)
-        self._recorded = len(entries)
+    # -- takeover ------------------------------------------------------------------------------------
 
     def recover(self, timeout: float) -> None:
-        """Takes over the entries of dead clients, whose messages the broker delivers again.
+        """Takes over from dead clients, and looks whether commits without an answer have happened.
 
         Args:
             timeout: seconds to wait for a running task of a dead client.
 
         Raises:
             OSError: a journal cannot be read.
-            ProviderError: the record cannot be written.
+            ProviderError: the state or the broker cannot be used.
         """
-        dead = self._state.dead_clients(self._instance, self._connection.client_id)
-        for client, journals in dead.items():
+        self._take_over(timeout, warns=True)
+        cycles: dict[str, set[int]] = {}
+        for client, cycle in self._state.pending():
+            cycles.setdefault(client, set()).add(cycle)
+        for client, pending in cycles.items():
+            for cycle in pending & self._connection.committed_cycles(client):
+                self.redeliveries.committed(client, cycle)
+                self._state.confirm(client, cycle)
+                _log.info("a commit without an answer has happened", extra={"client": client, "cycle": cycle})
+            self._release(client)
+
+    def _take_over(self, timeout: float, *, warns: bool) -> None:
+        for client, journals in self._state.dead_clients(self._instance, self._client_id).items():
             journals.seal()
-            if not journals.wait(timeout):
+            if journals.wait(timeout):
+                self._adopt(client, journals)
+            elif warns:
                 _log.warning(
                     "a task of a dead client still runs, so the takeover is tried again later",
                     extra={"client": client},
                 )
-                continue
-            before = len(self.redeliveries)
-            self.redeliveries.read(journals, self._connection.committed_cycles(client))
-            number = len(self.redeliveries) - before
-            self._record()
-            journals.forget()
+
+    def _adopt(self, client: str, journals: BrokerJournals) -> None:
+        committed = self._connection.committed_cycles(client)
+        number = self.redeliveries.adopt(client, journals.read(), committed)
+        for cycle in committed:
+            self._state.confirm(client, cycle)
+        journals.forget()
+        self._release(client)
+        if number:
+            fields = {"client": client, "number": number}
+            _log.warning("messages of a dead client are redelivered", extra=fields)
+
+    def _release(self, client: str) -> None:
+        """Forgets an ended client, unless the end of one of its commits is unknown."""
+        if not self._connection.marks_commits:
+            for owner, cycle in self._state.pending():
+                if owner == client:
+                    self._state.drop(client, cycle)
+        if not self._state.hold_pending(client):
             self._connection.remove_markers(client)
-            if number:
-                fields = {"client": client, "number": number}
-                _log.warning("messages of a dead client are redelivered", extra=fields)
 
     def close(self) -> None:
-        """Removes the journals of this client, unless a message is redelivered later."""
-        if not len(self.redeliveries):
-            self._journals.forget()
+        """Removes the journals of this client."""
+        self._journals.forget()
+
+
+def _place(claim: Claim) -> Place:
+    return claim.cycle, claim.sequence
 
 
 def _identity(claim: Claim) -> str:

@@ -139,7 +139,8 @@ class Waiter(Protocol):
 
     A caller calls :meth:`begin`, polls, and then waits. A message that arrives after :meth:`begin` may be
     reported although the poll has taken the message. A message may also arrive unreported, so a caller has to
-    poll from time to time as well. Messages that the connection itself gives back are not reported.
+    poll from time to time as well. Messages that the connection itself gives back are not reported. With the
+    capability ``transactions`` every waiting message is reported, because the waiter receives it.
     """
 
     def begin(self) -> bool:
@@ -443,6 +444,11 @@ class TransactionalConnection(Connection, Protocol):
     The settlement of a transaction also marks its cycle at the broker. So another client can tell whether a
     commit has happened whose answer was lost.
     """
+
+    marks_commits: bool
+    """Whether commits are marked. Otherwise nobody can tell, and a committed event may run again."""
+    redelivery_limit: int | None
+    """The number of deliveries after which the broker puts a message aside. None = no limit is known."""
 
     def committed_cycles(self, client_id: str) -> Set[int]:
         """Returns the last committed cycles of an ended client, one for each of its sources.

@@ -6,17 +6,19 @@
     <directory>/<instance>/<client>/<batch>.<task>.<job>     a journal
     <directory>/published/                              finished commit records: the duplicate window
     <directory>/in-flight/<client>                      keys that a client is about to publish
+    <directory>/redeliveries                            messages that a broker delivers again
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from connector.state.duplicates import IN_FLIGHT, DuplicateWindow
 from connector.state.instances import InstanceLock, read_instances
 from connector.state.journal import JournalDirectory
+from connector.state.redeliveries import RedeliveryFile
 from connector.state.store import InstanceNote
 
 PUBLISHED: Final = "published"
@@ -54,18 +56,37 @@ class StateDirectory:
 
     def dead_clients(self, instance: str, client_id: str) -> dict[str, JournalDirectory]:
         """See :meth:`connector.state.store.StateStore.dead_clients`."""
-        found: dict[str, JournalDirectory] = {}
+        return {
+            name: journals
+            for note in read_instances(self.path)
+            if note.name == instance or not note.runs
+            for name, journals in self._clients(note.name)
+            if name != client_id
+        }
+
+    def _clients(self, instance: str) -> Iterator[tuple[str, JournalDirectory]]:
+        """Yields the clients of an instance with their journals."""
+        with os.scandir(os.path.join(self.path, self._folder(instance))) as entries:
+            clients = sorted(one.path for one in entries if one.is_dir(follow_symlinks=False))
+        for path in clients:
+            yield os.path.basename(path).partition(".")[0], JournalDirectory(path)
+
+    def clients(self) -> set[str]:
+        """Returns the clients that have journals."""
+        return {name for note in read_instances(self.path) for name, _ in self._clients(note.name)}
+
+    def claims_of_others(self, client_id: str) -> set[str]:
+        """See :meth:`connector.state.store.BrokerStateStore.claims_of_others`."""
+        found: set[str] = set()
         for note in read_instances(self.path):
-            if note.runs and note.name != instance:
-                continue
-            folder = os.path.join(self.path, self._folder(note.name))
-            with os.scandir(folder) as entries:
-                clients = sorted(one.path for one in entries if one.is_dir(follow_symlinks=False))
-            for path in clients:
-                name = os.path.basename(path).partition(".")[0]
+            for name, journals in self._clients(note.name):
                 if name != client_id:
-                    found[name] = JournalDirectory(path)
+                    found |= journals.open_claims()
         return found
+
+    def redeliveries(self) -> RedeliveryFile:
+        """See :meth:`connector.state.store.BrokerStateStore.redeliveries`."""
+        return RedeliveryFile(self.path)
 
     def journals(self, client_id: str, instance: str) -> JournalDirectory:
         """See :meth:`connector.state.store.StateStore.journals`."""

@@ -34,7 +34,7 @@ import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import orjson
 
@@ -43,7 +43,7 @@ from connector.state.locks import is_locked
 from connector.state.store import CycleJournal, JournalHandle, TaskNote
 
 _CLOSED: Final = ".closed"
-_REDELIVERIES: Final = "redeliveries"
+_CLAIMS: Final = ".claims"
 _NOTHING_AT_WORK: Final = b"A -\n"
 _RETRY: Final = 0.02
 
@@ -216,17 +216,14 @@ class JournalDirectory:
         """See :meth:`connector.state.store.BrokerJournals.note_claims`."""
         self._write(self._claims_file(batch), [(number, *names) for number, names in claims.items()])
 
-    def note_redeliveries(self, entries: Sequence[Any]) -> None:
-        """See :meth:`connector.state.store.BrokerJournals.note_redeliveries`."""
-        self._write(os.path.join(self.path, _REDELIVERIES), entries)
-
-    def redeliveries(self) -> Sequence[Any]:
-        """See :meth:`connector.state.store.BrokerJournals.redeliveries`."""
-        try:
-            with open(os.path.join(self.path, _REDELIVERIES), "rb") as file:
-                return cast(list[Any], orjson.loads(file.read()))
-        except FileNotFoundError:
-            return []
+    def open_claims(self) -> frozenset[str]:
+        """See :meth:`connector.state.store.BrokerJournals.open_claims`."""
+        found: set[str] = set()
+        for path in self._files():
+            if path.endswith(_CLAIMS):
+                with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+                    found.update(name for _, _, name in orjson.loads(file.read()))
+        return frozenset(found)
 
     @staticmethod
     def _write(path: str, value: Sequence[Any]) -> None:
@@ -239,7 +236,7 @@ class JournalDirectory:
             raise ProviderError(f"cannot write {path}: {error.strerror}") from error
 
     def _claims_file(self, batch: int) -> str:
-        return os.path.join(self.path, f"{batch}.claims")
+        return os.path.join(self.path, f"{batch}{_CLAIMS}")
 
     def running(self) -> list[TaskNote]:
         """See :meth:`connector.state.store.ClientJournals.running`."""

@@ -21,7 +21,8 @@ Every store guarantees:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -290,26 +291,55 @@ class BrokerJournals(ClientJournals, Protocol):
             ProviderError: the store cannot be used.
         """
 
-    def note_redeliveries(self, entries: Sequence[Any]) -> None:
-        """Replaces the record of messages that the broker delivers again to this client.
+    def open_claims(self) -> Set[str]:
+        """Returns the identities of all recorded claims of batches that are not settled."""
 
-        Args:
-            entries: values that JSON can carry.
 
-        Raises:
-            ProviderError: the store cannot be used.
-        """
+@dataclass(slots=True)
+class RedeliveryNote:
+    """An entry of :class:`RedeliveryRecord`.
 
-    def redeliveries(self) -> Sequence[Any]:
-        """Returns the last record of :meth:`note_redeliveries`. Empty if there is none.
+    Args:
+        identity: of the message.
+        origin: the claim whose transaction was rolled back, as ``client/cycle/sequence``.
+        holder: the claim of an open transaction that has the message now. Empty = the message is awaited.
+        since: time of the rollback, in seconds since 1970.
+        values: of the adapter, for JSON.
+    """
 
-        Raises:
-            OSError: the record cannot be read.
+    identity: str
+    origin: str
+    holder: str
+    since: float
+    values: list[Any]
+
+    def to_list(self) -> list[Any]:
+        """Returns the fields in their order."""
+        return [self.identity, self.origin, self.holder, self.since, self.values]
+
+
+class RedeliveryRecord(Protocol):
+    """The messages that a broker delivers again, for all instances of an application.
+
+    Every method raises ProviderError if the store cannot be used.
+    """
+
+    def read(self) -> Sequence[RedeliveryNote]:
+        """Returns the entries, the oldest first. Cheap, and not to be changed."""
+
+    def change(self) -> AbstractContextManager[list[RedeliveryNote]]:
+        """Returns a context with the entries, in which no other client changes them.
+
+        The changed list is written at the end of the context.
         """
 
 
 class BrokerStateStore(StateStore, Protocol):
-    """The state of the instances of an application at a broker."""
+    """The state of the instances of an application at a broker.
+
+    A commit is *pending* from the moment before it until its answer. If the answer is lost, the commit stays
+    pending until somebody finds out whether it has happened. Its published keys are in flight so long.
+    """
 
     def dead_clients(self, instance: str, client_id: str) -> Mapping[str, BrokerJournals]:
         """Returns the journals of ended clients, by client.
@@ -322,3 +352,24 @@ class BrokerStateStore(StateStore, Protocol):
 
     def journals(self, client_id: str, instance: str) -> BrokerJournals:
         """See :meth:`StateStore.journals`."""
+
+    def claims_of_others(self, client_id: str) -> Set[str]:
+        """Returns the identities of claims of all other clients whose transactions are not settled."""
+
+    def redeliveries(self) -> RedeliveryRecord:
+        """Returns the record of redelivered messages."""
+
+    def pending(self) -> Sequence[tuple[str, int]]:
+        """Returns client and cycle of the pending commits of clients without journals."""
+
+    def confirm(self, client_id: str, cycle: int) -> None:
+        """Ends a pending commit that has happened. Its published keys get into the window."""
+
+    def drop(self, client_id: str, cycle: int) -> None:
+        """Ends a pending commit that has not happened. Repeatable."""
+
+    def hold_pending(self, client_id: str) -> bool:
+        """Releases the keys of an ended client, but for those of pending commits.
+
+        Returns whether a commit is pending.
+        """

@@ -48,6 +48,7 @@ class RemoteConnection:
         batch_bytes: bytes of all bodies after which a transaction gets no more messages.
         records: of the commits of an adapter. None = no adapter.
         commit_queue: shows which transactions were committed. None = commits are not marked.
+        redelivery_limit: deliveries after which the broker puts a message aside. None = unknown.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class RemoteConnection:
         batch_bytes: int,
         records: CommitRecords | None = None,
         commit_queue: Destination | None = None,
+        redelivery_limit: int | None = None,
     ) -> None:
         self.client_id = f"b{secrets.token_hex(6)}"
         self._pollers: set[RemotePoller] = set()
@@ -69,6 +71,8 @@ class RemoteConnection:
         self._batch_bytes = batch_bytes
         self.records = records
         self._commit_queue = commit_queue
+        self.marks_commits = commit_queue is not None
+        self.redelivery_limit = redelivery_limit
         self._session_numbers = itertools.count(1)
         self._sending: BrokerSession | None = None
         self._waiter = RemoteWaiter(lambda: [poller.sessions[0] for poller in list(self._pollers)])

@@ -54,6 +54,11 @@ class RemoteProvider(ABC):
         self._batch_bytes = batch_bytes
         self._max_body = max_body
 
+    @property
+    def redelivery_limit(self) -> int | None:
+        """The number of deliveries after which the broker puts a message of an input aside, if known."""
+        return None
+
     @abstractmethod
     def client(self) -> BrokerClient:
         """Returns the client of the broker.
@@ -81,6 +86,7 @@ class RemoteProvider(ABC):
             batch=self._batch,
             batch_bytes=self._batch_bytes,
             commit_queue=self._commit_queue(application) if application else None,
+            redelivery_limit=self.redelivery_limit,
         )
         if application:
             connection.records = CommitRecords(self.state(application), connection.client_id)

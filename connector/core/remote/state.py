@@ -53,6 +53,10 @@ class RemoteState(StateDirectory):
 
     def pending(self) -> list[tuple[str, int]]:
         """See :meth:`connector.state.store.BrokerStateStore.pending`."""
+        living = self.clients()
+        return [one for one in self._all_pending() if one[0] not in living]
+
+    def _all_pending(self) -> list[tuple[str, int]]:
         found: list[tuple[str, int]] = []
         with contextlib.suppress(FileNotFoundError):
             for name in os.listdir(self.published):
@@ -64,7 +68,7 @@ class RemoteState(StateDirectory):
     def hold_pending(self, client_id: str) -> bool:
         """See :meth:`connector.state.store.BrokerStateStore.hold_pending`."""
         keys: list[bytes] = []
-        for owner, cycle in self.pending():
+        for owner, cycle in self._all_pending():
             if owner == client_id:
                 with (
                     contextlib.suppress(FileNotFoundError),

@@ -90,6 +90,7 @@ class WaitingTests(SuiteBase):
         self.send(connect(), NOTES, "body")
         assert not waiter.wait(NOT_TOLD)
 
+    @needs("transactions", has=False)
     @pytest.mark.parametrize("outcome", ["settled", "copied", "given back", "given back, one delivery more"])
     def test_what_a_client_does_itself_is_not_told(
         self, connection: Connection, connect: Connect, waiter: Waiter, outcome: str

@@ -57,6 +57,10 @@ class Broker:
         self.queues: dict[str, list[Stored]] = {}
         self.refused: set[str] = set()
         """Queues to which nothing can be sent."""
+        self.lost_answers: list[str] = []
+        """What becomes of the next commits, whose answers are lost: ``done``, ``undone`` or ``late``."""
+        self.late: list[BrokerSession] = []
+        """Sessions whose commits are still on their way."""
         self.connections: list[BrokerConnection] = []
         self.client_ids: dict[str, BrokerConnection] = {}
         self._numbers = itertools.count()
@@ -140,6 +144,27 @@ class BrokerSession:
     def commit(self) -> None:
         with self._broker.changed:
             self._check()
+            lost = self._broker.lost_answers.pop(0) if self._received and self._broker.lost_answers else None
+            if lost == "late":
+                self._broker.late.append(self)
+                self._connection.sessions.discard(self)
+            elif lost != "undone":
+                self._commit()
+            if lost is not None:
+                self._connection.close()
+                raise BrokerError("the answer is lost")
+
+    def end_late(self, *, commits: bool) -> None:
+        """Commits or rolls back a transaction whose connection has ended."""
+        with self._broker.changed:
+            self._broker.late.remove(self)
+            if commits:
+                self._commit()
+            else:
+                self._roll_back()
+
+    def _commit(self) -> None:
+        with self._broker.changed:
             for queue, stored in self._received:
                 self._broker.queues[queue].remove(stored)
             for queue, message in self._sent:
@@ -149,6 +174,10 @@ class BrokerSession:
     def rollback(self) -> None:
         with self._broker.changed:
             self._check()
+            self._roll_back()
+
+    def _roll_back(self) -> None:
+        with self._broker.changed:
             for _, stored in self._received:
                 stored.session = None
                 stored.message.delivery_count += 1

@@ -5,133 +5,18 @@ The broker is a stand-in in this process, because no server can be started here.
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from connector.errors import CapabilityError
-from connector.messaging.destination import Destination
-from connector.messaging.message import Message
 from connector.status import ReturnCode
 from connector.testing.deployment import Deployment, InProcessAdapter
 from tests.providers.lent.provider import LentProvider
+from tests.providers.lent.world import deploy, ids, seen, send, stored
 
 pytestmark = pytest.mark.slow
-
-ADAPTER: dict[str, Any] = {
-    "provider": {"type": "memory"},
-    "connector": {
-        "ApplicationName": "lent",
-        "InputDestination": ["queue://customers", "queue://urgent"],
-        "PollQuantity": 10,
-        "ArchiveDestination": "queue://archive",
-        "ErrorDestination": "queue://error",
-        "UnsubscribedDestination": "queue://unsubscribed",
-        "DuplicateEventElimination": True,
-        "ConfigurationMetaObject": "MO_Config",
-        "DataHandlerMimeType": "application/json",
-        "DefaultVerb": "Create",
-        "instance": "one",
-        "stop_timeout": "1s",
-    },
-    "subscriptions": [
-        {"object": "Customer", "process": "processes:store", "name": "store"},
-        {"object": "Customer", "destination": "queue://crm", "name": "crm"},
-    ],
-    "metaobjects": "./metaobjects",
-}
-
-OBJECTS = """\
-business_object: Customer
-verbs: {Create: }
-attributes: {Id: {type: String, key: true}, Wish: String}
----
-business_object: Order
-verbs: {Create: }
-attributes: {Id: {type: String, key: true}}
----
-static_metaobject: MO_Config
-"""
-
-PROCESSES = """\
-import os
-import connector
-
-HERE = os.path.dirname(os.path.abspath(__file__))
-
-
-def store(customer, event):
-    wish = customer["Wish"]
-    if wish == "fail":
-        raise ValueError("as you wish")
-    if wish == "sleep" and not os.path.exists(HERE + "/awake"):
-        raise connector.NotActive("asleep")
-    if wish == "end" and not os.path.exists(HERE + "/ended"):
-        open(HERE + "/ended", "w").close()
-        os._exit(1)
-    with open(HERE + "/stored", "a") as file:
-        file.write(f"{customer['Id']} {event.delivery_count}\\n")
-"""
-
-
-@pytest.fixture
-def provider(root: Path) -> LentProvider:
-    return LentProvider(root / "state")
-
-
-def deploy(directory: Path, **connector: Any) -> Deployment:
-    """A deployment; a keyword is a key of ``connector:``."""
-    document = {**ADAPTER, "connector": {**ADAPTER["connector"], **connector}}
-    return Deployment(directory, adapter=yaml.safe_dump(document), metaobjects=OBJECTS, processes=PROCESSES)
-
-
-@pytest.fixture
-def deployment(tmp_path: Path) -> Deployment:
-    return deploy(tmp_path)
-
-
-@pytest.fixture
-def adapter(deployment: Deployment, provider: LentProvider) -> Iterator[InProcessAdapter]:
-    with InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2) as adapter:
-        yield adapter
-
-
-def send(provider: LentProvider, *wishes: str, queue: str = "customers", kind: str = "Customer") -> list[str]:
-    """Sends one customer for each wish; returns the ids."""
-    connection = provider.connect()
-    try:
-        values = [
-            {"BusinessObject": kind, "Id": str(n)} | ({"Wish": w} if w else {}) for n, w in enumerate(wishes)
-        ]
-        messages = [Message(json.dumps(one).encode()) for one in values]
-        return connection.send(Destination("queue", queue), messages)
-    finally:
-        connection.close()
-
-
-def ids(provider: LentProvider, queue: str) -> list[str | None]:
-    """The message ids of what waits in a queue, as a program of this project sees them."""
-    return [message.message_id for message in seen(provider, queue)]
-
-
-def seen(provider: LentProvider, queue: str) -> list[Message]:
-    provider.broker.waiting(queue)
-    connection = provider.connect()
-    try:
-        return list(connection.browse(Destination("queue", queue)))
-    finally:
-        connection.close()
-
-
-def stored(deployment: Deployment) -> list[str]:
-    """What the process has stored: the ids of customers, with the delivery counts of their events."""
-    path = deployment.directory / "stored"
-    return sorted(path.read_text().splitlines()) if path.exists() else []
 
 
 def test_every_event_gets_its_copy_and_what_is_sent_with_it(
@@ -257,3 +142,56 @@ def test_an_in_progress_destination_is_refused_at_start(tmp_path: Path, provider
         InProcessAdapter(deployment.configuration, provider),
     ):
         pass
+
+
+def test_a_done_event_whose_message_comes_to_another_instance_does_not_run_again(
+    tmp_path: Path, deployment: Deployment, provider: LentProvider, adapter: InProcessAdapter
+) -> None:
+    sent = send(provider, "", "sleep", "")
+    assert adapter.poll().code is ReturnCode.APPRESPONSETIMEOUT
+    assert stored(deployment) == ["0 1", "2 1"] or stored(deployment) == ["0 1"]
+    deployment.write("awake", "")
+    other = deploy(tmp_path / "two", instance="two")
+    other.write("awake", "")
+    with InProcessAdapter(other.configuration, provider, isolated=True, parallelism=2) as second:
+        second.drain()
+    assert sorted(stored(deployment) + stored(other)) == ["0 1", "1 1", "2 1"]
+    assert sorted(map(str, ids(provider, "archive"))) == sorted(sent)
+    assert len(ids(provider, "crm")) == 3
+
+
+@pytest.mark.parametrize("answer", ["done", "undone", "late done", "late undone"])
+def test_a_commit_without_an_answer_is_neither_lost_nor_repeated(
+    deployment: Deployment, provider: LentProvider, adapter: InProcessAdapter, answer: str
+) -> None:
+    sent = send(provider, "", "")
+    copies = [one.message.copy(one.message.body) for one in provider.broker.waiting("customers")]
+    provider.broker.lost_answers.append(answer.split()[0])
+    assert adapter.poll().code is ReturnCode.APPRESPONSETIMEOUT
+    adapter.stop()
+    adapter.start()
+    adapter.drain()
+    if answer.startswith("late"):
+        assert ids(provider, "archive") == []
+        late = [again.copy(again.body) for again in copies]
+        for message in late:  # sent again with the same ids
+            message.timestamp += 1
+            provider.broker.add("customers", message)
+        adapter.poll()
+        assert (stored(deployment), ids(provider, "archive")) == (["0 1", "1 1"], [])
+        provider.broker.late[0].end_late(commits=answer == "late done")
+        adapter.stop()
+        adapter.start()  # looks at the commit queue, as every recovery
+        adapter.drain()
+        sent *= 2
+    assert stored(deployment) == ["0 1", "1 1"]
+    assert sorted(map(str, ids(provider, "archive"))) == sorted(sent)
+    assert len(ids(provider, "crm")) == 2
+    for message in copies:
+        provider.broker.add("customers", message)
+    adapter.drain()
+    assert stored(deployment) == ["0 1", "1 1"], "the ids are in the duplicate window"
+    adapter.stop()
+    assert provider.broker.waiting("connector.lent.commits") == []
+    state = deployment.directory
+    assert not list(Path(provider.existing_state("lent").published).glob(".pending*")), state

@@ -14,7 +14,6 @@ from tests.providers.lent.provider import LentProvider
 class TestLent(ProviderSuite):
     able = LentProvider.capabilities
     has_limit = False
-    can_tell = False
 
     @pytest.fixture
     def provider(self, root: Path) -> LentProvider:

@@ -1,0 +1,217 @@
+"""Messages that a broker delivers again, with what is known of their events.
+
+A broker gives back all messages of a transaction or none. The record says how far the event of each message
+was: a done event is settled without running, a begun event runs with a higher delivery count. All instances
+of the application use one record, because the broker gives the messages to any of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from typing import Any, Final, NamedTuple
+
+from connector.events.outcome import Outcome, join_names
+from connector.messaging.destination import Destination
+from connector.messaging.message import PropertyValue
+from connector.state.store import CycleJournal, RedeliveryNote, RedeliveryRecord
+from connector.status import OutcomeKind
+
+_PATIENCE: Final = 60.0
+"""Seconds for which an input is polled carefully after a rollback, if its messages do not come."""
+
+Place = tuple[int, int]
+"""Cycle and sequence of a claim."""
+
+
+class Redelivery(NamedTuple):
+    """How far the event of a redelivered message was.
+
+    Args:
+        destination: the input, as text.
+        outcome: of a done event. None = the event runs again.
+        begun: deliveries that were begun.
+        properties: of the message that say who has confirmed.
+        sends: messages to send with the final outcome, as in :class:`~connector.events.outcome.Outcome`.
+    """
+
+    destination: str
+    outcome: Outcome | None = None
+    begun: int = 0
+    properties: Mapping[str, PropertyValue] = {}
+    sends: tuple[Any, ...] = ()
+
+    @classmethod
+    def from_list(cls, values: Sequence[Any]) -> Redelivery:
+        """Undoes :meth:`to_list`."""
+        destination, outcome, begun, properties, sends = values
+        known = None if outcome is None else Outcome.from_list(list(outcome))
+        return cls(destination, known, begun, properties, tuple(sends))
+
+    def to_list(self) -> list[Any]:
+        """Returns values that JSON can carry."""
+        outcome = None if self.outcome is None else list(self.outcome)
+        return [self.destination, outcome, self.begun, dict(self.properties), self.sends]
+
+    def after(self, outcome: Outcome, begun: int) -> Redelivery:
+        """Returns the entry after another delivery, begun ``begun`` times, which ended with ``outcome``."""
+        sends = (*self.sends, *outcome.sends)
+        if not outcome.comes_again:
+            return Redelivery(self.destination, outcome._replace(sends=sends))
+        properties = dict(self.properties)
+        if outcome.delivered:
+            properties["connector_outcome"] = outcome.kind
+            properties["connector_delivered"] = join_names(outcome.delivered)
+        counts = outcome.kind == OutcomeKind.ROLLED_BACK.value or outcome.must_repeat
+        return Redelivery(self.destination, None, self.begun + (begun if counts else 0), properties, sends)
+
+    def after_journal(self, journal: CycleJournal, sequence: int) -> Redelivery:
+        """Returns the entry after the delivery that a journal describes."""
+        values = journal.done.get(sequence)
+        begun = journal.begun.get(sequence, 0)
+        if isinstance(values, list):
+            return self.after(Outcome.from_list(values), begun)
+        return self._replace(begun=self.begun + (begun or journal.at_work.get(sequence, 0)))
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing is known, as of a message that comes for the first time."""
+        return self == Redelivery(self.destination)
+
+
+class Taken(NamedTuple):
+    """An entry whose message was received again.
+
+    Args:
+        entry: of the message.
+        client, cycle: the transaction that was rolled back.
+    """
+
+    entry: Redelivery
+    client: str
+    cycle: int
+
+
+class Redeliveries:
+    """The entries of redelivered messages, as one client uses them.
+
+    An entry stands for one delivery. A claim *holds* the entry of its message while its transaction is open.
+    An entry settles one message at most.
+
+    Every method raises ProviderError if the record cannot be used.
+
+    Args:
+        record: of the application.
+        client_id: of this client.
+    """
+
+    def __init__(self, record: RedeliveryRecord, client_id: str) -> None:
+        self._record = record
+        self._client_id = client_id
+
+    def has(self, destination: Destination) -> bool:
+        """Whether messages of an input are awaited. Then one message at a time is polled there."""
+        name, since = str(destination), time.time() - _PATIENCE
+        return any(
+            not note.holder and note.values[0] == name and note.since > since for note in self._record.read()
+        )
+
+    def take(self, claims: Iterable[tuple[Place, str]]) -> dict[Place, Taken]:
+        """Returns the oldest entry of each claimed message that has one, and lets the claim hold it.
+
+        Args:
+            claims: place and identity of each claim.
+        """
+        wanted = dict(claims)
+        names = {note.identity for note in self._record.read() if not note.holder}
+        if names.isdisjoint(wanted.values()):
+            return {}
+        found: dict[Place, Taken] = {}
+        with self._record.change() as notes:
+            for place, identity in wanted.items():
+                for note in notes:
+                    if not note.holder and note.identity == identity:
+                        note.holder = self._name(place)
+                        client, cycle, _ = note.origin.split("/")
+                        found[place] = Taken(Redelivery.from_list(note.values), client, int(cycle))
+                        break
+        return found
+
+    def put(self, entries: Iterable[tuple[Place, str, Redelivery]]) -> None:
+        """Adds the entries of a transaction before its rollback. They replace those that its claims hold.
+
+        Args:
+            entries: place, identity and entry of each claim of the transaction.
+        """
+        added = [(self._name(place), identity, entry) for place, identity, entry in entries]
+        names = {name for name, _, _ in added}
+        if all(entry.is_new for _, _, entry in added) and not self._is_holding(names):
+            return
+        with self._record.change() as notes:
+            notes[:] = [note for note in notes if note.holder not in names]
+            notes += [_note(identity, name, entry) for name, identity, entry in added if not entry.is_new]
+
+    def settled(self, places: Collection[Place]) -> None:
+        """Removes the entries that settled claims hold."""
+        names = {self._name(place) for place in places}
+        if self._is_holding(names):
+            with self._record.change() as notes:
+                notes[:] = [note for note in notes if note.holder not in names]
+
+    def _is_holding(self, names: Set[str]) -> bool:
+        return any(note.holder in names for note in self._record.read())
+
+    def committed(self, client: str, cycle: int) -> None:
+        """Removes the entries of a transaction that turns out to be committed."""
+        with self._record.change() as notes:
+            notes[:] = [note for note in notes if note.holder or _transaction(note.origin) != (client, cycle)]
+
+    def adopt(self, client: str, journals: Mapping[int, CycleJournal], committed: Set[int]) -> int:
+        """Takes over the entries of a dead client, and adds those of its open transactions. Repeatable.
+
+        Args:
+            client: the dead client.
+            journals: of its transactions, by cycle.
+            committed: cycles that are settled, although their journals may be there.
+
+        Returns:
+            the number of messages with an entry that are awaited now.
+        """
+        number = 0
+        with self._record.change() as notes:
+            held = {note.holder: note for note in notes if note.holder.startswith(f"{client}/")}
+            known = {note.origin for note in notes}
+            for cycle, journal in journals.items():
+                for sequence, (destination, identity) in journal.claims.items():
+                    name = f"{client}/{cycle}/{sequence}"
+                    note = held.get(name)
+                    if cycle in committed or name in known:
+                        continue
+                    before = Redelivery(destination) if note is None else Redelivery.from_list(note.values)
+                    entry = before.after_journal(journal, sequence)
+                    if entry.is_new:
+                        continue
+                    number += 1
+                    if note is None:
+                        notes.append(_note(identity, name, entry))
+                    else:
+                        note.values = entry.to_list()
+            for name, note in held.items():
+                if _transaction(name)[1] in committed:
+                    notes.remove(note)
+                else:
+                    note.origin, note.holder, note.since = name, "", time.time()
+        return number
+
+    def _name(self, place: Place) -> str:
+        return f"{self._client_id}/{place[0]}/{place[1]}"
+
+
+def _note(identity: str, origin: str, entry: Redelivery) -> RedeliveryNote:
+    return RedeliveryNote(identity, origin, "", time.time(), entry.to_list())
+
+
+def _transaction(name: str) -> tuple[str, int]:
+    """Returns client and cycle of a claim by its name."""
+    client, cycle, _ = name.split("/")
+    return client, int(cycle)

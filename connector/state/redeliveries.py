@@ -1,0 +1,79 @@
+"""The record of messages that a broker delivers again, for all instances of an application: one file.
+
+The file changes under a lock, and is replaced whole. The file is usually empty.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from typing import Final
+
+import orjson
+
+from connector.errors import ProviderError
+from connector.state.store import RedeliveryNote
+
+_LOCK: Final = "redeliveries.lock"
+_FILE: Final = "redeliveries"
+
+
+class RedeliveryFile:
+    """See :class:`connector.state.store.RedeliveryRecord`.
+
+    Args:
+        directory: of the ApplicationName.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._path = os.path.join(directory, _FILE)
+        self._seen: tuple[int, int] | None = None
+        self._notes: list[RedeliveryNote] = []
+
+    def read(self) -> list[RedeliveryNote]:
+        """See :meth:`connector.state.store.RedeliveryRecord.read`."""
+        try:
+            found = os.stat(self._path)
+            seen = found.st_mtime_ns, found.st_ino
+            if seen != self._seen:
+                self._notes, self._seen = self._load(), seen
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise ProviderError(f"cannot read {self._path}: {error.strerror}") from error
+        return self._notes
+
+    def _load(self) -> list[RedeliveryNote]:
+        try:
+            with open(self._path, "rb") as file:
+                return [RedeliveryNote(*values) for values in orjson.loads(file.read())]
+        except FileNotFoundError:
+            return []
+        except (TypeError, ValueError) as error:
+            raise ProviderError(f"cannot read {self._path}: {error}") from error
+
+    @contextlib.contextmanager
+    def change(self) -> Iterator[list[RedeliveryNote]]:
+        """See :meth:`connector.state.store.RedeliveryRecord.change`."""
+        try:
+            os.makedirs(self._directory, exist_ok=True)
+            lock = os.open(os.path.join(self._directory, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise ProviderError(f"cannot use {self._directory}: {error.strerror}") from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            notes = self._load()
+            before = [note.to_list() for note in notes]
+            yield notes
+            after = [note.to_list() for note in notes]
+            if after != before:
+                with open(f"{self._path}.new", "wb") as file:
+                    file.write(orjson.dumps(after))
+                os.rename(f"{self._path}.new", self._path)
+        except OSError as error:
+            raise ProviderError(f"cannot write {self._path}: {error.strerror}") from error
+        finally:
+            os.close(lock)
