@@ -39,6 +39,10 @@ class Transactions:
         connection: to the broker.
         state: of the application.
         instance: name of this adapter.
+
+    Raises:
+        CapabilityError: another instance of the application uses another state.
+        ProviderError: the state or the broker cannot be used.
     """
 
     def __init__(self, connection: Connection, state: StateStore, instance: str) -> None:
@@ -48,6 +52,7 @@ class Transactions:
         self._client_id = connection.client_id
         self.redeliveries = Redeliveries(self._state.redeliveries(), self._client_id)
         self._journals = self._state.journals(self._client_id, instance)
+        self._connection.announce(self._state.identity())
         self._sizes: dict[int, int] = {}
         self._ended: dict[int, EndedClaims] = {}
         self._used: dict[Place, Redelivery] = {}

@@ -450,6 +450,16 @@ class TransactionalConnection(Connection, Protocol):
     redelivery_limit: int | None
     """The number of deliveries after which the broker puts a message aside. None = no limit is known."""
 
+    def announce(self, directory: str) -> None:
+        """Tells the other instances of the application the id of the state that they share.
+
+        Does nothing if commits are not marked.
+
+        Raises:
+            CapabilityError: another instance has announced another id.
+            ProviderError: the broker cannot be used.
+        """
+
     def committed_cycles(self, client_id: str) -> Set[int]:
         """Returns the last committed cycles of an ended client, one for each of its sources.
 

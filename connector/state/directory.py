@@ -6,15 +6,20 @@
     <directory>/<instance>/<client>/<batch>.<task>.<job>     a journal
     <directory>/published/                              finished commit records: the duplicate window
     <directory>/in-flight/<client>                      keys that a client is about to publish
+    <directory>/id                                      of the directory
     <directory>/redeliveries                            messages that a broker delivers again
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import secrets
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from connector.errors import ProviderError
 from connector.state.duplicates import IN_FLIGHT, DuplicateWindow
 from connector.state.instances import InstanceLock, read_instances
 from connector.state.journal import JournalDirectory
@@ -70,6 +75,20 @@ class StateDirectory:
             clients = sorted(one.path for one in entries if one.is_dir(follow_symlinks=False))
         for path in clients:
             yield os.path.basename(path).partition(".")[0], JournalDirectory(path)
+
+    def identity(self) -> str:
+        """See :meth:`connector.state.store.BrokerStateStore.identity`."""
+        path = os.path.join(self.path, "id")
+        try:
+            os.makedirs(self.path, exist_ok=True)
+            with contextlib.suppress(FileExistsError), tempfile.NamedTemporaryFile("w", dir=self.path) as new:
+                new.write(secrets.token_hex(8))
+                new.flush()
+                os.link(new.name, path)
+            with open(path, encoding="ascii") as file:
+                return file.read()
+        except OSError as error:
+            raise ProviderError(f"cannot use {path}: {error.strerror}") from error
 
     def clients(self) -> set[str]:
         """Returns the clients that have journals."""

@@ -353,6 +353,9 @@ class BrokerStateStore(StateStore, Protocol):
     def journals(self, client_id: str, instance: str) -> BrokerJournals:
         """See :meth:`StateStore.journals`."""
 
+    def identity(self) -> str:
+        """Returns the id of this state, made at the first call. Raises ProviderError if that fails."""
+
     def claims_of_others(self, client_id: str) -> Set[str]:
         """Returns the identities of claims of all other clients whose transactions are not settled."""
 

@@ -3,6 +3,8 @@
 Each transaction sends a small message with the client and the number of its cycle, and consumes the message
 of the transaction before. The answer to a commit may be lost. Then the message in the queue says that the
 commit has happened.
+
+The queue also has the id of the state directory, which all instances of an application share.
 """
 
 from __future__ import annotations
@@ -10,13 +12,14 @@ from __future__ import annotations
 from typing import Final
 
 from connector.core.remote.broker import BrokerConnection, BrokerSession, Receiver
-from connector.errors import UnknownDestination
+from connector.errors import CapabilityError, UnknownDestination
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 
 _CLIENT: Final = "connector_client"
 _SESSION: Final = "connector_session"
 _CYCLE: Final = "connector_cycle"
+_DIRECTORY: Final = "connector_directory"
 _WAIT_SECONDS: Final = 1.0
 _LIMIT: Final = 1 << 16
 
@@ -97,6 +100,46 @@ def remove_markers(connection: BrokerConnection, queue: Destination, client_id: 
         session.commit()
     finally:
         session.close()
+
+
+def announce(connection: BrokerConnection, queue: Destination, directory: str) -> None:
+    """Tells the other instances the id of the state directory, which all of them share.
+
+    Raises:
+        CapabilityError: another instance uses another directory.
+        ProviderError: the commit queue cannot be used.
+    """
+    if directory in _announced(connection, queue, directory):
+        return
+    session = connection.session()
+    try:
+        message = Message(b"", "M")
+        message.set_property(_DIRECTORY, directory)
+        session.send(queue, message)
+        session.commit()
+        try:
+            _announced(connection, queue, directory)
+        except CapabilityError:  # two instances have begun at the same time
+            session.receiver(queue, f"{_DIRECTORY} = '{directory}'", _LIMIT).receive(_WAIT_SECONDS)
+            session.commit()
+            raise
+    finally:
+        session.close()
+
+
+def _announced(connection: BrokerConnection, queue: Destination, directory: str) -> set[str]:
+    try:
+        found = list(connection.browse(queue, f"{_DIRECTORY} IS NOT NULL"))
+    except UnknownDestination:
+        return set()
+    known = {str(message.properties[_DIRECTORY]) for message in found if _DIRECTORY in message.properties}
+    if known - {directory}:
+        raise CapabilityError(
+            f"another instance uses another state directory, so events may be published twice: set "
+            f"state.directory to one directory that all instances share, or, if that instance is gone for "
+            f"ever, remove its message from {queue}"
+        )
+    return known
 
 
 def _selector(client_id: str) -> str:

@@ -15,7 +15,7 @@ from connector import faults
 from connector.core.remote.access import RemoteAccess, sendable, unpack
 from connector.core.remote.broker import BrokerConnection, BrokerSession
 from connector.core.remote.claims import original
-from connector.core.remote.commits import CommitMarker, committed_cycles, remove_markers
+from connector.core.remote.commits import CommitMarker, announce, committed_cycles, remove_markers
 from connector.core.remote.poller import RemotePoller
 from connector.core.remote.pruning import Pruner
 from connector.core.remote.session import ReceivingSession
@@ -198,6 +198,12 @@ class RemoteConnection:
     def _send_alone(self, sends: Sequence[Prepared]) -> None:
         for prepared in sends:
             self.send(prepared.destination, [unpack(prepared.handle)])
+
+    def announce(self, directory: str) -> None:
+        """See :meth:`connector.messaging.provider.TransactionalConnection.announce`."""
+        self.check()
+        if self._commit_queue is not None:
+            announce(self._broker, self._commit_queue, directory)
 
     def committed_cycles(self, client_id: str) -> set[int]:
         """See :meth:`connector.messaging.provider.TransactionalConnection.committed_cycles`."""

@@ -20,7 +20,7 @@ from connector.core.remote.claims import (
     original,
 )
 from connector.core.remote.commits import CommitMarker
-from connector.errors import ProviderError, SettlementError, TransactionRolledBack
+from connector.errors import ConnectorError, ProviderError, SettlementError, TransactionRolledBack
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import HISTORY, Prepared, Settlement
@@ -177,7 +177,7 @@ class ReceivingSession:
             self._check()
             try:
                 self._send(settlements, sends)
-            except ProviderError as error:
+            except (ConnectorError, ValueError) as error:
                 self._roll_back()
                 raise SettlementError(f"nothing was settled: {error}") from error
             self._forget()

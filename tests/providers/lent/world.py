@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ static_metaobject: MO_Config
 
 PROCESSES = """\
 import os
+import time
 import connector
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -64,6 +66,10 @@ def store(customer, event):
     if wish == "end" and not os.path.exists(HERE + "/ended"):
         open(HERE + "/ended", "w").close()
         os._exit(1)
+    if wish == "wait":
+        open(HERE + "/waits", "w").close()
+        while not os.path.exists(HERE + "/go"):
+            time.sleep(0.01)
     with open(HERE + "/stored", "a") as file:
         file.write(f"{customer['Id']} {event.delivery_count}\\n")
 """
@@ -106,3 +112,11 @@ def stored(deployment: Deployment) -> list[str]:
     """What the process has stored: the ids of customers, with the delivery counts of their events."""
     path = deployment.directory / "stored"
     return sorted(path.read_text().splitlines()) if path.exists() else []
+
+
+def await_file(deployment: Deployment, name: str) -> None:
+    """Waits until a process of the deployment has made a file."""
+    deadline = time.monotonic() + 30.0
+    while not (deployment.directory / name).exists():
+        assert time.monotonic() < deadline, f"there is no {name}"
+        time.sleep(0.01)
