@@ -10,11 +10,12 @@ from typing import Final
 from connector.core.remote.broker import BrokerClient
 from connector.core.remote.connection import RemoteConnection
 from connector.core.remote.state import CommitRecords, RemoteState
-from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.destination import Destination
 from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
 from connector.messaging.provider import Capabilities
 from connector.messaging.subscription import TopicSubscription
 
+COMMIT_QUEUE: Final = "connector.{application}.commits"
 DEFAULT_BATCH: Final = 250
 DEFAULT_BATCH_BYTES: Final = 16 << 20
 DEFAULT_MAX_BODY: Final = 64 << 20
@@ -28,6 +29,9 @@ class RemoteProvider(ABC):
         batch: messages of a transaction, at most.
         batch_bytes: bytes of bodies after which a transaction gets no more messages.
         max_body: bytes of a body. A larger body is not read.
+        commit_queue: name of the queue that shows which transactions were committed, ``{application}``
+            replaced. None = commits are not marked. Then a commit whose answer is lost may be repeated.
+        redelivery_limit: deliveries after which the broker puts a message aside. None = unknown.
     """
 
     capabilities = Capabilities(
@@ -48,16 +52,15 @@ class RemoteProvider(ABC):
         batch: int = DEFAULT_BATCH,
         batch_bytes: int = DEFAULT_BATCH_BYTES,
         max_body: int = DEFAULT_MAX_BODY,
+        commit_queue: str | None = COMMIT_QUEUE,
+        redelivery_limit: int | None = None,
     ) -> None:
         self._state_directory = os.path.abspath(state_directory)
         self._batch = batch
         self._batch_bytes = batch_bytes
         self._max_body = max_body
-
-    @property
-    def redelivery_limit(self) -> int | None:
-        """The number of deliveries after which the broker puts a message of an input aside, if known."""
-        return None
+        self._commit_queue = commit_queue
+        self._redelivery_limit = redelivery_limit
 
     @abstractmethod
     def client(self) -> BrokerClient:
@@ -85,16 +88,18 @@ class RemoteProvider(ABC):
             limit=self._max_body,
             batch=self._batch,
             batch_bytes=self._batch_bytes,
-            commit_queue=self._commit_queue(application) if application else None,
-            redelivery_limit=self.redelivery_limit,
+            commit_queue=self._commits_of(application),
+            redelivery_limit=self._redelivery_limit,
         )
         if application:
             connection.records = CommitRecords(self.state(application), connection.client_id)
         return connection
 
-    def _commit_queue(self, application: str) -> Destination | None:
+    def _commits_of(self, application: str) -> Destination | None:
         """Returns the commit queue of an application. None = commits are not marked."""
-        return parse_destination(f"queue://connector.{application}.commits")
+        if not application or self._commit_queue is None:
+            return None
+        return Destination("queue", self._commit_queue.replace("{application}", application))
 
     def existing(self) -> RemoteConnection:
         return self.connect()

@@ -78,6 +78,7 @@ class RemoteState(StateDirectory):
         in_flight = os.path.join(self.in_flight, client_id)
         with contextlib.suppress(FileNotFoundError):
             if any(keys):
+                os.makedirs(self.in_flight, exist_ok=True)
                 with open(f"{in_flight}.new", "wb") as file:
                     file.write(b"\n".join(keys))
                 os.rename(f"{in_flight}.new", in_flight)

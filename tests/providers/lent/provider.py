@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from connector.core.remote.broker import CommitUnknown, Received
@@ -34,8 +34,8 @@ class LentProvider(RemoteProvider):
         selectors=True, takeover=False, by_value=True, transactions=True, in_progress=False, shows_all=False
     )
 
-    def __init__(self, state_directory: str | os.PathLike[str]) -> None:
-        super().__init__(state_directory)
+    def __init__(self, state_directory: str | os.PathLike[str], **options: Any) -> None:
+        super().__init__(state_directory, **options)
         self.broker = Broker()
         _providers[id(self)] = self
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from connector.errors import CapabilityError
+from connector.messaging.message import Message
 from connector.status import ReturnCode
 from connector.testing.deployment import Deployment, InProcessAdapter
 from tests.providers.lent.provider import LentProvider
@@ -179,3 +180,37 @@ def test_a_commit_without_an_answer_is_neither_lost_nor_repeated(
     (announced,) = provider.broker.waiting("connector.lent.commits")
     assert list(announced.message.properties) == ["connector_directory"]
     assert not list(Path(provider.existing_state("lent").published).glob(".pending*"))
+
+
+def test_messages_without_ids_are_all_published(
+    deployment: Deployment, provider: LentProvider, adapter: InProcessAdapter
+) -> None:
+    """Their sender gave them the same time and content. A process ends at the first of them."""
+    body = b'{"BusinessObject": "Customer", "Id": "7", "Wish": "end"}'
+    for _ in range(3):
+        provider.broker.add("customers", Message(body, timestamp=5))
+    adapter.drain()
+    assert stored(deployment) == ["7 1", "7 1", "7 2"]
+    assert len(ids(provider, "archive")) == 3
+
+
+def test_a_poll_goes_on_where_a_transaction_was_full(root: Path, deployment: Deployment) -> None:
+    provider = LentProvider(root / "state", batch=2)
+    sent = send(provider, *[""] * 7)
+    with InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2) as adapter:
+        assert adapter.poll().more
+        adapter.drain()
+    assert ids(provider, "archive") == sent
+
+
+def test_the_adapter_warns_before_the_broker_puts_a_message_aside(
+    root: Path, deployment: Deployment, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider = LentProvider(root / "state", redelivery_limit=6)
+    (identity,) = send(provider, "sleep")
+    with InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2) as adapter:
+        for _ in range(4):
+            adapter.poll()
+    found = [vars(one) for one in caplog.records if "redelivery limit" in one.getMessage()]
+    assert [(one["message_id"], one["deliveries"]) for one in found] == [(identity, "4")]
+    assert ids(provider, "customers") == [identity]
