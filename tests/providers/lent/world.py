@@ -120,3 +120,9 @@ def await_file(deployment: Deployment, name: str) -> None:
     while not (deployment.directory / name).exists():
         assert time.monotonic() < deadline, f"there is no {name}"
         time.sleep(0.01)
+
+
+def reopen(directory: Path) -> Deployment:
+    """Returns the deployment that :func:`deploy` has written."""
+    texts = [(directory / name).read_text() for name in ("adapter.yaml", "processes.py")]
+    return Deployment(directory, adapter=texts[0], metaobjects=OBJECTS, processes=texts[1])
