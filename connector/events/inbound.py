@@ -89,7 +89,7 @@ class Inbound:
         self._journals = state.journals(connection.client_id, settings.instance)
         self._journals.make()
         self._transactions: Transactions | None = None
-        if transactions:
+        if transactions and settings.in_progress is None:
             self._transactions = Transactions(connection, state, settings.instance)
         size = settings.duplicate_window
         self._window = state.window(connection.client_id, size) if size else None

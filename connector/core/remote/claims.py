@@ -15,14 +15,18 @@ _SENT: Final = ("JMSXGroupID", "JMSXGroupSeq")
 ORIGINAL_ID: Final = "connector_message_id"
 ORIGINAL_TIME: Final = "connector_timestamp"
 ORIGINAL_EXPIRATION: Final = "connector_expiration"
+BEGUN: Final = "connector_begun"
 """Properties of a copy with headers of its message, because a broker gives each copy new ones."""
 
 
-def original(message: Message) -> None:
-    """Gives a copy the id, time and expiration of its message, and removes the properties with them."""
+def original(message: Message) -> int:
+    """Gives a copy the id, time and expiration of its message, and removes the properties with them.
+
+    Returns the number of begun deliveries that the message carries.
+    """
     properties = message.properties
     if ORIGINAL_ID not in properties:
-        return
+        return 0
     message.message_id = str(properties[ORIGINAL_ID])
     for name, header in ((ORIGINAL_TIME, "timestamp"), (ORIGINAL_EXPIRATION, "expiration")):
         value = properties.get(name)
@@ -31,6 +35,19 @@ def original(message: Message) -> None:
     for name in (ORIGINAL_ID, ORIGINAL_TIME, ORIGINAL_EXPIRATION):
         properties.pop(name, None)
         message.property_types.pop(name, None)
+    begun = properties.pop(BEGUN, None)
+    message.property_types.pop(BEGUN, None)
+    if not isinstance(begun, int):
+        return 0
+    message.delivery_count = begun + 1
+    return begun
+
+
+def keep_original(copy: Message, message: Message) -> None:
+    """Notes id, time and expiration of a message in properties of its copy, for :func:`original`."""
+    copy.set_property(ORIGINAL_ID, message.message_id or "")
+    copy.set_property(ORIGINAL_TIME, message.timestamp, "long")
+    copy.set_property(ORIGINAL_EXPIRATION, message.expiration, "long")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +75,7 @@ class LentClaim:
         client_id: of the connection.
         number: cycle and sequence.
         source: the input destination.
-        received: with headers of the original.
+        received: from the source.
     """
 
     __slots__ = (
@@ -79,11 +96,12 @@ class LentClaim:
         self.cycle, self.sequence = number
         self.destination = source
         message = received.message
+        begun = original(message)
         self.identity = identity_of(message)
         """Text that is equal for two deliveries of one message."""
         self.broker_count = message.delivery_count
         """Deliveries that the broker has counted, with this one."""
-        self.delivery_count = 0
+        self.delivery_count = begun
         self.reference = LentReference(f"{client_id}-{number[0]}-{number[1]}", message, received.size)
 
     @property

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from connector import faults
 from connector.core.remote.access import RemoteAccess, sendable, unpack
 from connector.core.remote.broker import BrokerConnection, BrokerSession
-from connector.core.remote.claims import original
+from connector.core.remote.claims import LentClaim, original
 from connector.core.remote.commits import CommitMarker, announce, committed_cycles, remove_markers
+from connector.core.remote.in_progress import InProgress, ProgressClaim
 from connector.core.remote.poller import RemotePoller
 from connector.core.remote.pruning import Pruner
 from connector.core.remote.session import ReceivingSession
@@ -65,7 +66,7 @@ class RemoteConnection:
         self.client_id = f"b{secrets.token_hex(6)}"
         self._pollers: set[RemotePoller] = set()
         self._leaving: list[ReceivingSession] = []
-        self._broker = broker
+        self.broker = broker
         self._limit = limit
         self._batch = batch
         self._batch_bytes = batch_bytes
@@ -74,6 +75,8 @@ class RemoteConnection:
         self.marks_commits = commit_queue is not None
         self.redelivery_limit = redelivery_limit
         self._session_numbers = itertools.count(1)
+        self.in_progress: InProgress | None = None
+        """The messages in progress. None = this client is no adapter."""
         self._sending: BrokerSession | None = None
         self._waiter = RemoteWaiter(lambda: [poller.sessions[0] for poller in list(self._pollers)])
         self._pruner = Pruner(broker)
@@ -95,24 +98,40 @@ class RemoteConnection:
     ) -> RemotePoller:
         self.check()
         if in_progress is not None:
-            raise CapabilityError("InProgressDestination: this provider has no in-progress destination yet")
+            self._begin_progress(source, in_progress)
         if isinstance(source, Destination) and source.view:
             raise CapabilityError(f"cannot poll {source}: a broker has no virtual destinations")
 
         def make() -> ReceivingSession:
             return ReceivingSession(
-                self._broker,
+                self.broker,
                 source,
                 selector,
                 limit=self._limit,
                 batch=self._batch,
                 batch_bytes=self._batch_bytes,
-                marker=None if self._commit_queue is None else self._marker,
+                marker=None if self._commit_queue is None or in_progress is not None else self._marker,
             )
 
-        poller = RemotePoller(self.client_id, self.check, make, self._leave)
+        def move(session: ReceivingSession, claims: Sequence[LentClaim]) -> Sequence[LentClaim]:
+            assert self.in_progress is not None and in_progress is not None
+            return self.in_progress.move(session, claims, in_progress)
+
+        poller = RemotePoller(
+            self.client_id, self.check, make, self._leave, None if in_progress is None else move
+        )
         self._pollers.add(poller)
         return poller
+
+    def _begin_progress(self, source: Destination | TopicSubscription, in_progress: Destination) -> None:
+        for one in (source, in_progress):
+            if not isinstance(one, Destination) or not one.is_queue or one.view or source == in_progress:
+                raise CapabilityError(
+                    f"cannot move messages from {source} to {in_progress}: both have to be whole queues"
+                )
+        if self.in_progress is None:
+            raise CapabilityError(f"only an adapter moves messages to {in_progress}")
+        self.in_progress.begin()
 
     def _leave(self, poller: RemotePoller) -> None:
         """Forgets a closed poller. Its open transactions can still be settled."""
@@ -136,6 +155,10 @@ class RemoteConnection:
         if self._ended:
             raise SettlementError("nothing was settled: the connection is closed")
         singles = one_by_one(settlements)
+        moved = [one for one in singles if one.claim.in_progress]
+        if moved and self.in_progress is not None:
+            self.in_progress.settle(moved, sends, fenced=fenced)
+            singles, sends = [one for one in singles if not one.claim.in_progress], ()
         transactions = self._transactions(singles, fenced=fenced)
         if sends and not transactions:
             self._send_alone(sends)
@@ -203,20 +226,20 @@ class RemoteConnection:
         """See :meth:`connector.messaging.provider.TransactionalConnection.announce`."""
         self.check()
         if self._commit_queue is not None:
-            announce(self._broker, self._commit_queue, directory)
+            announce(self.broker, self._commit_queue, directory)
 
     def committed_cycles(self, client_id: str) -> set[int]:
         """See :meth:`connector.messaging.provider.TransactionalConnection.committed_cycles`."""
         self.check()
         if self._commit_queue is None:
             return set()
-        return committed_cycles(self._broker, self._commit_queue, client_id)
+        return committed_cycles(self.broker, self._commit_queue, client_id)
 
     def remove_markers(self, client_id: str) -> None:
         """See :meth:`connector.messaging.provider.TransactionalConnection.remove_markers`."""
         self.check()
         if self._commit_queue is not None:
-            remove_markers(self._broker, self._commit_queue, client_id)
+            remove_markers(self.broker, self._commit_queue, client_id)
 
     # -- sending and looking -------------------------------------------------------------------------
 
@@ -224,7 +247,7 @@ class RemoteConnection:
         self.check()
         if destination.view:
             raise DestinationError(f"cannot send to {destination}: it shows a part of {destination.base}")
-        session = self._sending = self._sending or self._broker.session()
+        session = self._sending = self._sending or self.broker.session()
         sent = list(messages)
         for message in sent:
             message.check()
@@ -248,7 +271,7 @@ class RemoteConnection:
         self.check()
         if not destination.is_queue or destination.view:
             raise UnknownDestination(f"cannot browse {destination}: a broker shows whole queues only")
-        return map(_with_original_headers, self._broker.browse(destination, ""))
+        return map(_with_original_headers, self.broker.browse(destination, ""))
 
     def names(self) -> list[Destination]:
         self.check()
@@ -264,12 +287,12 @@ class RemoteConnection:
 
     def unsubscribe(self, name: str, client_id: str = "") -> SubscriptionInfo:
         self.check()
-        self._broker.unsubscribe(name)
+        self.broker.unsubscribe(name)
         return SubscriptionInfo(TopicSubscription(Destination("topic", "?"), name, client_id, True), 0, 0, 0)
 
     def temporary(self, kind: str) -> Destination:
         self.check()
-        return self._broker.temporary(kind)
+        return self.broker.temporary(kind)
 
     def delete_temporary(self, destination: Destination) -> None:
         self.check()
@@ -296,7 +319,7 @@ class RemoteConnection:
     def check(self) -> None:
         if self._ended:
             raise ProviderError("the connection is closed")
-        failure = self._broker.failure
+        failure = self.broker.failure
         if failure is not None:
             raise ProviderError(f"the connection to the broker has failed: {failure}")
 
@@ -308,18 +331,25 @@ class RemoteConnection:
 
     def adopt(self, claim: Claim, cycle: int, sequence: int) -> Claim | None:
         self.check()
-        return None
+        if self.in_progress is None or not isinstance(claim, ProgressClaim):
+            return None
+        self.in_progress.begin()
+        return self.in_progress.adopt(claim, cycle, sequence)
 
     def leave_unowned(self, claim: Claim) -> None:
         self.check()
+        if self.in_progress is not None and isinstance(claim, ProgressClaim):
+            self.in_progress.leave(claim)
 
     def leftovers(self, in_progress: Destination | None, *, at_start: bool) -> Iterator[Leftover]:
         self.check()
-        return iter(())
+        if self.in_progress is None or in_progress is None:
+            return iter(())
+        return self.in_progress.leftovers(in_progress, at_start=at_start)
 
-    def unowned(self, in_progress: Destination) -> list[Claim]:
+    def unowned(self, in_progress: Destination) -> Sequence[Claim]:
         self.check()
-        return []
+        return [] if self.in_progress is None else self.in_progress.unowned(in_progress)
 
     def close(self) -> None:
         self._close(keeps_marks=False)
@@ -338,9 +368,11 @@ class RemoteConnection:
         self._pollers.clear()
         if self.records is not None:
             self.records.close()
+        if self.in_progress is not None:
+            self.in_progress.close(in_order=not keeps_marks)
         if self._sending is not None:
             self._sending.close()
-        self._broker.close()
+        self.broker.close()
 
 
 def _with_original_headers(message: Message) -> Message:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from connector.core.remote.claims import LentClaim
 from connector.core.remote.session import ReceivingSession
@@ -18,6 +18,7 @@ class RemotePoller(Poller):
         check: raises ProviderError if the connection has ended.
         make: makes a session that receives from the source.
         ended: called when the poller is closed.
+        move: moves claimed messages to an in-progress destination. None = they stay in the transaction.
     """
 
     expired = 0
@@ -28,7 +29,9 @@ class RemotePoller(Poller):
         check: Callable[[], None],
         make: Callable[[], ReceivingSession],
         ended: Callable[[RemotePoller], None],
+        move: Callable[[ReceivingSession, Sequence[LentClaim]], Sequence[LentClaim]] | None = None,
     ) -> None:
+        self._move = move
         self._client_id = client_id
         self._check = check
         self._make = make
@@ -42,11 +45,13 @@ class RemotePoller(Poller):
         """See :attr:`connector.messaging.provider.Poller.is_full`."""
         return any(session.is_full for session in self.sessions)
 
-    def claim(self, cycle: int, numbers: range) -> list[LentClaim]:
+    def claim(self, cycle: int, numbers: range) -> Sequence[LentClaim]:
         if self._closed:
             raise ProviderError(f"the poller of {self.destination} is closed")
         self._check()
-        return self._session(cycle).claim(self._client_id, cycle, numbers)
+        session = self._session(cycle)
+        taken = session.claim(self._client_id, cycle, numbers)
+        return self._move(session, taken) if taken and self._move is not None else taken
 
     def _session(self, cycle: int) -> ReceivingSession:
         """Returns the session with the transaction of a cycle, or else a session without a transaction."""

@@ -9,6 +9,7 @@ from typing import Final
 
 from connector.core.remote.broker import BrokerClient
 from connector.core.remote.connection import RemoteConnection
+from connector.core.remote.in_progress import InProgress
 from connector.core.remote.state import CommitRecords, RemoteState
 from connector.messaging.destination import Destination
 from connector.messaging.notes import BatchNote, ClientNote, ClientState, WaitingNote
@@ -41,7 +42,6 @@ class RemoteProvider(ABC):
         takeover=False,
         by_value=True,
         transactions=True,
-        in_progress=False,
         shows_all=False,
     )
 
@@ -92,7 +92,9 @@ class RemoteProvider(ABC):
             redelivery_limit=self._redelivery_limit,
         )
         if application:
-            connection.records = CommitRecords(self.state(application), connection.client_id)
+            state = self.state(application)
+            connection.records = CommitRecords(state, connection.client_id)
+            connection.in_progress = InProgress(connection.broker, state, connection.client_id, instance)
         return connection
 
     def _commits_of(self, application: str) -> Destination | None:

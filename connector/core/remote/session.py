@@ -12,13 +12,7 @@ from typing import Final
 from connector import faults
 from connector.core.remote.access import sendable, unpack
 from connector.core.remote.broker import BrokerConnection, BrokerSession, CommitUnknown, Received, Receiver
-from connector.core.remote.claims import (
-    ORIGINAL_EXPIRATION,
-    ORIGINAL_ID,
-    ORIGINAL_TIME,
-    LentClaim,
-    original,
-)
+from connector.core.remote.claims import LentClaim, keep_original
 from connector.core.remote.commits import CommitMarker
 from connector.errors import ConnectorError, ProviderError, SettlementError, TransactionRolledBack
 from connector.messaging.destination import Destination
@@ -129,7 +123,6 @@ class ReceivingSession:
             if received is None:
                 break
             faults.point("claim")
-            original(received.message)
             claim = LentClaim(client_id, (cycle, sequence), self.destination, received)
             self._bytes += len(received.message.body)
             self.claims.append(claim)
@@ -198,7 +191,7 @@ class ReceivingSession:
             self._session.send(prepared.destination, unpack(prepared.handle))
         for settlement in settlements:
             if settlement.copy_to is not None:
-                self._session.send(settlement.copy_to, _copy(settlement))
+                self._session.send(settlement.copy_to, copy_of(settlement))
         if self._marker is not None and self.cycle is not None:
             self._marker.mark(self.cycle)
 
@@ -261,7 +254,7 @@ class ReceivingSession:
                 self._lock.release()
 
 
-def _copy(settlement: Settlement) -> Message:
+def copy_of(settlement: Settlement) -> Message:
     """Returns the copy of a claimed message. The copy does not expire, and says what the broker changes."""
     reference = settlement.claim.reference
     message: Message = reference.message
@@ -271,8 +264,6 @@ def _copy(settlement: Settlement) -> Message:
         copy.property_types.pop(name, None)
     for name, value in settlement.properties.items():
         copy.set_property(name, value)
-    copy.set_property(ORIGINAL_ID, message.message_id or "")
-    copy.set_property(ORIGINAL_TIME, message.timestamp, "long")
-    copy.set_property(ORIGINAL_EXPIRATION, message.expiration, "long")
+    keep_original(copy, message)
     copy.expiration = 0
     return copy

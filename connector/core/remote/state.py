@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from connector.errors import ProviderError
 from connector.state.directory import StateDirectory
+from connector.state.locks import try_lock
 
 _PENDING = ".pending-"
 
@@ -22,6 +23,7 @@ class RemoteState(StateDirectory):
     """
 
     def __init__(self, directory: str, application: str) -> None:
+        self.application = application
         super().__init__(os.path.join(directory, _folder(application)), folder=_folder, keys_of=_keys)
 
     def pend(self, client_id: str, cycle: int, keys: Sequence[str]) -> None:
@@ -65,6 +67,18 @@ class RemoteState(StateDirectory):
                     found.append((client_id, int(cycle)))
         return sorted(found)
 
+    def pending_keys(self, client_id: str) -> list[tuple[int, list[str]]]:
+        """Returns the pending commits of a client, each with its published keys."""
+        found: list[tuple[int, list[str]]] = []
+        for owner, cycle in self._all_pending():
+            if owner == client_id:
+                with (
+                    contextlib.suppress(FileNotFoundError),
+                    open(self._pending(client_id, cycle), "rb") as file,
+                ):
+                    found.append((cycle, _keys(file.read())))
+        return found
+
     def hold_pending(self, client_id: str) -> bool:
         """See :meth:`connector.state.store.BrokerStateStore.hold_pending`."""
         keys: list[bytes] = []
@@ -88,6 +102,66 @@ class RemoteState(StateDirectory):
 
     def _pending(self, client_id: str, cycle: int) -> str:
         return os.path.join(self.published, f"{_PENDING}{client_id}-{cycle}")
+
+
+class ClientFile:
+    """The file of one client with messages in progress, locked while the client lives.
+
+    Args:
+        state: of the application.
+        client_id: of the client.
+    """
+
+    def __init__(self, state: RemoteState, client_id: str) -> None:
+        self._path = os.path.join(_clients(state), client_id)
+        self._descriptor = -1
+
+    @staticmethod
+    def known(state: RemoteState) -> list[str]:
+        """Returns the clients with a file."""
+        with contextlib.suppress(FileNotFoundError):
+            return sorted(os.listdir(_clients(state)))
+        return []
+
+    def hold(self, instance: str) -> None:
+        """Makes and locks the file. Repeatable. Raises ProviderError if that fails."""
+        if self._descriptor >= 0:
+            return
+        try:
+            os.makedirs(os.path.dirname(self._path), exist_ok=True)
+            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            try_lock(self._descriptor, self._path)
+            os.write(self._descriptor, instance.encode())
+        except OSError as error:
+            raise ProviderError(f"cannot write {self._path}: {error.strerror}") from error
+
+    def take_over(self, *, at_start: bool) -> str | None:
+        """Locks the file of a dead client, and returns its instance.
+
+        Returns None if the client lives, or if another client takes over. A client that was closed has no
+        file, and is looked at only at the start of an adapter.
+        """
+        try:
+            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return "" if at_start else None
+        if not try_lock(self._descriptor, self._path):
+            self.close(removes=False)
+            return None
+        return os.pread(self._descriptor, 4096, 0).decode()
+
+    def close(self, *, removes: bool) -> None:
+        """Unlocks the file. Repeatable."""
+        if self._descriptor >= 0:
+            if removes:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(self._path)
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _clients(state: RemoteState) -> str:
+    return os.path.join(state.path, "clients")
 
 
 class CommitRecords:

@@ -58,7 +58,10 @@ class Broker:
         self.refused: set[str] = set()
         """Queues to which nothing can be sent."""
         self.lost_answers: list[str] = []
-        """What becomes of the next commits, whose answers are lost: ``done``, ``undone`` or ``late``."""
+        """What becomes of the next commits, whose answers are lost: ``done``, ``undone`` or ``late``.
+
+        Empty text = the answer arrives.
+        """
         self.late: list[BrokerSession] = []
         """Sessions whose commits are still on their way."""
         self.connections: list[BrokerConnection] = []
@@ -144,7 +147,9 @@ class BrokerSession:
     def commit(self) -> None:
         with self._broker.changed:
             self._check()
-            lost = self._broker.lost_answers.pop(0) if self._received and self._broker.lost_answers else None
+            lost = None
+            if self._received and self._broker.lost_answers:
+                lost = self._broker.lost_answers.pop(0) or None
             if lost == "late":
                 self._broker.late.append(self)
                 self._connection.sessions.discard(self)

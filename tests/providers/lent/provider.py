@@ -31,7 +31,7 @@ class LentProvider(RemoteProvider):
     """Queues of a broker in this process."""
 
     capabilities = Capabilities(
-        selectors=True, takeover=False, by_value=True, transactions=True, in_progress=False, shows_all=False
+        selectors=True, takeover=False, by_value=True, transactions=True, shows_all=False
     )
 
     def __init__(self, state_directory: str | os.PathLike[str], **options: Any) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from connector.errors import CapabilityError
 from connector.messaging.message import Message
 from connector.status import ReturnCode
 from connector.testing.deployment import Deployment, InProcessAdapter
@@ -134,15 +133,6 @@ def test_two_instances_share_what_waits_and_settle_each_message_once(
         thread.join()
     assert sorted(map(str, ids(provider, "archive") + ids(provider, "error"))) == sorted(sent)
     assert (len(ids(provider, "crm")), ids(provider, "customers")) == (40, [])
-
-
-def test_an_in_progress_destination_is_refused_at_start(tmp_path: Path, provider: LentProvider) -> None:
-    deployment = deploy(tmp_path, InProgressDestination="queue://in-progress")
-    with (
-        pytest.raises(CapabilityError, match="in-progress"),
-        InProcessAdapter(deployment.configuration, provider),
-    ):
-        pass
 
 
 @pytest.mark.parametrize("answer", ["done", "undone", "late done", "late undone"])

@@ -1,0 +1,337 @@
+"""In-progress destinations at a broker: a claim moves its message, in a transaction of its own.
+
+The moved message says whose claim it is. So no transaction is open while the events run. The settlement
+receives the moved messages again, by selectors, together with everything that it sends.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from connector import faults
+from connector.core.remote.access import sendable, unpack
+from connector.core.remote.broker import BrokerConnection, BrokerSession, Received
+from connector.core.remote.claims import BEGUN, LentClaim, keep_original
+from connector.core.remote.session import ReceivingSession, copy_of
+from connector.core.remote.state import ClientFile, RemoteState
+from connector.errors import (
+    ClaimLost,
+    ConnectorError,
+    DestinationError,
+    SettlementError,
+    TransactionRolledBack,
+    UnknownDestination,
+)
+from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.message import Message, PropertyValue
+from connector.messaging.settlement import HISTORY, Prepared, Settlement
+
+_OWNER: Final = "connector_owner"
+_PLACE: Final = "connector_claim"
+_ORIGIN: Final = "connector_origin_destination"
+_TOKEN: Final = "connector_token"
+_WAITS: Final = "connector_waits"
+_LEFT: Final = "connector_left"
+_OURS: Final = (_OWNER, _PLACE, _ORIGIN, _TOKEN, _WAITS, _LEFT)
+"""Properties of a message in progress: owner, cycle and sequence, input, a name that changes with each owner,
+whether it waits, and whether :meth:`InProgress.leave` has counted it."""
+_CHUNK: Final = 100
+_WAIT_SECONDS: Final = 1.0
+_LIMIT: Final = 1 << 31
+
+
+class ProgressClaim(LentClaim):
+    """A message in an in-progress destination.
+
+    Args:
+        client_id: of the connection.
+        number: cycle and sequence.
+        queue: the in-progress destination.
+        received: as stored there.
+    """
+
+    __slots__ = ("left", "owner", "queue", "selector", "token", "waits")
+
+    in_progress = True
+
+    def __init__(
+        self, client_id: str, number: tuple[int, int], queue: Destination, received: Received
+    ) -> None:
+        message = received.message
+        self.token = str(message.properties.get(_TOKEN, ""))
+        self.selector = (
+            f"{_TOKEN} = '{self.token}'" if self.token else f"JMSMessageID = '{message.message_id}'"
+        )
+        self.owner = str(message.properties.get(_OWNER, ""))
+        self.waits = message.properties.get(_WAITS) is True
+        self.left = message.properties.get(_LEFT) is True
+        self.queue = queue
+        origin = _origin(message) or queue
+        for name in _OURS:
+            message.properties.pop(name, None)
+            message.property_types.pop(name, None)
+        super().__init__(client_id, number, origin, received)
+
+
+class InProgress:
+    """The messages in progress, as one connection sees them.
+
+    Args:
+        connection: to the broker.
+        state: of the application.
+        client_id: of the connection.
+        instance: name of the adapter.
+    """
+
+    def __init__(
+        self, connection: BrokerConnection, state: RemoteState, client_id: str, instance: str
+    ) -> None:
+        self._connection = connection
+        self._state = state
+        self._client_id = client_id
+        self._file = ClientFile(state, client_id)
+        self._instance = instance
+        self._session: BrokerSession | None = None
+        self._commits = 0
+
+    def begin(self) -> None:
+        """Shows that this client lives. Raises ProviderError if that fails."""
+        self._file.hold(self._instance)
+
+    # -- claiming ------------------------------------------------------------------------------------
+
+    def move(
+        self, session: ReceivingSession, claims: Sequence[LentClaim], queue: Destination
+    ) -> list[ProgressClaim]:
+        """Moves the claimed messages of a transaction, and commits.
+
+        Raises:
+            ProviderError: the messages are in the input or in progress.
+        """
+        moved: list[Settlement] = []
+        found: list[ProgressClaim] = []
+        for claim in claims:
+            message = claim.reference.message
+            added: dict[str, PropertyValue] = {}
+            for name in HISTORY:
+                if name in message.properties:
+                    added[name] = message.properties[name]
+            added |= self._marks((claim.cycle, claim.sequence), claim.destination)
+            moved.append(Settlement(claim, queue, {**added, BEGUN: claim.delivery_count}))
+            again = message.copy(message.body)
+            for name, value in added.items():
+                again.set_property(name, value)
+            number = claim.cycle, claim.sequence
+            taken = ProgressClaim(self._client_id, number, queue, Received(again, claim.reference.size))
+            taken.delivery_count = claim.delivery_count
+            found.append(taken)
+        session.settle(moved, ())
+        faults.point("claim")
+        return found
+
+    def _marks(self, number: tuple[int, int], origin: Destination) -> dict[str, PropertyValue]:
+        return {
+            _OWNER: self._client_id,
+            _PLACE: f"{number[0]}/{number[1]}",
+            _ORIGIN: str(origin),
+            _TOKEN: secrets.token_hex(8),
+        }
+
+    # -- settling ------------------------------------------------------------------------------------
+
+    def settle(self, settlements: Sequence[Settlement], sends: Sequence[Prepared], *, fenced: bool) -> None:
+        """Settles messages in progress in one transaction.
+
+        Raises:
+            ClaimLost, SettlementError: nothing has happened.
+            ProviderError: nothing has happened, or the commit has an unknown end.
+        """
+        session = self._session = self._session or self._connection.session()
+        keys = [one.published for one in settlements if one.published is not None]
+        self._commits += 1
+        try:
+            lost = self._receive(session, settlements)
+            if lost and (fenced or len(settlements) == 1):
+                raise ClaimLost(f"nothing was settled: {lost[0].message_id} is not in progress any more")
+            gone = set(map(id, lost))
+            kept = [one for one in settlements if id(one.claim) not in gone]
+            self._send(session, kept, sends)
+            self._state.pend(self._client_id, self._commits, keys)
+        except ClaimLost:
+            session.rollback()
+            raise
+        except (ConnectorError, ValueError) as error:
+            session.rollback()
+            raise SettlementError(f"nothing was settled: {error}") from error
+        faults.point("settle.committing")
+        try:
+            session.commit()
+        except TransactionRolledBack as error:
+            self._state.drop(self._client_id, self._commits)
+            raise SettlementError(f"nothing was settled: {error}") from error
+        faults.point("settle.finished")
+        self._state.confirm(self._client_id, self._commits)
+
+    @staticmethod
+    def _receive(session: BrokerSession, settlements: Sequence[Settlement]) -> list[ProgressClaim]:
+        """Receives the messages of claims. Returns the claims whose messages are gone."""
+        claims: dict[Destination, dict[str, ProgressClaim]] = {}
+        for settlement in settlements:
+            claim = settlement.claim
+            assert isinstance(claim, ProgressClaim)
+            claims.setdefault(claim.queue, {})[claim.token] = claim
+        lost: list[ProgressClaim] = []
+        for queue, wanted in claims.items():
+            tokens = list(wanted)
+            for start in range(0, len(tokens), _CHUNK):
+                left = set(tokens[start : start + _CHUNK])
+                names = ", ".join(f"'{token}'" for token in left)
+                receiver = session.receiver(queue, f"{_TOKEN} IN ({names})", 0)
+                try:
+                    while left and (found := receiver.receive(_WAIT_SECONDS)) is not None:
+                        left.discard(str(found.message.properties.get(_TOKEN)))
+                finally:
+                    receiver.close()
+                lost += [wanted[token] for token in left]
+        return lost
+
+    def _send(
+        self, session: BrokerSession, settlements: Sequence[Settlement], sends: Sequence[Prepared]
+    ) -> None:
+        for prepared in (*sends, *(one for settlement in settlements for one in settlement.sends)):
+            session.send(prepared.destination, unpack(prepared.handle))
+        for settlement in settlements:
+            claim = settlement.claim
+            assert isinstance(claim, ProgressClaim)
+            if settlement.give_back:
+                stays = settlement.stay or claim.destination == claim.queue
+                marks: dict[str, PropertyValue] = dict(settlement.properties)
+                if settlement.stay:
+                    marks |= {_ORIGIN: str(claim.destination), _TOKEN: secrets.token_hex(8), _WAITS: True}
+                back = _again(claim, settlement.delivery_count, marks, expires=not stays)
+                session.send(claim.queue if stays else claim.destination, back)
+            elif settlement.copy_to is not None:
+                session.send(settlement.copy_to, copy_of(settlement))
+
+    # -- messages without a living owner -------------------------------------------------------------
+
+    def unowned(self, queue: Destination) -> list[ProgressClaim]:
+        """See :meth:`connector.messaging.provider.Connection.unowned`."""
+        return [
+            ProgressClaim(self._client_id, number, queue, received)
+            for _, number, received in self._browse(queue, f"{_OWNER} IS NULL")
+        ]
+
+    def _browse(self, queue: Destination, selector: str) -> Iterator[tuple[str, tuple[int, int], Received]]:
+        """Yields owner, number and message."""
+        try:
+            found = list(self._connection.browse(queue, selector))
+        except UnknownDestination:
+            return
+        for message in found:
+            owner = str(message.properties.get(_OWNER, ""))
+            cycle, _, sequence = str(message.properties.get(_PLACE, "0/0")).partition("/")
+            yield owner, (int(cycle), int(sequence)), Received(message, len(message.body))
+
+    def adopt(self, claim: ProgressClaim, cycle: int, sequence: int) -> ProgressClaim | None:
+        """See :meth:`connector.messaging.provider.Connection.adopt`."""
+        marks = self._marks((cycle, sequence), claim.destination)
+        again = self._put_again(claim, marks)
+        if again is None:
+            return None
+        return ProgressClaim(self._client_id, (cycle, sequence), claim.queue, again)
+
+    def leave(self, claim: ProgressClaim) -> None:
+        """See :meth:`connector.messaging.provider.Connection.leave_unowned`."""
+        self._put_again(claim, {_ORIGIN: str(claim.destination), _TOKEN: secrets.token_hex(8), _LEFT: True})
+
+    def _put_again(self, claim: ProgressClaim, marks: Mapping[str, PropertyValue]) -> Received | None:
+        """Replaces a message by one with other marks. Returns None if the message is gone."""
+        session = self._connection.session()
+        receiver = session.receiver(claim.queue, claim.selector, _LIMIT)
+        try:
+            if receiver.receive(_WAIT_SECONDS) is None:
+                return None
+            begun = claim.delivery_count + (0 if claim.waits or claim.left else 1)
+            again = _again(claim, begun, marks, expires=False)
+            session.send(claim.queue, again)
+            session.commit()
+            return Received(again, claim.reference.size)
+        finally:
+            session.close()
+
+    # -- dead clients --------------------------------------------------------------------------------
+
+    def leftovers(self, queue: Destination, *, at_start: bool) -> Iterator[ProgressLeftover]:
+        """See :meth:`connector.messaging.provider.Connection.leftovers`."""
+        claims: dict[str, list[ProgressClaim]] = {}
+        for owner, number, received in self._browse(queue, f"{_OWNER} IS NOT NULL"):
+            if owner != self._client_id:
+                claims.setdefault(owner, []).append(ProgressClaim(owner, number, queue, received))
+        for client_id in sorted({*claims, *ClientFile.known(self._state)} - {self._client_id}):
+            file = ClientFile(self._state, client_id)
+            found = file.take_over(at_start=at_start)
+            if found is None:
+                continue
+            ours = sorted(claims.get(client_id, ()), key=lambda claim: (claim.cycle, claim.sequence))
+            self._end_pending(client_id, {claim.duplicate_key for claim in ours})
+            yield ProgressLeftover(file, found, (client_id, self._state.application), ours)
+
+    def _end_pending(self, client_id: str, keys: set[str]) -> None:
+        """Ends the pending commits of a dead client: a message in progress was not settled."""
+        for number, published in self._state.pending_keys(client_id):
+            if keys.isdisjoint(published):
+                self._state.confirm(client_id, number)
+            else:
+                self._state.drop(client_id, number)
+
+    def close(self, *, in_order: bool) -> None:
+        """Ends the use. Never raises."""
+        if self._session is not None:
+            self._session.close()
+        self._file.close(removes=in_order)
+
+
+class ProgressLeftover:
+    """See :class:`connector.messaging.provider.Leftover`."""
+
+    declared_dead = False
+
+    def __init__(
+        self, file: ClientFile, instance: str, client: tuple[str, str], claims: Sequence[ProgressClaim]
+    ) -> None:
+        self._file = file
+        self.client_id, self.application = client
+        self.instance = instance
+        self.claims = claims
+
+    def forget(self) -> None:
+        self._file.close(removes=True)
+
+    def release(self) -> None:
+        self._file.close(removes=False)
+
+
+def _again(claim: ProgressClaim, begun: int, marks: Mapping[str, PropertyValue], *, expires: bool) -> Message:
+    """Returns the message of a claim with other marks."""
+    message: Message = claim.reference.message
+    again = sendable(message)
+    keep_original(again, message)
+    if not expires:
+        again.expiration = 0
+    again.set_property(BEGUN, max(0, begun))
+    for name, value in marks.items():
+        again.set_property(name, value)
+    return again
+
+
+def _origin(message: Message) -> Destination | None:
+    """Returns the input of a message in progress. None if the message does not name a whole queue."""
+    try:
+        origin = parse_destination(str(message.properties.get(_ORIGIN)))
+    except DestinationError:
+        return None
+    named = _ORIGIN in message.properties and origin.is_queue and not origin.view
+    return origin if named else None
