@@ -59,8 +59,13 @@ class RemoteProvider(ABC):
         self._batch = batch
         self._batch_bytes = batch_bytes
         self._max_body = max_body
-        self._commit_queue = commit_queue
+        self._commit_queue_name = commit_queue
         self._redelivery_limit = redelivery_limit
+
+    @property
+    def redelivery_limit(self) -> int | None:
+        """The number of deliveries after which the broker puts a message of an input aside, if known."""
+        return self._redelivery_limit
 
     @abstractmethod
     def client(self) -> BrokerClient:
@@ -88,8 +93,8 @@ class RemoteProvider(ABC):
             limit=self._max_body,
             batch=self._batch,
             batch_bytes=self._batch_bytes,
-            commit_queue=self._commits_of(application),
-            redelivery_limit=self._redelivery_limit,
+            commit_queue=self._commit_queue(application) if application else None,
+            redelivery_limit=self.redelivery_limit,
         )
         if application:
             state = self.state(application)
@@ -97,11 +102,11 @@ class RemoteProvider(ABC):
             connection.in_progress = InProgress(connection.broker, state, connection.client_id, instance)
         return connection
 
-    def _commits_of(self, application: str) -> Destination | None:
+    def _commit_queue(self, application: str) -> Destination | None:
         """Returns the commit queue of an application. None = commits are not marked."""
-        if not application or self._commit_queue is None:
+        if self._commit_queue_name is None:
             return None
-        return Destination("queue", self._commit_queue.replace("{application}", application))
+        return Destination("queue", self._commit_queue_name.replace("{application}", application))
 
     def existing(self) -> RemoteConnection:
         return self.connect()
