@@ -1,0 +1,80 @@
+"""The record of redelivered messages: each entry settles one message, whoever gets it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from connector.events.outcome import Outcome
+from connector.events.redeliveries import Redeliveries, Redelivery
+from connector.messaging.destination import parse_destination
+from connector.state.redeliveries import RedeliveryFile
+from connector.state.store import CycleJournal
+
+INPUT = "queue://orders"
+DONE = Redelivery(INPUT, Outcome("published", "Customer", "Create", attempts=1))
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Redeliveries:
+    return Redeliveries(RedeliveryFile(str(tmp_path)), "own")
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Redeliveries:
+    return Redeliveries(RedeliveryFile(str(tmp_path)), "other")
+
+
+def test_an_entry_is_for_one_message(tmp_path: Path, own: Redeliveries, other: Redeliveries) -> None:
+    own.put([((1, 0), "a", DONE), ((1, 1), "b", Redelivery(INPUT))])
+    assert own.has(parse_destination(INPUT))
+    found = other.take([((7, 0), "a"), ((7, 1), "a"), ((7, 2), "b")])
+    assert {place: (one.entry, one.client, one.cycle) for place, one in found.items()} == {
+        (7, 0): (DONE, "own", 1)
+    }
+    assert not own.has(parse_destination(INPUT))
+    assert own.take([((2, 0), "a")]) == {}
+    other.settled([(7, 0)])
+    assert RedeliveryFile(str(tmp_path)).read() == []
+
+
+def test_equal_messages_have_an_entry_each(own: Redeliveries) -> None:
+    later = Redelivery(INPUT, begun=2)
+    own.put([((1, 0), "a", DONE), ((1, 1), "a", later)])
+    found = own.take([((2, 0), "a"), ((2, 1), "a"), ((2, 2), "a")])
+    assert {place: one.entry for place, one in found.items()} == {(2, 0): DONE, (2, 1): later}
+
+
+def test_a_transaction_that_is_rolled_back_again_replaces_its_entries(own: Redeliveries) -> None:
+    own.put([((1, 0), "a", Redelivery(INPUT, begun=1))])
+    own.take([((2, 0), "a")])
+    own.put([((2, 0), "a", Redelivery(INPUT, begun=2))])
+    found = own.take([((3, 0), "a")])
+    assert found[3, 0].entry.begun == 2
+    assert own.take([((3, 1), "a")]) == {}
+
+
+def test_the_entries_of_a_dead_client_are_free_again_with_what_its_journal_says(
+    own: Redeliveries, other: Redeliveries
+) -> None:
+    other.put([((1, 0), "a", Redelivery(INPUT, begun=1)), ((1, 1), "b", DONE), ((1, 2), "c", DONE)])
+    other.take([((2, 0), "a"), ((2, 1), "b"), ((3, 0), "c")])
+    journals = {
+        2: CycleJournal(begun={0: 1}, claims={0: (INPUT, "a"), 1: (INPUT, "b"), 2: (INPUT, "new")}),
+        3: CycleJournal(claims={0: (INPUT, "c")}),
+    }
+    for _ in range(2):  # a takeover may be tried again
+        own.adopt("other", journals, committed={3})
+    found = own.take([((1, n), name) for n, name in enumerate(["a", "b", "c", "new", "a", "b"])])
+    assert {place: (one.entry.begun, one.entry.outcome) for place, one in found.items()} == {
+        (1, 0): (2, None),
+        (1, 1): (0, DONE.outcome),
+    }
+
+
+def test_a_late_commit_removes_the_entries_of_its_transaction(own: Redeliveries) -> None:
+    journals = {cycle: CycleJournal(begun={0: 1}, claims={0: (INPUT, f"m{cycle}")}) for cycle in (1, 2)}
+    assert own.adopt("dead", journals, committed=set()) == 2
+    own.committed("dead", 1)
+    assert set(own.take([((1, 0), "m1"), ((1, 1), "m2")])) == {(1, 1)}
