@@ -72,6 +72,10 @@ class BrokerSession(Protocol):
     def send(self, destination: Destination, message: Message) -> None:
         """Sends a message in the transaction, and sets its ``message_id`` and ``timestamp``.
 
+        The message may be a copy of a message that the session has received in this transaction, with the id
+        of that message in the property ``connector_message_id``. If the received body was not read, or cannot
+        be made anew, the copy gets that body.
+
         Raises:
             ProviderError: the broker or its client refuses the message. The transaction can only be rolled
                 back.

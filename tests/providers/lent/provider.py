@@ -104,6 +104,8 @@ class ClientSession:
     def __init__(self, broker: Broker, session: BrokerSession) -> None:
         self._broker = broker
         self._session = session
+        self._unread: dict[object, bytes] = {}
+        """Bodies that were too large to be read, by the ids of their messages."""
 
     def receiver(self, source: Destination | TopicSubscription, selector: str, limit: int) -> ClientReceiver:
         if not isinstance(source, Destination) or not source.is_queue:
@@ -111,13 +113,16 @@ class ClientSession:
         if selector:
             compile_selector(selector)
         self._broker.waiting(source.name)
-        return ClientReceiver(self._broker, self._session, source.name, selector, limit)
+        return ClientReceiver(self._broker, self._session, (source.name, selector), limit, self._unread)
 
     def send(self, destination: Destination, message: Message) -> None:
         if not destination.is_queue:
             raise CapabilityError(f"cannot send to {destination}: this provider has no topics")
         try:
-            self._session.send(destination.name, message)
+            unread = self._unread.get(message.properties.get("connector_message_id"))
+            sent = message.copy(unread) if unread is not None and not message.body else message
+            self._session.send(destination.name, sent)
+            message.message_id, message.timestamp = sent.message_id, sent.timestamp
         except BrokerError as error:
             raise ProviderError(str(error)) from error
 
@@ -140,12 +145,19 @@ class ClientSession:
 class ClientReceiver:
     """See :class:`connector.core.remote.broker.Receiver`."""
 
-    def __init__(self, broker: Broker, session: BrokerSession, queue: str, selector: str, limit: int) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        session: BrokerSession,
+        source: tuple[str, str],
+        limit: int,
+        unread: dict[object, bytes],
+    ) -> None:
         self._broker = broker
         self._session = session
-        self._queue = queue
-        self._selector = selector
+        self._queue, self._selector = source
         self._limit = limit
+        self._unread = unread
 
     def receive(self, seconds: float) -> Received | None:
         until = time.monotonic() + seconds
@@ -157,7 +169,12 @@ class ClientReceiver:
             left = until - time.monotonic()
             if found:
                 message = found[0].message
-                return Received(message, len(message.body))
+                size = len(message.body)
+                if size > self._limit:
+                    original = message.properties.get("connector_message_id", message.message_id)
+                    self._unread[original] = message.body
+                    message.body = b""
+                return Received(message, size)
             if left <= 0:
                 return None
             with self._broker.changed:

@@ -168,3 +168,17 @@ def test_two_messages_without_ids_are_no_duplicates(
     assert first.identity == second.identity
     assert first.duplicate_key != second.duplicate_key
     connection.close()
+
+
+@pytest.mark.parametrize("in_progress", [None, parse_destination("queue://in-progress")])
+def test_a_body_that_was_not_read_is_copied_whole(root: Path, in_progress: Destination | None) -> None:
+    provider = LentProvider(root / "state", max_body=10)
+    send(provider, "small", "larger than ten bytes")
+    connection = provider.connect("shop", "one")
+    poller = connection.poller(ORDERS, in_progress)
+    claims = poller.claim(1, range(2))
+    assert [(one.reference.size, one.reference.message.body) for one in claims] == [(5, b"small"), (21, b"")]
+    connection.settle([Settlement(claim, copy_to=ARCHIVE) for claim in claims])
+    bodies = [one.message.body for one in provider.broker.waiting("archive")]
+    assert bodies == [b"small", b"larger than ten bytes"]
+    connection.close()
