@@ -207,8 +207,8 @@ class Inbound:
         if first is None:
             self._cycle, first = next(self._numbers), 0
         quantity = self._settings.quantity
-        if self._transactions is not None and self._transactions.redeliveries.has(pollers[0].destination):
-            quantity = 1
+        if self._transactions is not None:
+            quantity = self._transactions.quantity(pollers[0].destination, quantity)
         taken = claim_round_robin(pollers, quantity, self._cycle, first, self._waiting)
         self._full = (self._full - {poller.destination for poller in pollers}) | taken.full
         for number, poller in enumerate(self._pollers):

@@ -22,6 +22,7 @@ from connector.events.redeliveries import Place, Redeliveries, Redelivery, Taken
 from connector.events.schedule import EndedClaims
 from connector.events.settling import given_back
 from connector.messaging.claim import BrokerClaim, Claim
+from connector.messaging.destination import Destination
 from connector.messaging.provider import Connection, TransactionalConnection
 from connector.state.store import BrokerJournals, BrokerStateStore, StateStore
 
@@ -55,8 +56,18 @@ class Transactions:
         self._connection.announce(self._state.identity())
         self._sizes: dict[int, int] = {}
         self._ended: dict[int, EndedClaims] = {}
+        self._gave_back: set[Destination] = set()
+        """Inputs whose last transaction was rolled back."""
         self._used: dict[Place, Redelivery] = {}
         """The entries of redelivered messages in open transactions."""
+
+    def quantity(self, destination: Destination, most: int) -> int:
+        """Returns how many messages a poll of an input may take.
+
+        A rollback counts as a delivery of every message of the transaction. So after a rollback one message
+        is taken at a time, until a transaction is settled and no redelivered message is awaited.
+        """
+        return 1 if destination in self._gave_back or self.redeliveries.has(destination) else most
 
     def must_wait(self, claims: Sequence[Claim]) -> bool:
         """Whether another client still has an event of these messages. Takes over from dead clients first.
@@ -142,8 +153,10 @@ class Transactions:
             if len(ended.decided) + len(ended.returned) < self._sizes[cycle]:
                 continue
             if ended.returned or any(outcome.comes_again for _, outcome in ended.decided):
+                self._gave_back.update(claim.destination for claim in ended.claims)
                 ended = self._rolled_back(cycle, ended)
             else:
+                self._gave_back.difference_update(claim.destination for claim in ended.claims)
                 ended.decided = [(claim, self._with_sends(claim, one)) for claim, one in ended.decided]
             del self._ended[cycle], self._sizes[cycle]
             found.decided += ended.decided

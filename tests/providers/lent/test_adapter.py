@@ -204,3 +204,18 @@ def test_the_adapter_warns_before_the_broker_puts_a_message_aside(
     found = [vars(one) for one in caplog.records if "redelivery limit" in one.getMessage()]
     assert [(one["message_id"], one["deliveries"]) for one in found] == [(identity, "4")]
     assert ids(provider, "customers") == [identity]
+
+
+def test_messages_behind_one_whose_process_is_not_active_are_not_delivered_with_it(
+    deployment: Deployment, provider: LentProvider, adapter: InProcessAdapter
+) -> None:
+    """A rollback counts at the broker as a delivery of every message of the transaction."""
+    send(provider, "sleep", "", "", "")
+    for _ in range(5):
+        assert adapter.poll().code is ReturnCode.APPRESPONSETIMEOUT
+    counts = [one.message.delivery_count for one in provider.broker.waiting("customers")]
+    assert counts[0] == 6
+    assert max(counts[1:]) <= 2
+    deployment.write("awake", "")
+    adapter.drain()
+    assert [line.split()[0] for line in stored(deployment)] == ["0", "1", "2", "3"]
