@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from benchmarks.common import deployment, fill, json_body, machine, scratch, spread
-from connector.spark.java import find_java
+from connector.java import find_java
 
 PUBLISHED = """
 import time

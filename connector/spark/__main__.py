@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from connector.errors import PipelineError
+from connector.java import find_java
 from connector.spark.archive import make_archive
-from connector.spark.java import find_java
 from connector.spark.launcher import spark_jars
 from connector.spark.pipeline import ECHO, SparkPipeline
 

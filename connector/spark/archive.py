@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from connector.errors import PipelineError
-from connector.spark.java import Java
+from connector.java import Java
 
 _DIRECTORY = Path("connector") / "classes"
 _SOURCE = "jars"

@@ -33,8 +33,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from connector.config.java_options import collectors
 from connector.errors import PipelineError
+from connector.java import Java
 from connector.spark.archive import class_path
-from connector.spark.java import Java
 from connector.spark.scratch import Scratch
 from connector.spark.session import untouched_process, variables, write_properties
 

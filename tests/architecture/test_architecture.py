@@ -15,6 +15,7 @@ FLOORS = {
         "connector.errors",
         "connector.status",
         "connector.faults",
+        "connector.java",
         "connector.log",
         "connector.modules",
         "connector.open_files",

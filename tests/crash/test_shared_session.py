@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import Any
 
-from connector.spark.java import find_java
+from connector.java import find_java
 from tests.crash.conftest import Deploy
 from tests.crash.harness import REPOSITORY, Deployment, assert_settled_once
 from tests.spark.standalone import executor_options, java_home_for_executors

@@ -62,7 +62,10 @@ def test_the_first_stage_makes_the_wheel_and_the_versions_from_what_it_copies(tm
     subprocess.run(["sh", "-euc", command], cwd=source, env={**os.environ, **offline}, check=True)
     assert [path.suffix for path in sorted(wheel.iterdir())] == [".txt", ".whl"]
     locked = {line.partition("==")[0] for line in (wheel / "constraints.txt").read_text().splitlines()}
-    wanted = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["postgresql"]]
+    wanted = [
+        *PROJECT["dependencies"],
+        *(one for extra in ("jms", "postgresql") for one in PROJECT["optional-dependencies"][extra]),
+    ]
     assert {re.split(r"[\[<>=]", requirement)[0] for requirement in wanted} <= locked
 
 

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 from typing import IO
 
+from connector.java import Java, find_java
 from connector.spark.archive import archive_options, class_path
-from connector.spark.java import Java, find_java
 from connector.spark.launcher import spark_jars
 
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from connector.config.spark_master import parse_master
 from connector.errors import PipelineError
-from connector.spark.java import find_java, java_version, major_version
+from connector.java import find_java, java_version, major_version
 from connector.spark.session import reach
 
 

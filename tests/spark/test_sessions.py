@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from connector.errors import PipelineError
-from connector.spark.java import find_java
+from connector.java import find_java
 from connector.spark.launcher import spark_jars
 from connector.spark.pipeline import SparkPipeline
 from tests.spark.conftest import Settings, deployment

@@ -7,7 +7,7 @@ from typing import IO, Any
 
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from connector.spark.java import find_java
+from connector.java import find_java
 from connector.spark.launcher import spark_jars
 
 _SETTINGS = {

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from connector.spark.java import find_java
+from connector.java import find_java
 from connector.spark.launcher import spark_jars
 from tests.crash.harness import Deployment, deployments
 from tests.spark.standalone import java_home_for_executors

