@@ -1,4 +1,4 @@
-"""Fixtures for all tests, and the mark of slow ones."""
+"""Fixtures for all tests, the mark of slow ones, and the option of tests with servers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ settings.register_profile("busy", deadline=None)  # a busy machine takes longer 
 settings.load_profile("busy")
 
 _HERE = Path(__file__).parent
-_SLOW = tuple(_HERE / name for name in ("crash", "contention", "demo", "spark"))
+_SLOW = tuple(_HERE / name for name in ("crash", "contention", "demo", "servers", "spark"))
 """Folders of tests that start, kill and await real processes or Spark."""
 
 
@@ -35,3 +35,15 @@ def pytest_collection_finish() -> None:
     """Lets the garbage collector look at new objects only, here and in the many forked workers."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--servers", action="store_true", help="Also run the tests with real brokers, tests/servers."
+    )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves the tests with brokers out, unless asked for: they fetch the brokers from Maven Central."""
+    is_servers = collection_path == _HERE / "servers"
+    return True if is_servers and not config.getoption("--servers") else None

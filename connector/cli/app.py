@@ -37,6 +37,7 @@ VERBS: Final = {
     "accept-root": "Makes the root, or takes it over as it is now.",
     "status": "Shows what the instances are doing.",
     "takeover": "Takes over from a client whose lock never comes free.",
+    "jars": "Lists the jars of provider.packages, and fetches them.",
     "queues": "Lists destinations and subscriptions, with their numbers of messages.",
 }
 """From each verb to a line of help. A verb with a ``-`` has a module and function with ``_``."""

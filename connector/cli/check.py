@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Annotated, Final
 
 import typer
 
 from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, answer, answer_json, note
 from connector.config.loading import check as find_problems
+from connector.config.loading import load
+from connector.messaging.provider import Capabilities
+from connector.messaging.provider_kind import AdapterProvider, Finding, Surveyor
+from connector.parts import make_provider
+
+_ABILITIES: Final = {
+    "topics": "topics",
+    "selectors": "message selectors",
+    "temporary_destinations": "temporary destinations",
+    "virtual_destinations": "virtual destinations",
+    "in_progress": "InProgressDestination",
+    "takeover": "taking over from dead clients",
+    "shows_all": "browsing claimed messages",
+}
+"""From the name of a capability to words for an operator."""
 
 
-def check(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> None:
+def check(
+    config: ConfigOption = DEFAULT_CONFIG,
+    connect: Annotated[
+        bool, typer.Option("--connect", help="Connects, too, and says what the provider can and cannot do.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
     """Finds the mistakes that run would refuse without connecting: FILE:LINE:COLUMN: path: found, expected.
 
     Runs no code of the deployment and makes no file. With --json each mistake is an object on a
-    separate line. Exit status 2 when there is a mistake, 0 when there are only warnings or nothing.
+    separate line. With --connect and without a mistake, connects to the provider, and says what the provider
+    can and cannot do. Exit status 2 when there is a mistake, 1 when the provider cannot be reached, 0 when
+    there are only warnings or nothing.
     """
     problems = find_problems(config)
     for problem in problems:
@@ -25,7 +50,43 @@ def check(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> No
     errors = sum(not problem.warning for problem in problems)
     warnings = len(problems) - errors
     note(f"{config}: {_count(errors, 'mistake')}, {_count(warnings, 'warning')}")
-    raise typer.Exit(2 if errors else 0)
+    if errors:
+        raise typer.Exit(2)
+    if connect:
+        _connect(config, as_json=json)
+
+
+def _connect(config: str, *, as_json: bool) -> None:
+    configuration = load(config)
+    provider = make_provider(configuration)
+    for finding in _findings(provider, configuration.connector.application_name):
+        if as_json:
+            answer_json({"ability": finding.name, "able": finding.able, "text": finding.text})
+        else:
+            details = f": {finding.text}" if finding.text else ""
+            answer(f"{'yes' if finding.able else 'no':3} {finding.name}{details}")
+
+
+def _findings(provider: AdapterProvider, application: str) -> Sequence[Finding]:
+    """Returns what a provider can and cannot do, after a connection.
+
+    Raises:
+        ProviderError, CapabilityError: the provider cannot be reached.
+    """
+    found = list(provider.survey(application)) if isinstance(provider, Surveyor) else _local(provider)
+    tried = {one.name for one in found}
+    return found + [one for one in _of_provider(provider.capabilities) if one.name not in tried]
+
+
+def _local(provider: AdapterProvider) -> list[Finding]:
+    if not provider.check():
+        return [Finding("connection", True, "the first connection makes the provider")]
+    provider.existing().close()
+    return [Finding("connection", True)]
+
+
+def _of_provider(capabilities: Capabilities) -> list[Finding]:
+    return [Finding(words, getattr(capabilities, name)) for name, words in _ABILITIES.items()]
 
 
 def _count(number: int, what: str) -> str:

@@ -61,8 +61,8 @@ class Configuration:
 
     @property
     def paths(self) -> DeploymentPaths:
-        """The directories that the provider needs."""
-        return _paths(self.directory, self.state)
+        """The directories and limits that the provider needs."""
+        return _paths(self.directory, self.state, self.connector)
 
 
 def load(
@@ -89,8 +89,13 @@ def load(
     return configuration
 
 
-def _paths(directory: Path, state: State | None) -> DeploymentPaths:
-    return DeploymentPaths(directory, state.directory if state is not None else None)
+def _paths(directory: Path, state: State | None, connector: Connector) -> DeploymentPaths:
+    return DeploymentPaths(
+        directory,
+        state.directory if state is not None else None,
+        poll_quantity=connector.poll_quantity,
+        max_body=connector.max_body,
+    )
 
 
 def _without_owned(spark: Spark) -> Spark:
@@ -159,7 +164,8 @@ def _read(
     if provider is None:
         return None
     master = read.spark.master or "local[*]"
-    check_provider(provider, _paths(directory, read.state), reporter, master=master, in_process=in_process)
+    paths = _paths(directory, read.state, read.connector)
+    check_provider(provider, paths, reporter, master=master, in_process=in_process)
     subscriptions = tuple(
         read_entry.entry.model_copy(update={"name": read_entry.name})
         for read_entry in entries

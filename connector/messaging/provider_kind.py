@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from connector.errors import ConnectorError
 from connector.messaging.destination import Destination
@@ -93,15 +93,48 @@ class AdapterProvider(Provider, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DeploymentPaths:
-    """The directories of a deployment that concern the provider.
+    """The directories of a deployment that concern the provider, and the limits of its adapter.
 
     Args:
         directory: of ``adapter.yaml``, absolute. A provider may keep records in ``.connector`` below it.
         state: ``state.directory``, absolute. May not exist yet. None = not given.
+        poll_quantity: most messages that a poll takes of a destination.
+        max_body: bytes. A larger body is not read. None = no limit.
     """
 
     directory: Path
     state: Path | None = None
+    poll_quantity: int = 1
+    max_body: int | None = None
+
+
+class Finding(NamedTuple):
+    """A result of ``connector check --connect``.
+
+    Args:
+        name: an ability, in words.
+        able: whether the provider has it.
+        text: details, such as the reason of a refusal.
+    """
+
+    name: str
+    able: bool
+    text: str = ""
+
+
+@runtime_checkable
+class Surveyor(Protocol):
+    """A provider whose abilities depend on the server that it connects to."""
+
+    def survey(self, application: str) -> Sequence[Finding]:
+        """Connects, and tries what the server can do. Leaves nothing behind.
+
+        Args:
+            application: ApplicationName.
+
+        Raises:
+            ProviderError, CapabilityError: the server cannot be reached.
+        """
 
 
 class SectionProblem(NamedTuple):
@@ -142,6 +175,10 @@ def _many_machines(section: Any) -> bool:
     return False
 
 
+def _no_packages(section: Any) -> Sequence[str]:
+    return ()
+
+
 def _no_root(section: Any, paths: DeploymentPaths) -> AcceptedRoot | None:
     return None
 
@@ -168,6 +205,7 @@ class ProviderKind:
         one_process: whether the messages are those of one process. Then only tests without Spark can use the
             provider.
         one_machine: whether the messages of a section are those of one machine. Then Spark runs there, too.
+        packages: returns the Maven coordinates of the jars that a section needs, for ``connector jars``.
     """
 
     section: Callable[[], type[Any]]
@@ -178,6 +216,7 @@ class ProviderKind:
     own_state: str = ""
     one_process: bool = False
     one_machine: Callable[[Any], bool] = _many_machines
+    packages: Callable[[Any], Sequence[str]] = _no_packages
 
 
 class InstalledProvider:

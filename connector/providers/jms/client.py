@@ -28,10 +28,11 @@ from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.subscription import TopicSubscription
 from connector.providers.jms.messages import MessageReader, MessageWriter
+from connector.providers.jms.reasons import artifact_of, reason_of
+from connector.providers.jms.urls import without_secrets
 
 _log: Final = logging.getLogger("connector.jms")
 _BROWSE_LIMIT: Final = 1 << 31
-_SEVERAL: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +53,9 @@ class Factory:
     def __repr__(self) -> str:
         return f"Factory({self.class_name!r})"  # the URL may contain a password
 
-
-def reason_of(error: Any) -> str:
-    """Returns the texts of a Java exception and of its causes, without a stack."""
-    texts: list[str] = []
-    found = error
-    while found is not None and len(texts) < _SEVERAL:
-        text = str(found.getMessage() or found.getClass().getSimpleName())
-        if not any(text in known for known in texts):
-            texts.append(text)
-        linked = found.getLinkedException() if hasattr(found, "getLinkedException") else None
-        found = linked if linked is not None else found.getCause()
-    return ": ".join(texts)
+    def safe(self, text: str) -> str:
+        """Returns a text of the client library without passwords."""
+        return without_secrets(text, self.password)
 
 
 class JmsClient:
@@ -75,7 +67,7 @@ class JmsClient:
     """
 
     def __init__(self, jpype: Any, factory: Factory) -> None:
-        self._jpype = jpype
+        self.jpype = jpype
         self._settings = factory
         self._factory, self.jms = self._make(factory)
         atexit.unregister(_close_all)
@@ -83,25 +75,29 @@ class JmsClient:
 
     def _make(self, factory: Factory) -> tuple[Any, Any]:
         """Returns the connection factory, and the package of JMS that the factory implements."""
+        name = factory.class_name
         try:
-            made = self._jpype.JClass(factory.class_name)
-        except TypeError as error:
+            made = self.jpype.JClass(name)
+        except TypeError:
             raise ProviderError(
-                f"factory: there is no Java class {factory.class_name} on the class path ({error}): correct "
-                "the name, or add its artifact to packages or its jar to classpath"
+                f"factory: there is no Java class {name}: correct the name, or add {artifact_of(name)} to "
+                "packages, or its jar to classpath"
             ) from None
+        except self.jpype.JException as error:
+            raise ProviderError(f"factory: {name} cannot be loaded: {reason_of(error)}") from None
         try:
             found = made(factory.url)
-        except (TypeError, self._jpype.JException) as error:
-            raise ProviderError(
-                f"factory: {factory.class_name} does not take the url: {_said(error)}"
-            ) from None
-        for name in ("jakarta", "javax"):
-            jms = self._jpype.JPackage(name).jms
+        except TypeError:
+            raise ProviderError(f"factory: {name} has no constructor that takes a url") from None
+        except self.jpype.JException as error:
+            reason = factory.safe(reason_of(error))
+            raise ProviderError(f"factory: {name} does not take the url: {reason}") from None
+        for root in ("jakarta", "javax"):
+            jms = self.jpype.JPackage(root).jms
             with contextlib.suppress(AttributeError, TypeError):
                 if isinstance(found, jms.ConnectionFactory):
                     return found, jms
-        raise ProviderError(f"factory: {factory.class_name} is no jakarta.jms or javax.jms ConnectionFactory")
+        raise ProviderError(f"factory: {name} is no jakarta.jms or javax.jms ConnectionFactory")
 
     def connect(self, client_id: str) -> JmsConnection:
         """See :meth:`connector.core.remote.broker.BrokerClient.connect`."""
@@ -113,16 +109,18 @@ class JmsClient:
                 java = self._factory.createConnection(self._settings.user, self._settings.password)
             if client_id:
                 java.setClientID(client_id)
-            connection = JmsConnection(self._jpype, self.jms, java)
+            connection = JmsConnection(self.jpype, self.jms, java)
             java.start()
-        except self._jpype.JException as error:
+        except self.jpype.JException as error:
             if java is not None:
                 _close(java)
+            reason = self._settings.safe(reason_of(error))
             if isinstance(error, self.jms.InvalidClientIDException):
-                raise ClientIdError(
-                    f"the client id {client_id!r} is in use or not valid: {reason_of(error)}"
-                ) from None
-            raise ProviderError(f"the broker cannot be reached: {reason_of(error)}") from None
+                raise ClientIdError(f"the client id {client_id!r} is in use or not valid: {reason}") from None
+            if isinstance(error, self.jms.JMSSecurityException):
+                who = f"user {self._settings.user!r}" if self._settings.user else "a client without a user"
+                raise ProviderError(f"the broker refuses the login of {who}: {reason}") from None
+            raise ProviderError(f"the broker cannot be reached: {reason}") from None
         return connection
 
 
@@ -132,7 +130,7 @@ class JmsConnection:
     def __init__(self, jpype: Any, jms: Any, java: Any) -> None:
         self.jpype = jpype
         self.jms = jms
-        self._java = java
+        self.java = java
         self._failure: str | None = None
         self._closed = False
         self.reader = MessageReader(jpype, jms)
@@ -151,7 +149,7 @@ class JmsConnection:
 
     def session(self) -> JmsSession:
         with self.errors("a session cannot be made"):
-            java = self._java.createSession(True, self.jms.Session.SESSION_TRANSACTED)
+            java = self.java.createSession(True, self.jms.Session.SESSION_TRANSACTED)
         return JmsSession(self, java)
 
     def browse(self, queue: Destination, selector: str) -> Iterator[Message]:
@@ -197,11 +195,11 @@ class JmsConnection:
 
     def _plain_session(self) -> Any:
         with self.errors("a session cannot be made"):
-            return self._java.createSession(False, self.jms.Session.AUTO_ACKNOWLEDGE)
+            return self.java.createSession(False, self.jms.Session.AUTO_ACKNOWLEDGE)
 
     def close(self) -> None:
         self._closed = True
-        _close(self._java)
+        _close(self.java)
 
     @contextlib.contextmanager
     def errors(self, what: str, kinds: Mapping[str, type[Exception]] | None = None) -> Iterator[None]:
@@ -325,8 +323,4 @@ def _close(java: Any) -> None:
     try:
         java.close()
     except Exception as error:
-        _log.debug("closing failed", extra={"reason": _said(error)})
-
-
-def _said(error: Any) -> str:
-    return reason_of(error) if hasattr(error, "getMessage") else str(error)
+        _log.debug("closing failed", extra={"reason": reason_of(error)})

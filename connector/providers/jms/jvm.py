@@ -6,6 +6,7 @@ forked process gets none of its threads.
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import os
 import threading
@@ -17,9 +18,21 @@ from connector.errors import CapabilityError, ProviderError
 
 _log: Final = logging.getLogger("connector.jms")
 
+_MISSING: Final = "the provider jms needs the package JPype1: pip install 'event-connector[jms]'"
 _lock: Final = threading.Lock()
-_OPTIONS: Final = ("-Xrs", "-XX:+UseSerialGC")
-"""``-Xrs`` leaves SIGINT, SIGTERM and SIGHUP to Python: otherwise Java ends the process at once."""
+_OPTIONS: Final = ("-Xrs", "-XX:+UseSerialGC", "-Dslf4j.internal.verbosity=ERROR")
+"""``-Xrs`` leaves SIGINT, SIGTERM and SIGHUP to Python: otherwise Java ends the process at once. SLF4J
+need not say that nothing shows its log."""
+
+
+def check_installed() -> None:
+    """Checks that JPype is installed. Does not import JPype.
+
+    Raises:
+        CapabilityError: JPype is not installed.
+    """
+    if importlib.util.find_spec("jpype") is None:
+        raise CapabilityError(_MISSING)
 
 
 def start(home: Path, classpath: Sequence[Path], options: Sequence[str] = ()) -> Any:
@@ -36,11 +49,8 @@ def start(home: Path, classpath: Sequence[Path], options: Sequence[str] = ()) ->
     """
     try:
         import jpype
-        import jpype.config
-    except ImportError as error:
-        raise CapabilityError(
-            f"the provider jms needs JPype ({error}): pip install 'event-connector[jms]'"
-        ) from None
+    except ImportError:
+        raise CapabilityError(_MISSING) from None
     wanted = tuple(str(path) for path in classpath)
     with _lock:
         if jpype.isJVMStarted():
@@ -52,7 +62,14 @@ def start(home: Path, classpath: Sequence[Path], options: Sequence[str] = ()) ->
             return jpype
         library = home / "lib" / "server" / "libjvm.so"
         try:
-            jpype.startJVM(str(library), *_OPTIONS, *options, classpath=list(wanted), convertStrings=False)
+            jpype.startJVM(
+                str(library),
+                *_OPTIONS,
+                *options,
+                classpath=list(wanted),
+                convertStrings=False,
+                interrupt=False,
+            )
         except Exception as error:
             raise ProviderError(f"Java cannot be started in this process ({library}): {error}") from error
         _started[os.getpid()] = wanted

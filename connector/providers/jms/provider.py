@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connector.core.remote.provider import DEFAULT_BATCH_BYTES, DEFAULT_MAX_BODY, RemoteProvider
-from connector.errors import ProviderError
+from connector.errors import PipelineError, ProviderError
+from connector.jars.locked import Jars
+from connector.java import find_java
+from connector.messaging.destination import Destination, parse_destination
+from connector.messaging.provider_kind import Finding
 
 if TYPE_CHECKING:
     from connector.providers.jms.client import Factory, JmsClient
+
+_NO_COMMIT_QUEUE = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +26,25 @@ class JavaSettings:
     """The Java of the client library.
 
     Args:
-        classpath: the jars.
+        classpath: jars of the deployment.
+        packages: jars of Maven packages, behind those of the deployment.
         options: of the virtual machine.
     """
 
     classpath: tuple[Path, ...]
+    packages: Jars
     options: tuple[str, ...] = ()
+
+    def jars(self) -> list[Path]:
+        """Returns all jars, after the sums of the packages were checked.
+
+        Raises:
+            ProviderError: a jar is missing or changed.
+        """
+        for jar in self.classpath:
+            if not jar.is_file():
+                raise ProviderError(f"provider.classpath: the jar {jar} is missing")
+        return [*self.classpath, *self.packages.paths()]
 
 
 class JmsProvider(RemoteProvider):
@@ -33,6 +53,7 @@ class JmsProvider(RemoteProvider):
     Args:
         factory: of connections.
         java: runs the client library.
+        commit_queue: shows the last commits. None = a queue named by the application. ``none`` = no queue.
         state_directory, batch_bytes, max_body: see :class:`~connector.core.remote.provider.RemoteProvider`.
     """
 
@@ -42,25 +63,42 @@ class JmsProvider(RemoteProvider):
         java: JavaSettings,
         state_directory: str | os.PathLike[str],
         *,
+        commit_queue: str | None = None,
         batch_bytes: int = DEFAULT_BATCH_BYTES,
         max_body: int = DEFAULT_MAX_BODY,
     ) -> None:
         super().__init__(state_directory, batch_bytes=batch_bytes, max_body=max_body)
         self._factory = factory
         self._java = java
+        self._queue = commit_queue
 
     def client(self) -> JmsClient:
         """Starts Java in this process, unless Java runs."""
-        from connector.java import find_java
         from connector.providers.jms import jvm
         from connector.providers.jms.client import JmsClient
 
-        jpype = jvm.start(find_java().home, self._java.classpath, self._java.options)
-        return JmsClient(jpype, self._factory)
+        jars = self._java.jars()
+        try:
+            home = find_java().home
+        except PipelineError as error:
+            raise ProviderError(str(error)) from None
+        return JmsClient(jvm.start(home, jars, self._java.options), self._factory)
 
     def check(self) -> bool:
-        """Checks the class path. Starts no Java."""
-        missing = [str(jar) for jar in self._java.classpath if not jar.is_file()]
-        if missing:
-            raise ProviderError(f"a jar of the class path is missing: {missing[0]}")
+        """Checks that JPype and all jars are there. Starts no Java."""
+        from connector.providers.jms import jvm
+
+        jvm.check_installed()
+        self._java.jars()
         return True
+
+    def survey(self, application: str) -> Sequence[Finding]:
+        """See :meth:`connector.messaging.provider_kind.Surveyor.survey`."""
+        from connector.providers.jms.survey import survey
+
+        return survey(self.client(), self._commit_queue(application))
+
+    def _commit_queue(self, application: str) -> Destination | None:
+        if self._queue == _NO_COMMIT_QUEUE:
+            return None
+        return super()._commit_queue(application) if self._queue is None else parse_destination(self._queue)

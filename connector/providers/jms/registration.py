@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import glob
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from connector.messaging.provider_kind import DeploymentPaths, ProviderKind
+from connector.messaging.provider_kind import DeploymentPaths, ProviderKind, SectionProblem
 
 if TYPE_CHECKING:
     from connector.providers.jms.provider import JmsProvider
     from connector.providers.jms.section import JmsSection
+
+_CLASS_NAME: Final = re.compile(r"([A-Za-z_$][\w$]*\.)*[A-Za-z_$][\w$]*")
+_CLASS_PATH_OPTIONS: Final = ("-cp", "-classpath", "--class-path", "-Djava.class.path")
 
 
 def _section() -> type[JmsSection]:
@@ -19,23 +24,64 @@ def _section() -> type[JmsSection]:
     return JmsSection
 
 
+def _jars(directory: Path, pattern: str) -> list[Path]:
+    return [Path(jar) for jar in sorted(glob.glob(str(directory / Path(pattern).expanduser())))]
+
+
 def _make(section: JmsSection, paths: DeploymentPaths) -> JmsProvider:
+    from connector.core.remote.provider import DEFAULT_MAX_BODY
+    from connector.jars.locked import Jars
     from connector.providers.jms.client import Factory
     from connector.providers.jms.provider import JavaSettings, JmsProvider
+    from connector.providers.jms.urls import with_prefetch
 
-    jars = [Path(jar) for text in section.classpath for jar in sorted(glob.glob(str(paths.directory / text)))]
-    factory = Factory(section.factory, section.url, section.ApplicationUserName, section.ApplicationPassword)
+    own = [jar for pattern in section.classpath for jar in _jars(paths.directory, pattern)]
+    quantity = min(paths.poll_quantity, section.batch or 250, 250)
+    factory = Factory(
+        section.factory,
+        with_prefetch(section.factory, section.url, quantity),
+        section.ApplicationUserName,
+        section.ApplicationPassword,
+    )
     return JmsProvider(
         factory,
-        JavaSettings(tuple(jars), tuple(section.java_options)),
+        JavaSettings(tuple(own), Jars(section.packages, paths.directory), tuple(section.java_options)),
         paths.state or paths.directory / ".connector" / "state",
+        commit_queue=section.commit_queue,
         batch_bytes=section.batch_bytes,
+        max_body=DEFAULT_MAX_BODY if paths.max_body is None else paths.max_body,
     )
+
+
+def _check(section: JmsSection, paths: DeploymentPaths) -> Iterator[SectionProblem]:
+    if _CLASS_NAME.fullmatch(section.factory) is None:
+        yield SectionProblem(
+            ("factory",),
+            f"{section.factory!r} is no name of a Java class",
+            "for example org.apache.qpid.jms.JmsConnectionFactory",
+        )
+    if not section.packages and not section.classpath:
+        yield SectionProblem((), "neither packages nor classpath", "the client library of the broker")
+    for number, pattern in enumerate(section.classpath):
+        if not _jars(paths.directory, pattern):
+            yield SectionProblem(("classpath", number), f"no file {pattern}", "a jar")
+    for number, option in enumerate(section.java_options):
+        if not option.startswith("-"):
+            yield SectionProblem(("java_options", number), repr(option), "an option of java, -Xmx256m")
+        elif option.split("=")[0] in _CLASS_PATH_OPTIONS:
+            yield SectionProblem(("java_options", number), option.split("=")[0], "the jars in classpath")
+    if section.ApplicationPassword is not None and section.ApplicationUserName is None:
+        yield SectionProblem(
+            ("ApplicationPassword",), "a password without ApplicationUserName", "both, or none"
+        )
+
+
+def _packages(section: JmsSection) -> Sequence[str]:
+    return section.packages
 
 
 def _open(location: str, **options: Any) -> JmsProvider:
     raise TypeError("a provider jms is opened by adapter.yaml only")
 
 
-KIND: Final = ProviderKind(section=_section, make=_make, open=_open)
-"""The section ``provider`` with ``type: jms``."""
+KIND: Final = ProviderKind(section=_section, make=_make, open=_open, check=_check, packages=_packages)

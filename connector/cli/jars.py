@@ -1,0 +1,65 @@
+"""``connector jars``: lists and fetches the jars of ``provider.packages``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from connector.cli.common import DEFAULT_CONFIG, ConfigOption, JsonOption, answer, answer_json, note
+from connector.config.loading import load
+from connector.jars.locked import Jars
+from connector.messaging.provider_kind import installed_providers
+
+
+def jars(
+    config: ConfigOption = DEFAULT_CONFIG,
+    resolve: Annotated[
+        bool, typer.Option("--resolve", help="Fetches the jars, and writes connector-jars.lock.")
+    ] = False,
+    repository: Annotated[
+        list[str] | None,
+        typer.Option(metavar="URL", help="A Maven repository, instead of Maven Central. Repeatable."),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Lists the jars of provider.packages: each is there, missing, or changed.
+
+    With --resolve fetches the packages and everything they need into the cache of this user, and writes their
+    sums to connector-jars.lock beside adapter.yaml. No other command downloads. Exit status 1 when a jar is
+    missing or changed.
+    """
+    configuration = load(config)
+    section = configuration.provider
+    packages = installed_providers()[section.type].kind().packages(section)
+    found = Jars(packages, configuration.directory)
+    if resolve and packages:
+        _resolve(found, repository or ())
+    notes = found.notes()
+    for one in notes:
+        if json:
+            answer_json({"jar": one.name, "path": str(one.path), "state": one.state})
+        else:
+            answer(f"{one.state:8} {one.path}")
+    if not packages:
+        note("provider.packages names no packages")
+    elif not notes:
+        note(f"{found.file.name} is missing or for other packages: run connector jars --resolve")
+    complete = all(one.state == "there" for one in notes) and bool(notes or not packages)
+    raise typer.Exit(0 if complete else 1)
+
+
+def _resolve(jars: Jars, repositories: list[str] | tuple[str, ...]) -> None:
+    from connector.jars.resolver import CENTRAL, fetch
+    from connector.java import find_java
+    from connector.spark.launcher import spark_jars
+
+    jars.drop_changed()
+    paths = fetch(
+        jars.packages,
+        jars.cache,
+        java=find_java().executable,
+        spark_jars=spark_jars(),
+        repositories=tuple(repositories) or (CENTRAL,),
+    )
+    jars.write(paths)

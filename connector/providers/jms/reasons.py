@@ -1,0 +1,69 @@
+"""The reasons of failures: texts of Java exceptions without a stack, and the artifacts of missing classes."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+_SEVERAL: Final = 5
+_ARTIFACTS: Final = {
+    "org.apache.qpid.jms": "org.apache.qpid:qpid-jms-client",
+    "org.apache.qpid.proton": "org.apache.qpid:proton-j",
+    "org.apache.activemq.artemis.jms": "org.apache.artemis:artemis-jakarta-client",
+    "org.apache.activemq": "org.apache.activemq:activemq-client",
+    "com.ibm.mq.jakarta": "com.ibm.mq:com.ibm.mq.jakarta.client",
+    "com.ibm.mq": "com.ibm.mq:com.ibm.mq.allclient",
+    "com.rabbitmq.jms": "com.rabbitmq.jms:rabbitmq-jms",
+    "com.solacesystems": "com.solacesystems:sol-jms",
+    "io.netty": "io.netty:netty-all",
+    "jakarta.jms": "jakarta.jms:jakarta.jms-api",
+    "javax.jms": "javax.jms:javax.jms-api",
+    "org.slf4j": "org.slf4j:slf4j-api",
+}
+"""From the beginning of a class name to the Maven artifact with that class. The longest beginning counts."""
+_TLS: Final = re.compile(r"PKIX|SSL|TLS|certificate|keystore|truststore", re.IGNORECASE)
+_MISSING_CLASS: Final = ("java.lang.NoClassDefFoundError", "java.lang.ClassNotFoundException")
+
+
+def artifact_of(class_name: str) -> str:
+    """Returns the Maven artifact that a class belongs to, or a text without a name."""
+    package = class_name.replace("/", ".")
+    found = [beginning for beginning in _ARTIFACTS if package.startswith(f"{beginning}.")]
+    return _ARTIFACTS[max(found, key=len)] if found else "its artifact"
+
+
+def chain_of(error: Any) -> list[Any]:
+    """Returns a Java exception, and its linked exceptions or causes."""
+    chain: list[Any] = []
+    while error is not None and len(chain) < _SEVERAL:
+        chain.append(error)
+        linked = error.getLinkedException() if hasattr(error, "getLinkedException") else None
+        error = linked if linked is not None else error.getCause()
+    return chain
+
+
+def reason_of(error: Any) -> str:
+    """Returns the texts of a Java exception and of its causes, without a stack."""
+    if not hasattr(error, "getMessage"):
+        return str(error)
+    texts: list[str] = []
+    for one in chain_of(error):
+        text = str(one.getMessage() or one.getClass().getSimpleName())
+        if not any(text in known for known in texts):
+            texts.append(text)
+    return ": ".join(texts) + remedy_of(error)
+
+
+def remedy_of(error: Any) -> str:
+    """Returns what to do about a Java exception. Empty = its text says it."""
+    chain = chain_of(error)
+    for one in chain:
+        if str(one.getClass().getName()) in _MISSING_CLASS:
+            name = str(one.getMessage()).replace("/", ".")
+            return f" (the Java class {name} is missing: add {artifact_of(name)} to packages)"
+    if any(_TLS.search(f"{one.getClass().getName()} {one.getMessage()}") for one in chain):
+        return (
+            " (TLS: the client must trust the certificate of the broker; Qpid JMS takes "
+            "transport.trustStoreLocation and transport.trustStorePassword in the url)"
+        )
+    return ""

@@ -1,0 +1,148 @@
+"""Real brokers on this machine, each started once a run."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from connector.jars.locked import Jars, cache_directory
+from connector.jars.resolver import fetch
+from connector.java import find_java
+from connector.spark.launcher import spark_jars
+
+REPOSITORY: Final = Path(__file__).resolve().parents[2]
+
+CLIENT: Final = ["org.apache.qpid:qpid-jms-client:2.10.0", "org.slf4j:slf4j-nop:2.0.17"]
+_ARTEMIS: Final = [
+    "org.apache.artemis:artemis-server:2.55.0",
+    "org.apache.artemis:artemis-amqp-protocol:2.55.0",
+    "org.slf4j:slf4j-nop:2.0.17",
+]
+_BROKER_J: Final = [
+    *(
+        f"org.apache.qpid:{name}:10.1.0"
+        for name in (
+            "qpid-broker-core",
+            "qpid-broker-plugins-amqp-1-0-protocol",
+            "qpid-broker-plugins-amqp-1-0-protocol-jdbc-link-store",
+            "qpid-broker-plugins-derby-store",
+            "qpid-broker-plugins-memory-store",
+        )
+    ),
+    "org.slf4j:slf4j-simple:2.0.17",
+]
+
+
+def resolved(name: str, packages: list[str]) -> Jars:
+    """Fetches jars into the cache of this user, unless they are there."""
+    directory = cache_directory().parent / "tests" / name
+    directory.mkdir(parents=True, exist_ok=True)
+    jars = Jars(packages, directory)
+    if not jars.notes() or any(one.state != "there" for one in jars.notes()):
+        jars.write(fetch(packages, jars.cache, java=find_java().executable, spark_jars=spark_jars()))
+    return jars
+
+
+class Broker:
+    """A broker in a process of its own.
+
+    Args:
+        kind: ``artemis`` or ``broker_j``.
+        directory: of its messages.
+        class_path: the jars.
+    """
+
+    def __init__(self, kind: str, directory: Path, class_path: list[Path]) -> None:
+        self.kind = kind
+        self._directory = directory
+        self._class_path = os.pathsep.join(map(str, class_path))
+        self.port = _free_port()
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        """Returns when the broker takes connections."""
+        command = [sys.executable, str(Path(__file__).with_name("broker.py"))]
+        command += [self.kind, str(self._directory), str(self.port), self._class_path]
+        log = (self._directory / "log").open("a")
+        self._process = subprocess.Popen(
+            command,
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+        log.close()
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line == "READY\n":
+                break
+        else:
+            pytest.fail(f"{self.kind} does not start: {(self._directory / 'log').read_text()[-3000:]}")
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return
+            except OSError:
+                assert time.monotonic() < deadline
+
+    def kill(self) -> None:
+        """Ends the broker as a power failure does."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.communicate()
+        self._process = None
+
+    def stop(self) -> None:
+        """Ends the broker if it runs."""
+        if self._process is not None:
+            self.kill()
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def client_jars() -> list[Path]:
+    """The jars of Qpid JMS."""
+    return resolved("client", CLIENT).paths()
+
+
+def _run(kind: str, packages: list[str], factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    broker = Broker(kind, factory.mktemp(kind), resolved(kind, packages).paths())
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture(scope="session")
+def artemis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    yield from _run("artemis", _ARTEMIS, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def broker_j(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    yield from _run("broker_j", _BROKER_J, tmp_path_factory)
+
+
+@pytest.fixture(params=["artemis", "broker_j"])
+def broker(request: pytest.FixtureRequest) -> Broker:
+    """Each broker in turn."""
+    found: Broker = request.getfixturevalue(request.param)
+    return found
