@@ -88,6 +88,8 @@ class InboundConnection:
             self._log_ready(seconds=0.0)
             return
         began = time.monotonic()
+        if self._provider.capabilities.transactions:
+            self._provider.check()  # a missing jar is known before Spark starts
         try:
             self.pipeline.launch()  # Java starts meanwhile
             self.state = self._provider.state(settings.application_name)

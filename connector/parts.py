@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from typing import TYPE_CHECKING
@@ -36,6 +37,12 @@ def make_provider(configuration: Configuration) -> AdapterProvider:
     """
     section = configuration.provider
     return installed_providers()[section.type].make(section, configuration.paths)
+
+
+def with_poll_quantity(configuration: Configuration, messages: int) -> Configuration:
+    """Returns a configuration for a client that takes at most ``messages``, and fetches no more ahead."""
+    connector = configuration.connector.model_copy(update={"poll_quantity": messages})
+    return dataclasses.replace(configuration, connector=connector)
 
 
 def accept_root(configuration: Configuration) -> AcceptedRoot | None:

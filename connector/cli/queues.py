@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -17,7 +18,9 @@ from connector.cli.common import (
 from connector.cli.destinations import roles
 from connector.cli.subscriptions import info_document, title
 from connector.config.loading import load
+from connector.errors import UnknownDestination
 from connector.messaging.destination import Destination
+from connector.messaging.provider import Connection
 from connector.messaging.subscription import DestinationInfo
 from connector.parts import make_provider
 
@@ -31,41 +34,57 @@ def queues(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> N
     The messages of a topic are in its subscriptions. The numbers of the topic count messages that are not
     yet distributed. The role of a destination says how the configuration uses the destination. A queue
     without a role is not polled: no input takes messages there. With --json each destination is an object on
-    a separate line.
+    a separate line. A broker does not list its queues, so these are then the queues of the configuration.
+    Only waiting messages are counted there.
     """
     configuration = load(config)
-    infos = make_provider(configuration).existing().destinations()
+    provider = make_provider(configuration)
     has = roles(configuration)
+    known = _NUMBERS if provider.capabilities.shows_all else ("waiting",)
+    with contextlib.closing(provider.existing()) as connection:
+        infos = connection.destinations() if provider.capabilities.shows_all else _browsed(connection, has)
     if json:
         for info in infos:
-            answer_json(_as_document(info, has.get(info.destination)))
+            answer_json(_as_document(info, has.get(info.destination), known))
         return
     if not infos:
         note("no destinations yet")
         return
-    for line in _table(infos, has):
+    for line in _table(infos, has, known):
         answer(line)
 
 
-def _as_document(info: DestinationInfo, role: str | None) -> dict[str, Any]:
+def _browsed(connection: Connection, has: Mapping[Destination, str]) -> list[DestinationInfo]:
+    """Returns the queues of the configuration that a broker has, because a broker does not list its own."""
+    found = []
+    for queue in (one for one in has if one.is_queue and not one.view):
+        with contextlib.suppress(UnknownDestination):
+            found.append(DestinationInfo(queue, waiting=sum(1 for _ in connection.browse(queue))))
+    return found
+
+
+def _as_document(info: DestinationInfo, role: str | None, known: Sequence[str]) -> dict[str, Any]:
     return {
         "destination": str(info.destination),
         "kind": info.destination.kind,
         "role": role,
-        **{name: getattr(info, name) for name in _NUMBERS},
+        **{name: getattr(info, name) if name in known else None for name in _NUMBERS},
         "subscriptions": [info_document(one) for one in info.subscriptions],
     }
 
 
-def _table(infos: Sequence[DestinationInfo], has: Mapping[Destination, str]) -> list[str]:
+def _table(
+    infos: Sequence[DestinationInfo], has: Mapping[Destination, str], known: Sequence[str]
+) -> list[str]:
     """Returns a line for each destination, and below a topic a line for each subscription.
 
     Args:
         has: the roles of destinations.
+        known: the numbers that the provider knows.
     """
     rows: list[tuple[str, list[str], str]] = []
     for info in infos:
-        cells = [f"{getattr(info, name):,}" for name in _NUMBERS]
+        cells = [f"{getattr(info, name):,}" if name in known else "-" for name in _NUMBERS]
         role = has.get(info.destination, _NOT_POLLED if info.destination.is_queue else "")
         rows.append((printable(str(info.destination)), cells, role))
         for one in info.subscriptions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NoReturn
 
 import typer
 
@@ -28,12 +28,14 @@ from connector.cli.common import (
 )
 from connector.cli.destinations import warn_of_new_queue
 from connector.cli.messages import show
+from connector.cli.receive_lent import receive_lent
 from connector.config.loading import load
 from connector.core.connection import MessagingConnection
 from connector.errors import MalformedData, SubscriptionError
 from connector.messaging.client import AcknowledgeMode, Consumer, ReceivedMessage, Session
+from connector.messaging.destination import Destination
 from connector.messaging.subscription import SubscriptionInfo, TopicSubscription
-from connector.parts import make_provider
+from connector.parts import make_provider, with_poll_quantity
 
 _MODES = {
     "auto": AcknowledgeMode.INDIVIDUAL,
@@ -82,7 +84,29 @@ def receive(
     elif shared:
         raise BadArgument("--shared: say which subscription with --subscription")
     configuration = load(config)
-    provider = make_provider(configuration)
+    provider = make_provider(with_poll_quantity(configuration, count))
+    if provider.capabilities.transactions:
+        source: Destination | TopicSubscription = target
+        if not target.is_queue:
+            source = TopicSubscription(
+                target,
+                subscription or "",
+                client_id,
+                durable=subscription is not None,
+                shared=shared,
+                selector=selector or "",
+            )
+        number, unreadable = receive_lent(
+            provider,
+            source,
+            client_id=client_id,
+            selector=(selector or "") if target.is_queue else "",
+            count=count,
+            wait=wait / 1000,
+            ack=ack,
+            as_json=json,
+        )
+        _end(number, unreadable, target, as_json=json)
     number = unreadable = 0
     last: ReceivedMessage | None = None
     with (
@@ -118,7 +142,11 @@ def receive(
                 note("connector: nothing was acknowledged")
             else:
                 last.acknowledge()
-    if not json:
+    _end(number, unreadable, target, as_json=json)
+
+
+def _end(number: int, unreadable: int, target: Destination, *, as_json: bool) -> NoReturn:
+    if not as_json:
         note(f"{number} message{'s' * (number != 1)} from {target}")
     raise typer.Exit(1 if unreadable else 0)
 

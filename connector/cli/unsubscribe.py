@@ -34,8 +34,11 @@ def unsubscribe(
     message of the subscription is taken and not yet acknowledged.
     """
     check_name(subscription)
-    # The client id is not held, because a running adapter without this input may have the same client id.
-    with contextlib.closing(make_provider(load(config)).connect()) as connection:
+    provider = make_provider(load(config))
+    # The client id is not held, because a running adapter without this input may have the same client id. A
+    # broker removes a subscription only for its client id.
+    held = client_id if provider.capabilities.transactions else ""
+    with contextlib.closing(provider.connect(client_id=held)) as connection:
         try_take_over(connection, at_start=True)  # claims of dead clients keep a subscription from ending
         removed = connection.unsubscribe(subscription, client_id)
     if json:

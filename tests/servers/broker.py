@@ -1,6 +1,6 @@
 """Runs a broker in the foreground, in Java inside this process: KIND DIRECTORY PORT CLASSPATH.
 
-Prints READY when the broker takes connections. Ends when standard input ends, so that no broker outlives the tests.
+Prints READY when the broker takes connections. Ends with standard input, so no broker outlives the tests.
 """
 
 import json
@@ -24,7 +24,8 @@ _ARTEMIS = """<configuration xmlns="urn:activemq"><core xmlns="urn:activemq:core
 <address-setting match="#">
 <dead-letter-address>DLQ</dead-letter-address><expiry-address>ExpiryQueue</expiry-address>
 </address-setting>
-<address-setting match="full"><address-full-policy>FAIL</address-full-policy><max-size-bytes>1</max-size-bytes>
+<address-setting match="full">
+<address-full-policy>FAIL</address-full-policy><max-size-bytes>1</max-size-bytes>
 </address-setting>
 </address-settings>
 <addresses>

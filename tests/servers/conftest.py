@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -17,6 +18,11 @@ from connector.jars.locked import Jars, cache_directory
 from connector.jars.resolver import fetch
 from connector.java import find_java
 from connector.spark.launcher import spark_jars
+
+if TYPE_CHECKING:
+    from tests.servers.deployment import Deployment
+
+    Deploy = Callable[..., Deployment]
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 
@@ -146,3 +152,20 @@ def broker(request: pytest.FixtureRequest) -> Broker:
     """Each broker in turn."""
     found: Broker = request.getfixturevalue(request.param)
     return found
+
+
+@pytest.fixture
+def deploy(tmp_path: Path, client_jars: list[Path]) -> Iterator[Deploy]:
+    """Makes deployments, each with an ApplicationName of its own. Their processes end with the test."""
+    from tests.servers.deployment import Deployment
+
+    made: list[Deployment] = []
+
+    def make(broker: Broker, **settings: Any) -> Deployment:
+        name = f"app{secrets.token_hex(4)}"
+        made.append(Deployment(tmp_path / name, broker, name, **settings))
+        return made[-1]
+
+    yield make
+    for deployment in made:
+        deployment.end()

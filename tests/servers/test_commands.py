@@ -1,0 +1,86 @@
+"""The commands on real brokers."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.servers.conftest import Broker, Deploy
+
+
+def test_what_was_sent_is_browsed_and_received_with_all_headers(broker: Broker, deploy: Deploy) -> None:
+    deployment = deploy(broker)
+    (sent,) = deployment.lines(
+        "send", "notes" + deployment.name, "--type", "NOTE", "--correlation-id", "c-1", "--priority", "7",
+        "--reply-to", "queue://answers", "--property", "flag:boolean=true", "--property", "b:byte=-3",
+        "--property", "s:short=300", "--property", "i:int=70000", "--property", "l:long=5000000000",
+        "--property", "f:float=1.5", "--property", "d:double=2.25", "--property", "t:string=ä",
+        body="text ü",
+    )  # fmt: skip
+    (seen,) = deployment.lines("browse", "notes" + deployment.name)
+    (got,) = deployment.lines("receive", "notes" + deployment.name, "--wait", "5000")
+    for found in (seen, got):
+        assert found["JMSMessageID"] == sent["JMSMessageID"]
+        assert (found["JMSType"], found["JMSCorrelationID"], found["JMSPriority"]) == ("NOTE", "c-1", 7)
+        assert (found["JMSReplyTo"], found["class"], found["body"]) == ("queue://answers", "T", "text ü")
+        assert {name: found["properties"][name] for name in "bsilfdt"} == {
+            "b": -3, "s": 300, "i": 70000, "l": 5000000000, "f": 1.5, "d": 2.25, "t": "ä",
+        }  # fmt: skip
+        assert found["property_types"]["s"] == "short"
+        assert found["properties"]["flag"] is True
+    assert deployment.lines("browse", "notes" + deployment.name) == []
+
+
+@pytest.mark.parametrize(("ack", "left"), [("auto", 0), ("client", 0), ("none", 2), ("rollback", 2)])
+def test_receive_acknowledges_as_asked(broker: Broker, deploy: Deploy, ack: str, left: int) -> None:
+    deployment = deploy(broker)
+    deployment.send(2)
+    got = deployment.lines("receive", deployment.input, "--ack", ack, "--count", "5", "--wait", "2000")
+    assert [json.loads(one["body"])["CustomerId"] for one in got] == ["0", "1"]
+    assert len(deployment.customers(deployment.input)) == left
+
+
+def test_a_selector_is_the_brokers_and_so_is_its_error(broker: Broker, deploy: Deploy) -> None:
+    deployment = deploy(broker)
+    queue = deployment.input
+    deployment.run("send", queue, "--property", "n:int=1", body="one")
+    deployment.run("send", queue, "--property", "n:int=2", body="two")
+    got = deployment.lines("receive", queue, "--selector", "n = 2", "--wait", "3000")
+    assert [one["body"] for one in got] == ["two"]
+    assert deployment.bodies(queue) == ["one"]
+    answer = deployment.run("receive", queue, "--selector", "n = = 2", status=None)
+    assert answer.returncode in (1, 2)
+    assert "selector" in answer.stderr.lower()
+    assert "Traceback" not in answer.stderr
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_durable_subscription_keeps_messages(broker: Broker, deploy: Deploy, shared: bool) -> None:
+    deployment = deploy(broker)
+    client = [] if shared else ["--client-id", deployment.name]
+    name = f"sub-{deployment.name}"
+    how = [*client, "--subscription", name, *(["--shared"] if shared else [])]
+    deployment.run("subscribe", "topic://prices", *how)
+    deployment.run("send", "topic://prices", body="7")
+    got = deployment.lines("receive", "topic://prices", *how, "--wait", "5000")
+    assert [one["body"] for one in got] == ["7"]
+    deployment.run("unsubscribe", "--subscription", name, *client)
+
+
+def test_queues_says_that_a_broker_does_not_tell(broker: Broker, deploy: Deploy) -> None:
+    deployment = deploy(broker)
+    deployment.send(1)
+    answer = deployment.run("queues")
+    assert deployment.input in answer.stdout
+
+
+def test_check_connect_says_what_the_broker_can_do(broker: Broker, deploy: Deploy) -> None:
+    deployment = deploy(broker)
+    found = {one["ability"]: one for one in deployment.lines("check", "--connect")}
+    assert "QpidJMS" in found["connection"]["text"]
+    for name in ("transactions", "message selectors", "temporary queues", "browsing", "shared subscriptions"):
+        assert found[name]["able"], found[name]
+    assert not found["InProgressDestination"]["able"]
