@@ -18,7 +18,7 @@ from connector.messaging.provider_kind import DeploymentPaths, InstalledProvider
 
 _log = logging.getLogger("connector.config")
 
-PROVIDERS: Final = ("amqp", "jms")
+PROVIDERS: Final = ("amqp",)
 """Provider types of later versions."""
 
 

@@ -170,12 +170,12 @@ def test_its_section_is_read_with_paths_and_defaults(install: Install, write: Wr
         (
             "type: shelf",
             "type: shelv",
-            "2:9: provider.type: 'shelv', expected dropbox | memory | shelf | sql",
+            "2:9: provider.type: 'shelv', expected dropbox | jms | memory | shelf | sql",
         ),
         (
             "type: shelf",
             "type: [shelf]",
-            "2:9: provider.type: a list, expected dropbox | memory | sh",
+            "2:9: provider.type: a list, expected dropbox | jms | memory | sh",
         ),
     ],
 )
@@ -348,9 +348,9 @@ def test_a_name_that_two_packages_register_is_an_error_where_it_is_used(
 
 
 def test_a_name_of_a_later_version_may_be_registered(install: Install, write: Write) -> None:
-    write("type: shelf", "type: jms")
-    with pytest.raises(ConfigurationError, match="this version does not have the provider 'jms' yet"):
+    write("type: shelf", "type: amqp")
+    with pytest.raises(ConfigurationError, match="this version does not have the provider 'amqp' yet"):
         load("adapter.yaml")
-    install(name="jms")
-    assert load("adapter.yaml").provider.type == "jms"
+    install(name="amqp")
+    assert load("adapter.yaml").provider.type == "amqp"
     assert "the providers `amqp`;" in reference()

@@ -28,6 +28,8 @@ NOT_RUN = {
     ("CONTRIBUTING.md", "own-tests"): 2,  # scripts of this repository, and parts of these tests
     ("README.md", "own-tests"): 1,  # script/demo is run by tests/demo, script/test runs all tests
     ("docs/how-to/install.md", "needs-packages"): 5,  # test_installation.py follows this page
+    ("docs/how-to/jms-broker.md", "needs-packages"): 1,
+    ("docs/how-to/jms-broker.md", "needs-broker"): 2,  # tests/servers/test_example.py follows this page
     ("docs/how-to/run-as-a-service.md", "needs-root"): 2,
     # test_container.py runs the commands of the Dockerfile that make the wheel, and checks the example
     ("docs/how-to/run-in-a-container.md", "needs-docker"): 3,

@@ -37,7 +37,7 @@ _ARTEMIS = """<configuration xmlns="urn:activemq"><core xmlns="urn:activemq:core
 """
 
 _QUEUE_POLICY = {
-    "pattern": ".*",
+    "pattern": f"(?!{TOPIC}$).*",
     "createdOnPublish": "true",
     "createdOnConsume": "true",
     "nodeType": "queue",
