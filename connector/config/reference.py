@@ -232,8 +232,11 @@ def _lines() -> Iterator[str]:
     yield "## Not in this version"
     yield ""
     absent = [name for name in PROVIDERS if name not in installed_providers()]
-    yield "These are refused by name: the providers " + ", ".join(f"`{name}`" for name in absent) + ";"
-    yield ", ".join(f"`subscriptions.{key}`" for key in UNSUPPORTED) + "."
+    refused = [
+        *(f"the provider `{name}`" for name in absent),
+        *(f"`subscriptions.{key}`" for key in UNSUPPORTED),
+    ]
+    yield "These are refused by name: " + ", ".join(refused) + "."
 
 
 def _sinks() -> Iterator[str]:
