@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import logging
+import time
 import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ from connector.providers.jms.urls import without_secrets
 
 _log: Final = logging.getLogger("connector.jms")
 _BROWSE_LIMIT: Final = 1 << 31
+_FETCH_SECONDS: Final = 0.1
+_NEXT_SECONDS: Final = 0.002
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +137,13 @@ class JmsConnection:
         self._failure: str | None = None
         self._closed = False
         self.reader = MessageReader(jpype, jms)
-        self._listener = jpype.JProxy(jms.ExceptionListener, dict={"onException": self._on_exception})
-        java.setExceptionListener(self._listener)
+        listening = weakref.WeakMethod(self._on_exception)  # Java must not keep this object alive
+
+        def on_exception(error: Any) -> None:
+            if (listener := listening()) is not None:
+                listener(error)
+
+        java.setExceptionListener(jpype.JProxy(jms.ExceptionListener, dict={"onException": on_exception}))
         _open.add(self)
 
     def _on_exception(self, error: Any) -> None:
@@ -232,11 +240,14 @@ class JmsSession:
         self._java = java
         self._writer = MessageWriter(connection.jpype, java)
         self._producers: dict[Destination, Any] = {}
+        self._receivers: weakref.WeakSet[JmsReceiver] = weakref.WeakSet()
 
     def receiver(self, source: Destination | TopicSubscription, selector: str, limit: int) -> JmsReceiver:
         with self._connection.errors(f"{_named(source)} cannot be received from"):
             java = self._consumer(source, selector)
-        return JmsReceiver(self._connection, java, limit)
+        receiver = JmsReceiver(self._connection, java, limit)
+        self._receivers.add(receiver)
+        return receiver
 
     def _consumer(self, source: Destination | TopicSubscription, selector: str) -> Any:
         session = self._java
@@ -282,6 +293,8 @@ class JmsSession:
     def rollback(self) -> None:
         with self._connection.errors("a transaction cannot be rolled back"):
             self._java.rollback()
+        for receiver in self._receivers:
+            receiver.expect()
 
     def close(self) -> None:
         _close(self._java)
@@ -294,14 +307,23 @@ class JmsReceiver:
         self._connection = connection
         self._java = java
         self._limit = limit
+        self._fetched_at = 0.0
+        self.expect()
+
+    def expect(self) -> None:
+        """Allows the broker a moment to send: the receiver is new, or its session was rolled back."""
+        self._fetched_at = time.monotonic() + _FETCH_SECONDS
 
     def receive(self, seconds: float) -> Received | None:
+        # A client library sees only what it has fetched. The next message may be on its way.
+        seconds = max(seconds, _NEXT_SECONDS, self._fetched_at - time.monotonic())
         with self._connection.errors("no message can be received"):
-            if seconds > 0:
-                found = self._java.receive(max(1, int(seconds * 1000)))
-            else:
-                found = self._java.receiveNoWait()
+            found = self._java.receiveNoWait()
             if found is None:
+                found = self._java.receive(max(1, int(seconds * 1000)))
+            if found is not None:
+                self._fetched_at = 0.0
+            else:
                 failure = self._connection.failure
                 if failure is not None:  # a closed consumer returns no message either
                     raise ProviderError(failure)

@@ -33,13 +33,13 @@ def _make(section: JmsSection, paths: DeploymentPaths) -> JmsProvider:
     from connector.jars.locked import Jars
     from connector.providers.jms.client import Factory
     from connector.providers.jms.provider import JavaSettings, JmsProvider
-    from connector.providers.jms.urls import with_prefetch
+    from connector.providers.jms.urls import with_options
 
     own = [jar for pattern in section.classpath for jar in _jars(paths.directory, pattern)]
     quantity = min(paths.poll_quantity, section.batch or 250, 250)
     factory = Factory(
         section.factory,
-        with_prefetch(section.factory, section.url, quantity),
+        with_options(section.factory, section.url, quantity),
         section.ApplicationUserName,
         section.ApplicationPassword,
     )

@@ -58,7 +58,8 @@ class JmsSection(ProviderSection):
     )
     url: Text = Field(
         description="URL of the broker, as the factory reads URLs. For Qpid JMS, the adapter adds "
-        "`jms.prefetchPolicy.all` with PollQuantity unless the URL has a prefetch policy."
+        "`jms.prefetchPolicy.all` with PollQuantity unless the URL has a prefetch policy, and the options "
+        "`jms.receiveLocalOnly` and `jms.receiveNoWaitLocalOnly`."
     )
     ApplicationUserName: Text | None = Field(
         default=None, description="User of the broker. Default: the user of the URL, if any."

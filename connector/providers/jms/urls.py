@@ -7,24 +7,30 @@ from typing import Final
 from connector.config.masking import MASK, mask
 
 QPID: Final = "org.apache.qpid.jms.JmsConnectionFactory"
-_POLICY: Final = "jms.prefetchPolicy."
 
 
-def with_prefetch(factory: str, url: str, messages: int) -> str:
-    """Returns the URL with a limit of the messages that a consumer fetches ahead.
+def with_options(factory: str, url: str, messages: int) -> str:
+    """Returns the URL with the options of Qpid JMS that the adapter relies on. Options of the user stay.
 
-    What a consumer has fetched, no other instance can take. Only Qpid JMS reads the limit from the URL, and a
-    limit that the URL has already stays.
+    What a consumer has fetched ahead, no other instance can take, so the number is limited. A consumer only
+    looks at what it has fetched. Otherwise it asks the broker to drain its credit. ActiveMQ Artemis sometimes
+    does not answer, and the consumer waits for a minute.
 
     Args:
         factory: class of the connection factory.
         url: of the broker.
         messages: most messages that a poll takes.
     """
-    if factory != QPID or _POLICY in url:
+    if factory != QPID:
         return url
-    _, _, options = url.rpartition(")")  # the options of failover:(...) stand behind the bracket
-    return f"{url}{'&' if '?' in options else '?'}{_POLICY}all={messages}"
+    wanted = {"jms.receiveLocalOnly=": "true", "jms.receiveNoWaitLocalOnly=": "true"}
+    if "jms.prefetchPolicy." not in url:
+        wanted["jms.prefetchPolicy.all="] = str(messages)
+    for name, value in wanted.items():
+        if name not in url:
+            _, _, options = url.rpartition(")")  # the options of failover:(...) stand behind the bracket
+            url += f"{'&' if '?' in options else '?'}{name}{value}"
+    return url
 
 
 def without_secrets(text: str, *secrets: str | None) -> str:

@@ -17,7 +17,7 @@ from connector.errors import CapabilityError, ProviderError
 from connector.jars.locked import LOCK, Jars, cache_directory, sum_of
 from connector.parts import make_provider
 from connector.providers.jms import jvm
-from connector.providers.jms.urls import QPID, with_prefetch, without_secrets
+from connector.providers.jms.urls import QPID, with_options, without_secrets
 
 PACKAGE = "org.example:client:1.0"
 
@@ -73,14 +73,16 @@ def test_a_mistake_names_its_place(write: Write, keys: dict[str, Any], path: str
 
 
 def test_the_url_gets_the_prefetch_of_the_poll() -> None:
-    assert with_prefetch(QPID, "amqp://h:1", 7) == "amqp://h:1?jms.prefetchPolicy.all=7"
-    assert with_prefetch(QPID, "amqp://h:1?a=b", 7) == "amqp://h:1?a=b&jms.prefetchPolicy.all=7"
+    local = "jms.receiveLocalOnly=true&jms.receiveNoWaitLocalOnly=true"
+    ours = f"{local}&jms.prefetchPolicy.all=7"
+    assert with_options(QPID, "amqp://h:1", 7) == f"amqp://h:1?{ours}"
+    assert with_options(QPID, "amqp://h:1?a=b", 7) == f"amqp://h:1?a=b&{ours}"
     failover = "failover:(amqp://a:1?x=y,amqp://b:2)"
-    assert with_prefetch(QPID, failover, 7) == failover + "?jms.prefetchPolicy.all=7"
-    assert with_prefetch(QPID, failover + "?z=1", 7) == failover + "?z=1&jms.prefetchPolicy.all=7"
+    assert with_options(QPID, failover, 7) == f"{failover}?{ours}"
+    assert with_options(QPID, failover + "?z=1", 7) == f"{failover}?z=1&{ours}"
     own = "amqp://h:1?jms.prefetchPolicy.queuePrefetch=1000"
-    assert with_prefetch(QPID, own, 7) == own
-    assert with_prefetch("org.example.Other", "tcp://h:1", 7) == "tcp://h:1"
+    assert with_options(QPID, own, 7) == f"{own}&{local}"
+    assert with_options("org.example.Other", "tcp://h:1", 7) == "tcp://h:1"
 
 
 def test_no_secret_is_shown(write: Write) -> None:
