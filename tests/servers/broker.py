@@ -1,16 +1,20 @@
 """Runs a broker in the foreground, in Java inside this process: KIND DIRECTORY PORT CLASSPATH.
 
-Prints READY when the broker takes connections. Ends with standard input, so no broker outlives the tests.
+Prints READY when the broker takes connections. A line on standard input empties the broker, which prints READY again.
+Ends with standard input, so that no broker outlives the tests.
 """
 
 import json
 import os
 import sys
-import threading
+from collections.abc import Callable
 from pathlib import Path
 
 USER = PASSWORD = "guest"
 TOPIC = "prices"
+REFUSED = "blocked"
+"""A topic of Artemis, and nothing of Broker-J: no queue of this name can be made."""
+KEPT = ("DLQ", "ExpiryQueue", "full")
 
 _ARTEMIS = """<configuration xmlns="urn:activemq"><core xmlns="urn:activemq:core">
 <name>test</name><persistence-enabled>true</persistence-enabled><journal-type>NIO</journal-type>
@@ -31,13 +35,14 @@ _ARTEMIS = """<configuration xmlns="urn:activemq"><core xmlns="urn:activemq:core
 <addresses>
 <address name="DLQ"><anycast><queue name="DLQ"/></anycast></address>
 <address name="ExpiryQueue"><anycast><queue name="ExpiryQueue"/></anycast></address>
+<address name="blocked"><multicast/></address>
 <address name="full"><anycast><queue name="full"/></anycast></address>
 </addresses>
 </core></configuration>
 """
 
 _QUEUE_POLICY = {
-    "pattern": f"(?!{TOPIC}$).*",
+    "pattern": f"(?!({TOPIC}|{REFUSED})$).*",
     "createdOnPublish": "true",
     "createdOnConsume": "true",
     "nodeType": "queue",
@@ -85,7 +90,7 @@ _BROKER_J = {
 }
 
 
-def artemis(jpype, directory: Path, port: int) -> None:
+def artemis(jpype, directory: Path, port: int) -> Callable[[], None]:
     (directory / "data").mkdir(exist_ok=True)
     settings = directory / "broker.xml"
     settings.write_text(_ARTEMIS.format(data=directory / "data", port=port))
@@ -93,9 +98,19 @@ def artemis(jpype, directory: Path, port: int) -> None:
     broker.setConfigResourcePath(settings.as_uri())
     broker.start()
     assert broker.getActiveMQServer().isStarted()
+    control = broker.getActiveMQServer().getActiveMQServerControl()
+
+    def empty() -> None:
+        for name in list(control.getQueueNames()):
+            if name in KEPT:
+                broker.getActiveMQServer().locateQueue(name).deleteAllReferences()
+            else:
+                control.destroyQueue(name, True, False)
+
+    return empty
 
 
-def broker_j(jpype, directory: Path, port: int) -> None:
+def broker_j(jpype, directory: Path, port: int) -> Callable[[], None]:
     settings = directory / "initial-config.json"
     settings.write_text(json.dumps(_BROKER_J))
     system = jpype.JClass("java.lang.System")
@@ -109,7 +124,37 @@ def broker_j(jpype, directory: Path, port: int) -> None:
         "startupLoggedToSystemOut": "false",
     }.items():
         attributes.put(name, value)
-    jpype.JClass("org.apache.qpid.server.SystemLauncher")().startup(attributes)
+    found = []
+
+    def resolved(system_config):
+        found.append(system_config)
+
+    methods = dict.fromkeys(
+        (
+            "beforeStartup",
+            "errorOnStartup",
+            "afterStartup",
+            "onContainerClose",
+            "onShutdown",
+            "exceptionOnShutdown",
+        ),
+        lambda *_: None,
+    )
+    listener = jpype.JProxy(
+        "org.apache.qpid.server.SystemLauncherListener", dict={**methods, "onContainerResolve": resolved}
+    )
+    jpype.JClass("org.apache.qpid.server.SystemLauncher")(listener).startup(attributes)
+    queue_class = jpype.JClass("org.apache.qpid.server.model.Queue")
+
+    def empty() -> None:
+        for node in found[0].getContainer().getVirtualHostNodes():
+            for queue in list(node.getVirtualHost().getChildren(queue_class.class_)):
+                if str(queue.getName()) in KEPT:
+                    queue.clearQueue()
+                else:
+                    queue.delete()
+
+    return empty
 
 
 def main() -> None:
@@ -122,16 +167,11 @@ def main() -> None:
     options = ["-Xrs", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     options.append("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
     jpype.startJVM(str(library), *options, classpath=class_path.split(os.pathsep), convertStrings=True)
-    {"artemis": artemis, "broker_j": broker_j}[kind](jpype, Path(directory), int(port))
+    empty = {"artemis": artemis, "broker_j": broker_j}[kind](jpype, Path(directory), int(port))
     print("READY", flush=True)
-    ended = threading.Event()
-
-    def watch() -> None:
-        sys.stdin.read()
-        ended.set()
-
-    threading.Thread(target=watch, daemon=True).start()
-    ended.wait()
+    for _ in sys.stdin:
+        empty()
+        print("READY", flush=True)
     os._exit(0)
 
 

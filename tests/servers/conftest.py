@@ -92,12 +92,7 @@ class Broker:
             text=True,
         )
         log.close()
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if line == "READY\n":
-                break
-        else:
-            pytest.fail(f"{self.kind} does not start: {(self._directory / 'log').read_text()[-3000:]}")
+        self._wait_until_ready()
         deadline = time.monotonic() + 30
         while True:
             try:
@@ -105,6 +100,22 @@ class Broker:
                 return
             except OSError:
                 assert time.monotonic() < deadline
+
+    def empty(self) -> None:
+        """Removes all queues and messages. No client is connected."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write("empty\n")
+        self._process.stdin.flush()
+        self._wait_until_ready()
+
+    def _wait_until_ready(self) -> None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line == "READY\n":
+                return
+        pytest.fail(f"{self.kind} has ended: {(self._directory / 'log').read_text()[-3000:]}")
 
     def kill(self) -> None:
         """Ends the broker as a power failure does."""

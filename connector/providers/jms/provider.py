@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from connector.core.remote.provider import DEFAULT_BATCH_BYTES, DEFAULT_MAX_BODY, RemoteProvider
+from connector.core.remote.provider import (
+    DEFAULT_BATCH,
+    DEFAULT_BATCH_BYTES,
+    DEFAULT_MAX_BODY,
+    RemoteProvider,
+)
 from connector.errors import PipelineError, ProviderError
 from connector.jars.locked import Jars
 from connector.java import find_java
@@ -54,7 +59,9 @@ class JmsProvider(RemoteProvider):
         factory: of connections.
         java: runs the client library.
         commit_queue: shows the last commits. None = a queue named by the application. ``none`` = no queue.
-        state_directory, batch_bytes, max_body: see :class:`~connector.core.remote.provider.RemoteProvider`.
+        redelivery_limit: deliveries after which the broker puts a message aside. None = not known.
+        state_directory, batch, batch_bytes, max_body: as of
+            :class:`~connector.core.remote.provider.RemoteProvider`.
     """
 
     def __init__(
@@ -64,13 +71,20 @@ class JmsProvider(RemoteProvider):
         state_directory: str | os.PathLike[str],
         *,
         commit_queue: str | None = None,
+        redelivery_limit: int | None = None,
+        batch: int = DEFAULT_BATCH,
         batch_bytes: int = DEFAULT_BATCH_BYTES,
         max_body: int = DEFAULT_MAX_BODY,
     ) -> None:
-        super().__init__(state_directory, batch_bytes=batch_bytes, max_body=max_body)
+        super().__init__(state_directory, batch=batch, batch_bytes=batch_bytes, max_body=max_body)
         self._factory = factory
         self._java = java
         self._queue = commit_queue
+        self._redelivery_limit = redelivery_limit
+
+    @property
+    def redelivery_limit(self) -> int | None:
+        return self._redelivery_limit
 
     def client(self) -> JmsClient:
         """Starts Java in this process, unless Java runs."""

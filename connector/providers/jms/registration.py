@@ -29,17 +29,17 @@ def _jars(directory: Path, pattern: str) -> list[Path]:
 
 
 def _make(section: JmsSection, paths: DeploymentPaths) -> JmsProvider:
-    from connector.core.remote.provider import DEFAULT_MAX_BODY
+    from connector.core.remote.provider import DEFAULT_BATCH, DEFAULT_MAX_BODY
     from connector.jars.locked import Jars
     from connector.providers.jms.client import Factory
     from connector.providers.jms.provider import JavaSettings, JmsProvider
     from connector.providers.jms.urls import with_options
 
     own = [jar for pattern in section.classpath for jar in _jars(paths.directory, pattern)]
-    quantity = min(paths.poll_quantity, section.batch or 250, 250)
+    quantity = section.batch or min(paths.poll_quantity, DEFAULT_BATCH)
     factory = Factory(
         section.factory,
-        with_options(section.factory, section.url, quantity),
+        with_options(section.factory, section.url, min(paths.poll_quantity, quantity)),
         section.ApplicationUserName,
         section.ApplicationPassword,
     )
@@ -48,6 +48,8 @@ def _make(section: JmsSection, paths: DeploymentPaths) -> JmsProvider:
         JavaSettings(tuple(own), Jars(section.packages, paths.directory), tuple(section.java_options)),
         paths.state or paths.directory / ".connector" / "state",
         commit_queue=section.commit_queue,
+        redelivery_limit=section.redelivery_limit,
+        batch=quantity,
         batch_bytes=section.batch_bytes,
         max_body=DEFAULT_MAX_BODY if paths.max_body is None else paths.max_body,
     )

@@ -83,6 +83,11 @@ class JmsSection(ProviderSection):
     batch_bytes: Size = Field(
         default=16 << 20, description="Bytes of bodies after which a transaction gets no more messages."
     )
+    redelivery_limit: Annotated[int | None, integer(1, "deliveries")] = Field(
+        default=None,
+        description="Deliveries after which the broker puts a message aside, if you know. From half of "
+        "them on, the adapter warns.",
+    )
     commit_queue: _CommitQueue | None = Field(
         default=None,
         description="Queue with a small message for each session of an adapter, which shows the last commit. "
