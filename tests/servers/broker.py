@@ -1,7 +1,7 @@
 """Runs a broker in the foreground, in Java inside this process: KIND DIRECTORY PORT CLASSPATH.
 
-Prints READY when the broker takes connections. A line on standard input empties the broker, which prints READY again.
-Ends with standard input, so that no broker outlives the tests.
+Prints READY when the broker takes connections. A line on standard input empties the broker, and READY comes
+again. Ends with standard input, so that no broker outlives the tests.
 """
 
 import json

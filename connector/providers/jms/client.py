@@ -28,12 +28,12 @@ from connector.errors import (
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.subscription import TopicSubscription
+from connector.providers.jms.browsing import Browsing
 from connector.providers.jms.messages import MessageReader, MessageWriter
 from connector.providers.jms.reasons import artifact_of, reason_of
 from connector.providers.jms.urls import without_secrets
 
 _log: Final = logging.getLogger("connector.jms")
-_BROWSE_LIMIT: Final = 1 << 31
 _FETCH_SECONDS: Final = 0.1
 _NEXT_SECONDS: Final = 0.002
 
@@ -45,6 +45,7 @@ class Factory:
     Args:
         class_name: Java class with a constructor that takes the URL.
         url: of the broker.
+        browsing_url: of connections for browsers. None = ``url``.
         user, password: of the login. None = those of the URL.
     """
 
@@ -52,6 +53,7 @@ class Factory:
     url: str
     user: str | None = None
     password: str | None = None
+    browsing_url: str | None = None
 
     def __repr__(self) -> str:
         return f"Factory({self.class_name!r})"  # the URL may contain a password
@@ -72,11 +74,12 @@ class JmsClient:
     def __init__(self, jpype: Any, factory: Factory) -> None:
         self.jpype = jpype
         self._settings = factory
-        self._factory, self.jms = self._make(factory)
+        self._factory, self.jms = self._make(factory, factory.url)
+        self._browsing_factory: Any = None
         atexit.unregister(_close_all)
         atexit.register(_close_all)  # runs before the end of the machine, which was registered earlier
 
-    def _make(self, factory: Factory) -> tuple[Any, Any]:
+    def _make(self, factory: Factory, url: str) -> tuple[Any, Any]:
         """Returns the connection factory, and the package of JMS that the factory implements."""
         name = factory.class_name
         try:
@@ -89,7 +92,7 @@ class JmsClient:
         except self.jpype.JException as error:
             raise ProviderError(f"factory: {name} cannot be loaded: {reason_of(error)}") from None
         try:
-            found = made(factory.url)
+            found = made(url)
         except TypeError:
             raise ProviderError(f"factory: {name} has no constructor that takes a url") from None
         except self.jpype.JException as error:
@@ -104,15 +107,24 @@ class JmsClient:
 
     def connect(self, client_id: str) -> JmsConnection:
         """See :meth:`connector.core.remote.broker.BrokerClient.connect`."""
+        return self._connect(self._factory, client_id)
+
+    def _connect_browsing(self) -> JmsConnection:
+        if self._browsing_factory is None:
+            url = self._settings.browsing_url or self._settings.url
+            self._browsing_factory = self._make(self._settings, url)[0]
+        return self._connect(self._browsing_factory, "")
+
+    def _connect(self, factory: Any, client_id: str) -> JmsConnection:
         java = None
         try:
             if self._settings.user is None:
-                java = self._factory.createConnection()
+                java = factory.createConnection()
             else:
-                java = self._factory.createConnection(self._settings.user, self._settings.password)
+                java = factory.createConnection(self._settings.user, self._settings.password)
             if client_id:
                 java.setClientID(client_id)
-            connection = JmsConnection(self.jpype, self.jms, java)
+            connection = JmsConnection(self.jpype, self.jms, java, Browsing(self._connect_browsing))
             java.start()
         except self.jpype.JException as error:
             if java is not None:
@@ -130,7 +142,8 @@ class JmsClient:
 class JmsConnection:
     """See :class:`connector.core.remote.broker.BrokerConnection`."""
 
-    def __init__(self, jpype: Any, jms: Any, java: Any) -> None:
+    def __init__(self, jpype: Any, jms: Any, java: Any, browsing: Browsing) -> None:
+        self._browsing = browsing
         self.jpype = jpype
         self.jms = jms
         self.java = java
@@ -161,30 +174,10 @@ class JmsConnection:
         return JmsSession(self, java)
 
     def browse(self, queue: Destination, selector: str) -> Iterator[Message]:
-        session = self._plain_session()
-        try:
-            with self.errors(f"{queue} cannot be browsed"):
-                browser = session.createBrowser(session.createQueue(queue.name), selector or None)
-                found = browser.getEnumeration()
-                has_more = bool(found.hasMoreElements())
-        except BaseException:
-            _close(session)
-            raise
-        return self._browse(queue, session, found, has_more)
-
-    def _browse(self, queue: Destination, session: Any, found: Any, has_more: bool) -> Iterator[Message]:
-        try:
-            while has_more:
-                with self.errors(f"{queue} cannot be browsed"):
-                    message = self.reader.read(found.nextElement(), _BROWSE_LIMIT).message
-                    has_more = bool(found.hasMoreElements())
-                message.destination = str(queue)
-                yield message
-        finally:
-            _close(session)
+        return self._browsing.browse(queue, selector)
 
     def unsubscribe(self, name: str) -> None:
-        session = self._plain_session()
+        session = self.plain_session()
         try:
             session.unsubscribe(name)
         except self.jpype.JException as error:
@@ -195,18 +188,20 @@ class JmsConnection:
             _close(session)
 
     def temporary(self, kind: str) -> Destination:
-        session = self._plain_session()
+        session = self.plain_session()
         with self.errors(f"a temporary {kind} cannot be made"):
             made = session.createTemporaryQueue() if kind == "queue" else session.createTemporaryTopic()
             name = str(made.getQueueName() if kind == "queue" else made.getTopicName())
         return Destination(kind, name)
 
-    def _plain_session(self) -> Any:
+    def plain_session(self) -> Any:
+        """Returns a Java session that is not transacted."""
         with self.errors("a session cannot be made"):
             return self.java.createSession(False, self.jms.Session.AUTO_ACKNOWLEDGE)
 
     def close(self) -> None:
         self._closed = True
+        self._browsing.close()
         _close(self.java)
 
     @contextlib.contextmanager

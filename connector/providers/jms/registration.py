@@ -33,7 +33,7 @@ def _make(section: JmsSection, paths: DeploymentPaths) -> JmsProvider:
     from connector.jars.locked import Jars
     from connector.providers.jms.client import Factory
     from connector.providers.jms.provider import JavaSettings, JmsProvider
-    from connector.providers.jms.urls import with_options
+    from connector.providers.jms.urls import for_browsers, with_options
 
     own = [jar for pattern in section.classpath for jar in _jars(paths.directory, pattern)]
     quantity = section.batch or min(paths.poll_quantity, DEFAULT_BATCH)
@@ -42,6 +42,7 @@ def _make(section: JmsSection, paths: DeploymentPaths) -> JmsProvider:
         with_options(section.factory, section.url, min(paths.poll_quantity, quantity)),
         section.ApplicationUserName,
         section.ApplicationPassword,
+        browsing_url=for_browsers(section.factory, section.url),
     )
     return JmsProvider(
         factory,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from connector.config.masking import MASK, mask
 
 QPID: Final = "org.apache.qpid.jms.JmsConnectionFactory"
+_DRAIN_MS: Final = "5000"
 
 
 def with_options(factory: str, url: str, messages: int) -> str:
@@ -21,11 +23,20 @@ def with_options(factory: str, url: str, messages: int) -> str:
         url: of the broker.
         messages: most messages that a poll takes.
     """
-    if factory != QPID:
-        return url
     wanted = {"jms.receiveLocalOnly=": "true", "jms.receiveNoWaitLocalOnly=": "true"}
     if "jms.prefetchPolicy." not in url:
         wanted["jms.prefetchPolicy.all="] = str(messages)
+    return _with(factory, url, wanted)
+
+
+def for_browsers(factory: str, url: str) -> str:
+    """Returns the URL of the connections of browsers, which give up an unanswered drain soon."""
+    return _with(factory, url, {"amqp.drainTimeout=": _DRAIN_MS})
+
+
+def _with(factory: str, url: str, wanted: Mapping[str, str]) -> str:
+    if factory != QPID:
+        return url
     for name, value in wanted.items():
         if name not in url:
             _, _, options = url.rpartition(")")  # the options of failover:(...) stand behind the bracket
