@@ -13,7 +13,7 @@ from pathlib import Path
 USER = PASSWORD = "guest"
 TOPIC = "prices"
 REFUSED = "blocked"
-"""A topic of Artemis, and nothing of Broker-J: no queue of this name can be made."""
+"""No queue of this name can be made."""
 KEPT = ("DLQ", "ExpiryQueue", "full")
 
 _ARTEMIS = """<configuration xmlns="urn:activemq"><core xmlns="urn:activemq:core">
@@ -28,6 +28,9 @@ _ARTEMIS = """<configuration xmlns="urn:activemq"><core xmlns="urn:activemq:core
 <address-setting match="#">
 <dead-letter-address>DLQ</dead-letter-address><expiry-address>ExpiryQueue</expiry-address>
 </address-setting>
+<address-setting match="blocked">
+<auto-create-addresses>false</auto-create-addresses><auto-create-queues>false</auto-create-queues>
+</address-setting>
 <address-setting match="full">
 <address-full-policy>FAIL</address-full-policy><max-size-bytes>1</max-size-bytes>
 </address-setting>
@@ -35,7 +38,6 @@ _ARTEMIS = """<configuration xmlns="urn:activemq"><core xmlns="urn:activemq:core
 <addresses>
 <address name="DLQ"><anycast><queue name="DLQ"/></anycast></address>
 <address name="ExpiryQueue"><anycast><queue name="ExpiryQueue"/></anycast></address>
-<address name="blocked"><multicast/></address>
 <address name="full"><anycast><queue name="full"/></anycast></address>
 </addresses>
 </core></configuration>
@@ -55,6 +57,7 @@ _BROKER_J = {
         {
             "name": "users",
             "type": "Plain",
+            "secureOnlyMechanisms": [],
             "users": [{"name": USER, "type": "managed", "password": PASSWORD}],
         }
     ],

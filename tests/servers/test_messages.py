@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
+import ssl
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -134,8 +137,15 @@ def test_an_object_message_is_never_deserialised(connect: Connect) -> None:
     session.createProducer(session.createQueue("orders")).send(
         session.createObjectMessage(jpype.JClass("java.util.Date")())
     )
-    claim = take(connection.poller(ORDERS))
+    poller = connection.poller(ORDERS)
+    claim = take(poller)
     assert load(connection, claim).message_class == "O"
+    error = parse_destination("queue://error")
+    connection.settle([Settlement(claim, copy_to=error, properties={"connector_reason": "object"})])
+    consumer = session.createConsumer(session.createQueue("error"))
+    copy = consumer.receive(5000)
+    assert str(copy.getObject().getClass().getName()) == "java.util.Date"
+    assert str(copy.getStringProperty("connector_reason")) == "object"
 
 
 def test_a_body_beyond_the_limit_stays_in_java(connect: Connect) -> None:
@@ -240,11 +250,8 @@ def test_a_missing_class_names_its_artifact(connect: Connect) -> None:
         connect(class_name="java.lang.String", url="x")
 
 
-def test_a_refused_login_says_so_without_the_password(
-    broker: Broker, make: Callable[..., JmsProvider]
-) -> None:
-    if broker.kind == "artemis":
-        return  # takes every login here
+@pytest.mark.parametrize("broker", ["broker_j"], indirect=True)  # Artemis takes every login here
+def test_a_refused_login_says_so_without_the_password(make: Callable[..., JmsProvider]) -> None:
     with pytest.raises(ProviderError, match="refuses the login of user 'guest'") as caught:
         make(login=(USER, "hush-hush")).connect()
     assert "hush" not in str(caught.value)
@@ -256,13 +263,29 @@ def test_a_broker_out_of_reach_says_why(connect: Connect) -> None:
         connect(url="amqp://127.0.0.1:1?jms.password=hush")
 
 
-def test_tls_with_a_plain_port_names_the_options(broker: Broker, connect: Connect) -> None:
-    with pytest.raises(ProviderError) as caught:
-        connect(url=f"amqps://127.0.0.1:{broker.port}?jms.connectTimeout=5000&transport.connectTimeout=5000")
+@pytest.mark.parametrize("broker", ["artemis"], indirect=True)
+def test_an_unknown_certificate_names_the_options_of_the_client(connect: Connect, tmp_path: Path) -> None:
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-days", "1",
+         "-keyout", "key.pem", "-out", "certificate.pem"], cwd=tmp_path, check=True, capture_output=True,
+    )  # fmt: skip
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "certificate.pem", tmp_path / "key.pem")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                context.wrap_socket(server.accept()[0], server_side=True)
+
+        threading.Thread(target=serve, daemon=True).start()
+        with pytest.raises(ProviderError) as caught:
+            connect(url=f"amqps://localhost:{server.getsockname()[1]}")
+    assert "PKIX" in str(caught.value)
     assert "transport.trustStoreLocation" in str(caught.value)
 
 
-def test_a_full_queue_refuses_and_nothing_is_lost(artemis: Broker, connect: Connect) -> None:
+@pytest.mark.parametrize("broker", ["artemis"], indirect=True)
+def test_a_full_queue_refuses(connect: Connect) -> None:
     connection = connect()
     full = parse_destination("queue://full")
     messages = [Message(b"x" * 1000, "T") for _ in range(50)]

@@ -19,8 +19,8 @@ class Browsing:
     """The browsers of a connection.
 
     A browser has to ask the broker whether a queue has more messages. A consumer looks only at what it has
-    fetched (:func:`connector.providers.jms.urls.with_options`). Qpid JMS has one setting for both, so browsers
-    have a connection without that setting.
+    fetched (:func:`connector.providers.jms.urls.with_options`). Qpid JMS has one setting for both, so
+    browsers have a connection without that setting.
 
     Args:
         connect: opens the connection, a :class:`~connector.providers.jms.client.JmsConnection`.

@@ -11,11 +11,12 @@ import contextlib
 import logging
 import time
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from connector.core.remote.broker import CommitUnknown, Received
+from connector.core.remote.claims import ORIGINAL_ID
 from connector.errors import (
     CapabilityError,
     ClientIdError,
@@ -34,6 +35,7 @@ from connector.providers.jms.reasons import artifact_of, reason_of
 from connector.providers.jms.urls import without_secrets
 
 _log: Final = logging.getLogger("connector.jms")
+_NOT_MADE_ANEW: Final = "OPS"
 _FETCH_SECONDS: Final = 0.1
 _NEXT_SECONDS: Final = 0.002
 
@@ -99,8 +101,8 @@ class JmsClient:
             reason = factory.safe(reason_of(error))
             raise ProviderError(f"factory: {name} does not take the url: {reason}") from None
         for root in ("jakarta", "javax"):
-            jms = self.jpype.JPackage(root).jms
             with contextlib.suppress(AttributeError, TypeError):
+                jms = self.jpype.JPackage(root).jms
                 if isinstance(found, jms.ConnectionFactory):
                     return found, jms
         raise ProviderError(f"factory: {name} is no jakarta.jms or javax.jms ConnectionFactory")
@@ -236,11 +238,13 @@ class JmsSession:
         self._writer = MessageWriter(connection.jpype, java)
         self._producers: dict[Destination, Any] = {}
         self._receivers: weakref.WeakSet[JmsReceiver] = weakref.WeakSet()
+        self._received: dict[str, tuple[bytes, Any]] = {}
+        """Received messages whose bodies cannot be made anew, by id, with what was read of the body."""
 
     def receiver(self, source: Destination | TopicSubscription, selector: str, limit: int) -> JmsReceiver:
         with self._connection.errors(f"{_named(source)} cannot be received from"):
             java = self._consumer(source, selector)
-        receiver = JmsReceiver(self._connection, java, limit)
+        receiver = JmsReceiver(self._connection, java, limit, self._keep)
         self._receivers.add(receiver)
         return receiver
 
@@ -264,7 +268,8 @@ class JmsSession:
             if producer is None:
                 producer = self._java.createProducer(self._writer.destination(destination))
                 self._producers[destination] = producer
-            java = self._writer.write(message)
+            body, received = self._received.get(str(message.properties.get(ORIGINAL_ID)), (None, None))
+            java = self._writer.write(message, received if body == message.body else None)
             left = 0
             if message.expiration:
                 left = max(1, message.expiration - self._now())
@@ -275,7 +280,14 @@ class JmsSession:
     def _now(self) -> int:
         return int(self._connection.jpype.JPackage("java").lang.System.currentTimeMillis())
 
+    def _keep(self, message: Message, java: Any) -> None:
+        """Keeps a received message until the end of the transaction, for its copy."""
+        if message.message_class in _NOT_MADE_ANEW:
+            for key in {message.message_id, message.properties.get(ORIGINAL_ID)} - {None}:
+                self._received[str(key)] = message.body, java
+
     def commit(self) -> None:
+        self._received.clear()
         try:
             self._java.commit()
         except self._connection.jpype.JException as error:
@@ -286,6 +298,7 @@ class JmsSession:
             ) from None
 
     def rollback(self) -> None:
+        self._received.clear()
         with self._connection.errors("a transaction cannot be rolled back"):
             self._java.rollback()
         for receiver in self._receivers:
@@ -298,8 +311,11 @@ class JmsSession:
 class JmsReceiver:
     """See :class:`connector.core.remote.broker.Receiver`."""
 
-    def __init__(self, connection: JmsConnection, java: Any, limit: int) -> None:
+    def __init__(
+        self, connection: JmsConnection, java: Any, limit: int, keep: Callable[[Message, Any], None]
+    ) -> None:
         self._connection = connection
+        self._keep = keep
         self._java = java
         self._limit = limit
         self._fetched_at = 0.0
@@ -323,7 +339,10 @@ class JmsReceiver:
                 if failure is not None:  # a closed consumer returns no message either
                     raise ProviderError(failure)
                 return None
-            return self._connection.reader.read(found, self._limit)
+            received = self._connection.reader.read(found, self._limit)
+            if received.size <= self._limit:
+                self._keep(received.message, found)
+            return received
 
     def close(self) -> None:
         _close(self._java)

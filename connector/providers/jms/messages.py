@@ -10,7 +10,7 @@ import re
 from typing import Any, Final
 
 from connector.core.remote.broker import Received
-from connector.errors import DestinationError, MalformedData
+from connector.errors import DestinationError, MalformedData, ProviderError
 from connector.messaging.bodies import decode_body, encode_body
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message, PropertyValue
@@ -29,6 +29,7 @@ _DELIVERY_COUNT: Final = "JMSXDeliveryCount"
 REFUSED: Final = "connector_property_"
 """Prefix of a property that the client refuses to set under its own name."""
 _NO_IDENTIFIER: Final = re.compile(r"[^A-Za-z0-9_]")
+_ESCAPES: Final = re.compile(r"((?:\$[0-9A-F]{2})+)")
 
 
 def destination_of(found: Any, jms: Any) -> Destination | None:
@@ -95,6 +96,7 @@ class MessageReader:
             if name == _DELIVERY_COUNT:
                 message.delivery_count = max(1, int(value))
             else:
+                name = _unescaped(name)
                 message.properties[name] = known[1](value)
                 message.property_types[name] = known[0]
         message.message_class, message.body, size = self._body(found, limit)
@@ -172,14 +174,22 @@ class MessageWriter:
         self._bytes = jpype.JArray(jpype.JByte)
         self._java = jpype.JPackage("java").lang
 
-    def write(self, message: Message) -> Any:
+    def write(self, message: Message, received: Any = None) -> Any:
         """Returns a Java message with the body, the properties and the headers that a sender sets.
+
+        Args:
+            received: the Java message whose copy this is, sent again with its body. None = a new message.
 
         Raises:
             MalformedData: the body does not fit the class of the message.
+            ProviderError: an object message, whose body nobody has read.
             ValueError: the client refuses a property also under the name of a copy.
         """
-        found = self._with_body(message)
+        if received is None:
+            found = self._with_body(message)
+        else:
+            found = received
+            found.clearProperties()
         if message.correlation_id is not None:
             found.setJMSCorrelationID(message.correlation_id)
         if message.type is not None:
@@ -223,7 +233,7 @@ class MessageWriter:
             return found
         if letter == "M":
             return session.createMessage()
-        raise MalformedData("an object message cannot be sent: its body is not read")
+        raise ProviderError("an object message cannot be sent: its body is not read")
 
     def _object(self, value: Any) -> Any:
         """Returns a value of a map or stream as a Java object.
@@ -245,8 +255,19 @@ class MessageWriter:
 
 
 def _escaped(found: re.Match[str]) -> str:
-    """Returns a character as ``$2D``: an identifier of Java may contain a dollar sign."""
-    return f"${ord(found.group()):02X}"
+    """Returns a character as ``$2D`` for each byte: an identifier of Java may contain a dollar sign."""
+    return "".join(f"${byte:02X}" for byte in found.group().encode("utf-8", "surrogatepass"))
+
+
+def _unescaped(name: str) -> str:
+    """Returns the name of a property that a client had refused, and any other name unchanged."""
+    if not name.startswith(REFUSED):
+        return name
+    parts = _ESCAPES.split(name.removeprefix(REFUSED))
+    found = b"".join(
+        bytes.fromhex(part.replace("$", "")) if part.startswith("$") else part.encode() for part in parts
+    )
+    return found.decode("utf-8", "surrogatepass")
 
 
 def _text(value: Any) -> str | None:

@@ -1,0 +1,44 @@
+"""The deployment examples/artemis, and the commands of its how-to page, on a real broker."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from connector.jars.locked import LOCK, Jars
+from tests.docs.reader import blocks
+from tests.servers.conftest import REPOSITORY, Broker
+
+PAGE = REPOSITORY / "docs/how-to/jms-broker.md"
+
+
+def test_the_commands_of_the_page_work_on_artemis(artemis: Broker, tmp_path: Path) -> None:
+    artemis.empty()
+    directory = tmp_path / "artemis"
+    shutil.copytree(REPOSITORY / "examples/artemis", directory)
+    (tmp_path / "connector").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m connector.cli "$@"\n')
+    (tmp_path / "connector").chmod(0o755)
+    environment = {
+        **os.environ,
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "PYTHONPATH": str(REPOSITORY),
+        "BROKER_URL": f"amqp://127.0.0.1:{artemis.port}",
+    }
+    output = ""
+    for block in blocks(PAGE):
+        if block.not_run == "needs-broker":
+            answer = subprocess.run(
+                ["sh", "-euc", block.text], cwd=directory, env=environment, capture_output=True, text=True,
+                timeout=240, check=False,
+            )  # fmt: skip
+            assert answer.returncode == 0, answer.stdout + answer.stderr
+            output += answer.stdout
+    assert "yes transactions" in output
+    assert (directory / "booked.txt").read_text() == "O-1 12.50\n"
+    assert (directory / LOCK).exists()
+    assert "O-1" in output  # the archived order
+    packages = ["org.apache.qpid:qpid-jms-client:2.10.0", "org.slf4j:slf4j-nop:2.0.17"]
+    assert all(note.state == "there" for note in Jars(packages, directory).notes())
