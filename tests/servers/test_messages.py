@@ -285,8 +285,8 @@ def test_an_unknown_certificate_names_the_options_of_the_client(connect: Connect
 
 
 @pytest.mark.parametrize("broker", ["artemis"], indirect=True)
-def test_a_full_queue_refuses(connect: Connect) -> None:
-    connection = connect()
+def test_a_full_queue_refuses(broker: Broker, connect: Connect) -> None:
+    connection = connect(url=f"amqp://127.0.0.1:{broker.port}?jms.sendTimeout=1000")
     full = parse_destination("queue://full")
     messages = [Message(b"x" * 1000, "T") for _ in range(50)]
     with pytest.raises(ConnectorError):

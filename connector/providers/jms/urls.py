@@ -9,6 +9,8 @@ from connector.config.masking import MASK, mask
 
 QPID: Final = "org.apache.qpid.jms.JmsConnectionFactory"
 _DRAIN_MS: Final = "5000"
+_TIMEOUTS: Final = {"jms.sendTimeout=": "30000", "jms.requestTimeout=": "30000"}
+"""Qpid JMS waits without limit by default, for example to send to a full queue."""
 
 
 def with_options(factory: str, url: str, messages: int) -> str:
@@ -23,7 +25,7 @@ def with_options(factory: str, url: str, messages: int) -> str:
         url: of the broker.
         messages: most messages that a poll takes.
     """
-    wanted = {"jms.receiveLocalOnly=": "true", "jms.receiveNoWaitLocalOnly=": "true"}
+    wanted = {**_TIMEOUTS, "jms.receiveLocalOnly=": "true", "jms.receiveNoWaitLocalOnly=": "true"}
     if "jms.prefetchPolicy." not in url:
         wanted["jms.prefetchPolicy.all="] = str(messages)
     return _with(factory, url, wanted)
