@@ -11,7 +11,7 @@ import contextlib
 import logging
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -207,15 +207,20 @@ class JmsConnection:
         _close(self.java)
 
     @contextlib.contextmanager
-    def errors(self, what: str, kinds: Mapping[str, type[Exception]] | None = None) -> Iterator[None]:
-        """Turns Java's exceptions into errors of the connector. ``what`` begins the text."""
+    def errors(self, what: str, *, sends: bool = False) -> Iterator[None]:
+        """Turns Java's exceptions into errors of the connector.
+
+        Args:
+            what: begins the text.
+            sends: an unknown destination is one of many reasons why a message cannot be sent.
+        """
         try:
             yield
         except self.jpype.JException as error:
             text = f"{what}: {reason_of(error)}"
             if isinstance(error, self.jms.InvalidSelectorException):
                 raise SelectorError(text, 1) from None
-            if isinstance(error, self.jms.InvalidDestinationException):
+            if isinstance(error, self.jms.InvalidDestinationException) and not sends:
                 raise UnknownDestination(text) from None
             raise ProviderError(text) from None
 
@@ -263,7 +268,7 @@ class JmsSession:
         return session.createDurableConsumer(topic, source.name, wanted, source.no_local)
 
     def send(self, destination: Destination, message: Message) -> None:
-        with self._connection.errors(f"{destination} does not take a message"):
+        with self._connection.errors(f"{destination} does not take a message", sends=True):
             producer = self._producers.get(destination)
             if producer is None:
                 producer = self._java.createProducer(self._writer.destination(destination))
