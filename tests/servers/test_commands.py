@@ -83,4 +83,4 @@ def test_check_connect_says_what_the_broker_can_do(broker: Broker, deploy: Deplo
     assert "QpidJMS" in found["connection"]["text"]
     for name in ("transactions", "message selectors", "temporary queues", "browsing", "shared subscriptions"):
         assert found[name]["able"], found[name]
-    assert not found["InProgressDestination"]["able"]
+    assert found["InProgressDestination"]["able"]

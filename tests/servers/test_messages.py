@@ -158,6 +158,10 @@ def test_a_body_beyond_the_limit_stays_in_java(connect: Connect) -> None:
         with pytest.raises(MalformedData, match="11 bytes"):
             connection.access().open().load(claim.reference, 10)
     assert load(connection, claims[2]).body == b"z" * 10
+    error = parse_destination("queue://error")
+    connection.settle([Settlement(claim, copy_to=error) for claim in claims])
+    copies = [message.body for message in connect().browse(error)]
+    assert copies == [b"x" * 11, b"y" * 11, b"z" * 10]
 
 
 def test_headers_and_properties_of_every_type_arrive(connect: Connect) -> None:
@@ -341,7 +345,7 @@ def send_by_rhea(broker: Broker, queue: str, messages: list[dict[str, str]]) -> 
 
 
 def test_the_survey_leaves_no_queue_behind(broker: Broker, make: Callable[..., JmsProvider]) -> None:
-    found = {one.name: one for one in make(commit_queue="none").survey("demo")}
+    found = {one.name: one for one in make(commit_queue=None).survey("demo")}
     assert found["transactions"].able
     assert found["shared subscriptions"].able
     assert isinstance(make().client(), JmsClient)

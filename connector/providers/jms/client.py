@@ -285,9 +285,10 @@ class JmsSession:
     def _now(self) -> int:
         return int(self._connection.jpype.JPackage("java").lang.System.currentTimeMillis())
 
-    def _keep(self, message: Message, java: Any) -> None:
-        """Keeps a received message until the end of the transaction, for its copy."""
-        if message.message_class in _NOT_MADE_ANEW:
+    def _keep(self, received: Received, java: Any) -> None:
+        """Keeps a received message until the end of the transaction, if its copy needs the body."""
+        message = received.message
+        if message.message_class in _NOT_MADE_ANEW or received.size > len(message.body):
             for key in {message.message_id, message.properties.get(ORIGINAL_ID)} - {None}:
                 self._received[str(key)] = message.body, java
 
@@ -317,7 +318,7 @@ class JmsReceiver:
     """See :class:`connector.core.remote.broker.Receiver`."""
 
     def __init__(
-        self, connection: JmsConnection, java: Any, limit: int, keep: Callable[[Message, Any], None]
+        self, connection: JmsConnection, java: Any, limit: int, keep: Callable[[Received, Any], None]
     ) -> None:
         self._connection = connection
         self._keep = keep
@@ -345,8 +346,7 @@ class JmsReceiver:
                     raise ProviderError(failure)
                 return None
             received = self._connection.reader.read(found, self._limit)
-            if received.size <= self._limit:
-                self._keep(received.message, found)
+            self._keep(received, found)
             return received
 
     def close(self) -> None:

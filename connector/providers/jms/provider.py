@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connector.core.remote.provider import (
+    COMMIT_QUEUE,
     DEFAULT_BATCH,
     DEFAULT_BATCH_BYTES,
     DEFAULT_MAX_BODY,
@@ -17,13 +18,10 @@ from connector.core.remote.provider import (
 from connector.errors import PipelineError, ProviderError
 from connector.jars.locked import Jars
 from connector.java import find_java
-from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.provider_kind import Finding
 
 if TYPE_CHECKING:
     from connector.providers.jms.client import Factory, JmsClient
-
-_NO_COMMIT_QUEUE = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +56,7 @@ class JmsProvider(RemoteProvider):
     Args:
         factory: of connections.
         java: runs the client library.
-        commit_queue: shows the last commits. None = a queue named by the application. ``none`` = no queue.
-        redelivery_limit: deliveries after which the broker puts a message aside. None = not known.
-        state_directory, batch, batch_bytes, max_body: as of
+        state_directory, batch, batch_bytes, max_body, commit_queue, redelivery_limit: as of
             :class:`~connector.core.remote.provider.RemoteProvider`.
     """
 
@@ -70,21 +66,22 @@ class JmsProvider(RemoteProvider):
         java: JavaSettings,
         state_directory: str | os.PathLike[str],
         *,
-        commit_queue: str | None = None,
-        redelivery_limit: int | None = None,
         batch: int = DEFAULT_BATCH,
         batch_bytes: int = DEFAULT_BATCH_BYTES,
         max_body: int = DEFAULT_MAX_BODY,
+        commit_queue: str | None = COMMIT_QUEUE,
+        redelivery_limit: int | None = None,
     ) -> None:
-        super().__init__(state_directory, batch=batch, batch_bytes=batch_bytes, max_body=max_body)
+        super().__init__(
+            state_directory,
+            batch=batch,
+            batch_bytes=batch_bytes,
+            max_body=max_body,
+            commit_queue=commit_queue,
+            redelivery_limit=redelivery_limit,
+        )
         self._factory = factory
         self._java = java
-        self._queue = commit_queue
-        self._redelivery_limit = redelivery_limit
-
-    @property
-    def redelivery_limit(self) -> int | None:
-        return self._redelivery_limit
 
     def client(self) -> JmsClient:
         """Starts Java in this process, unless Java runs."""
@@ -111,8 +108,3 @@ class JmsProvider(RemoteProvider):
         from connector.providers.jms.survey import survey
 
         return survey(self.client(), self._commit_queue(application))
-
-    def _commit_queue(self, application: str) -> Destination | None:
-        if self._queue == _NO_COMMIT_QUEUE:
-            return None
-        return super()._commit_queue(application) if self._queue is None else parse_destination(self._queue)

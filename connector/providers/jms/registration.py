@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from connector.messaging.destination import parse_destination
 from connector.messaging.provider_kind import DeploymentPaths, ProviderKind, SectionProblem
 
 if TYPE_CHECKING:
@@ -48,12 +49,21 @@ def _make(section: JmsSection, paths: DeploymentPaths) -> JmsProvider:
         factory,
         JavaSettings(tuple(own), Jars(section.packages, paths.directory), tuple(section.java_options)),
         paths.state or paths.directory / ".connector" / "state",
-        commit_queue=section.commit_queue,
+        commit_queue=_commit_queue(section),
         redelivery_limit=section.redelivery_limit,
         batch=quantity,
         batch_bytes=section.batch_bytes,
         max_body=DEFAULT_MAX_BODY if paths.max_body is None else paths.max_body,
     )
+
+
+def _commit_queue(section: JmsSection) -> str | None:
+    from connector.core.remote.provider import COMMIT_QUEUE
+    from connector.providers.jms.section import NO_COMMIT_QUEUE
+
+    if section.commit_queue is None:
+        return COMMIT_QUEUE
+    return None if section.commit_queue == NO_COMMIT_QUEUE else parse_destination(section.commit_queue).name
 
 
 def _check(section: JmsSection, paths: DeploymentPaths) -> Iterator[SectionProblem]:

@@ -26,7 +26,7 @@ def _read_package(value: object) -> str:
 
 def _read_commit_queue(value: object) -> str:
     text = str(leaf(value, "a queue, or none"))
-    if text == _NO_COMMIT_QUEUE:
+    if text == NO_COMMIT_QUEUE:
         return text
     try:
         queue = parse_destination(text)
@@ -37,7 +37,7 @@ def _read_commit_queue(value: object) -> str:
     return str(queue)
 
 
-_NO_COMMIT_QUEUE: Final = "none"
+NO_COMMIT_QUEUE: Final = "none"
 _TEXT: Final[dict[str, Any]] = {"type": "string"}
 _Texts = Annotated[tuple[Text, ...], BeforeValidator(one_or_list)]
 _Package = Annotated[str, ValueType(_read_package, str, _TEXT, "Maven coordinates")]
