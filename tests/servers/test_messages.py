@@ -98,7 +98,7 @@ def load(connection: RemoteConnection, claim: Claim) -> Message:
 
 def java_session(connection: RemoteConnection) -> Any:
     """The Java session of a connection, for messages that no connector sends."""
-    java = connection._broker.java  # type: ignore[attr-defined]
+    java = connection.broker.java  # type: ignore[attr-defined]
     return java.createSession(False, 1)
 
 
@@ -133,7 +133,7 @@ def test_all_message_types_arrive(connect: Connect) -> None:
 def test_an_object_message_is_never_deserialised(connect: Connect) -> None:
     connection = connect()
     session = java_session(connection)
-    jpype = connection._broker.jpype  # type: ignore[attr-defined]
+    jpype = connection.broker.jpype  # type: ignore[attr-defined]
     session.createProducer(session.createQueue("orders")).send(
         session.createObjectMessage(jpype.JClass("java.util.Date")())
     )
