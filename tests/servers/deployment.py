@@ -195,6 +195,12 @@ class Deployment:
         answer = self.run("browse", queue, "--json", status=None)
         return [json.loads(line)["body"] for line in answer.stdout.splitlines()]
 
+    def marks(self) -> list[int]:
+        """Returns the cycles that the commit queue shows. Its other message announces the state directory."""
+        answer = self.run("browse", f"connector.{self.name}.commits", "--json", status=None)
+        properties = [json.loads(line)["properties"] for line in answer.stdout.splitlines()]
+        return [one["connector_cycle"] for one in properties if "connector_cycle" in one]
+
     def customers(self, queue: str) -> list[str]:
         return [json.loads(body)["CustomerId"] for body in self.bodies(queue)]
 

@@ -30,7 +30,7 @@ def finish(deployment: Deployment) -> None:
     """Drains the input, and checks that nothing is left behind."""
     deployment.run("run", "--drain")
     assert deployment.customers(deployment.input) == []
-    assert deployment.bodies(f"connector.{deployment.name}.commits") == []
+    assert deployment.marks() == []
     assert deployment.bodies("DLQ") == []
     journals = [path for path in (deployment.directory / ".connector").rglob("*journal*") if path.is_file()]
     assert journals == []
