@@ -76,6 +76,7 @@ _FETCHED: Final = (
     "test_browsing_shows_what_waits_and_what_is_claimed_in_the_order_of_taking",
     "test_copies_are_those_of_single_settlements",
     "test_every_queue_has_a_time_of_its_own",
+    "test_headers_of_any_length_survive_an_in_progress_destination",
     "test_no_more_are_claimed_than_there_are_numbers",
     "test_pruning_goes_on_where_the_time_was_too_short",
     "test_the_ids_and_the_order_of_the_messages_stay",
