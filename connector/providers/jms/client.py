@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import logging
+import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
@@ -38,6 +39,7 @@ _log: Final = logging.getLogger("connector.jms")
 _NOT_MADE_ANEW: Final = "OPS"
 _FETCH_SECONDS: Final = 0.1
 _NEXT_SECONDS: Final = 0.002
+_MAKING_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,8 @@ class JmsConnection:
         self.jms = jms
         self.java = java
         self._failure: str | None = None
+        self.making = threading.Lock()
+        """Held while a session or consumer is made. Qpid JMS forgets such a request when it closes."""
         self._closed = False
         self.reader = MessageReader(jpype, jms)
         listening = weakref.WeakMethod(self._on_exception)  # Java must not keep this object alive
@@ -171,7 +175,7 @@ class JmsConnection:
         return "the connection is closed" if self._closed else self._failure
 
     def session(self) -> JmsSession:
-        with self.errors("a session cannot be made"):
+        with self.making, self.errors("a session cannot be made"):
             java = self.java.createSession(True, self.jms.Session.SESSION_TRANSACTED)
         return JmsSession(self, java)
 
@@ -204,7 +208,12 @@ class JmsConnection:
     def close(self) -> None:
         self._closed = True
         self._browsing.close()
-        _close(self.java)
+        has_lock = self.making.acquire(timeout=_MAKING_SECONDS)
+        try:
+            _close(self.java)
+        finally:
+            if has_lock:
+                self.making.release()
 
     @contextlib.contextmanager
     def errors(self, what: str, *, sends: bool = False) -> Iterator[None]:
@@ -247,7 +256,7 @@ class JmsSession:
         """Received messages whose bodies cannot be made anew, by id, with what was read of the body."""
 
     def receiver(self, source: Destination | TopicSubscription, selector: str, limit: int) -> JmsReceiver:
-        with self._connection.errors(f"{_named(source)} cannot be received from"):
+        with self._connection.making, self._connection.errors(f"{_named(source)} cannot be received from"):
             java = self._consumer(source, selector)
         receiver = JmsReceiver(self._connection, java, limit, self._keep)
         self._receivers.add(receiver)
