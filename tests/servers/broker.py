@@ -119,6 +119,7 @@ def broker_j(jpype, directory: Path, port: int) -> Callable[[], None]:
     system = jpype.JClass("java.lang.System")
     system.setProperty("qpid.amqp_port", str(port))
     system.setProperty("qpid.work_dir", str(directory))
+    system.setProperty("derby.stream.error.file", str(directory / "derby.log"))
     attributes = jpype.JClass("java.util.HashMap")()
     for name, value in {
         "type": "JSON",
