@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 USER = PASSWORD = "guest"
 TOPIC = "prices"
@@ -93,7 +94,7 @@ _BROKER_J = {
 }
 
 
-def artemis(jpype, directory: Path, port: int) -> Callable[[], None]:
+def artemis(jpype: Any, directory: Path, port: int) -> Callable[[], None]:
     (directory / "data").mkdir(exist_ok=True)
     settings = directory / "broker.xml"
     settings.write_text(_ARTEMIS.format(data=directory / "data", port=port))
@@ -113,7 +114,7 @@ def artemis(jpype, directory: Path, port: int) -> Callable[[], None]:
     return empty
 
 
-def broker_j(jpype, directory: Path, port: int) -> Callable[[], None]:
+def broker_j(jpype: Any, directory: Path, port: int) -> Callable[[], None]:
     settings = directory / "initial-config.json"
     settings.write_text(json.dumps(_BROKER_J))
     system = jpype.JClass("java.lang.System")
@@ -128,9 +129,9 @@ def broker_j(jpype, directory: Path, port: int) -> Callable[[], None]:
         "startupLoggedToSystemOut": "false",
     }.items():
         attributes.put(name, value)
-    found = []
+    found: list[Any] = []
 
-    def resolved(system_config):
+    def resolved(system_config: Any) -> None:
         found.append(system_config)
 
     methods = dict.fromkeys(

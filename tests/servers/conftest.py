@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 
 CLIENT: Final = ["org.apache.qpid:qpid-jms-client:2.10.0", "org.slf4j:slf4j-nop:2.0.17"]
-_ARTEMIS: Final = [
+ARTEMIS: Final = [
     "org.apache.artemis:artemis-server:2.55.0",
     "org.apache.artemis:artemis-amqp-protocol:2.55.0",
     "org.slf4j:slf4j-nop:2.0.17",
@@ -150,7 +150,7 @@ def _run(kind: str, packages: list[str], factory: pytest.TempPathFactory) -> Ite
 
 @pytest.fixture(scope="session")
 def artemis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    yield from _run("artemis", _ARTEMIS, tmp_path_factory)
+    yield from _run("artemis", ARTEMIS, tmp_path_factory)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,178 @@
+"""Events a second from a queue of a JMS broker through conversion and a process to the archive.
+
+Beside the bare transacted loop in Java with the same client library, and beside a route of Apache Camel
+with ``transacted=true``. All three use one ActiveMQ Artemis on loopback, with persistent messages. Also the
+time from a send to the call on an idle adapter. Needs a JDK (``javac``) and Maven Central.
+``python -m benchmarks.broker [--messages N] [--runs N] [--quantity N ...] [--disk DIR]``
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import orjson
+
+from benchmarks.common import deployment, json_body, machine, scratch, spread
+from connector.adapter import Adapter
+from connector.jars.locked import LOCK
+from connector.service import Service
+from tests.servers.conftest import ARTEMIS, CLIENT, Broker, resolved
+
+_CAMEL = "4.18.2"
+_LOOPS = [*CLIENT, "com.fasterxml.jackson.core:jackson-databind:2.19.2"]
+_ROUTE = [
+    *CLIENT,
+    *(f"org.apache.camel:camel-{name}:{_CAMEL}" for name in ("core", "jms", "jackson")),
+]
+_NOTING = """
+import time
+
+
+def take(customer, event):
+    with open({calls}, "a") as file:
+        file.write(f"{{time.time()}}\\n")
+"""
+_JAVA = Path(__file__).with_name("java")
+
+
+class JavaProgram:
+    """A program of this directory in a Java of its own, which stays warm between its commands."""
+
+    def __init__(self, name: str, packages: Sequence[str], url: str) -> None:
+        jars = os.pathsep.join(map(str, resolved(name, list(packages)).paths()))
+        command = ["java", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", jars]
+        self._process = subprocess.Popen(
+            [*command, str(_JAVA / f"{name}.java"), url],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, command: str) -> float:
+        """Returns the seconds of a command."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{command}\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        assert answer, "the Java program has ended"
+        return float(answer)
+
+    def stop(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(30)
+
+
+def measure(
+    bare: JavaProgram, camel: JavaProgram, adapter: Adapter, count: int, runs: int, batch: int
+) -> None:
+    """Prints the rates of the three, each run in turn on fresh messages."""
+    body = json_body(1).decode()
+    rates: dict[str, list[float]] = {"bare Java": [], "Camel": [], "adapter": []}
+    for run in range(runs + 1):  # the first warms up
+        bare.run(f"fill bare {count} {body}")
+        bare.run(f"fill camel {count} {body}")
+        found = {
+            "bare Java": bare.run(f"loop bare bare.out {count} {batch}"),
+            "Camel": camel.run(f"loop camel camel.out {count}"),
+        }
+        bare.run(f"fill in {count} {body}")
+        before = adapter.summary.total.published
+        begun = time.perf_counter()
+        adapter.drain()
+        found["adapter"] = time.perf_counter() - begun
+        assert adapter.summary.total.published - before == count, adapter.summary.total.as_dict()
+        for name, seconds in found.items():
+            if run:
+                rates[name].append(count / seconds)
+    for name, values in rates.items():
+        print(f"  {name:9} {spread(values)} messages/s")
+    middle = {name: statistics.median(values) for name, values in rates.items()}
+    print(f"  adapter / bare Java {middle['adapter'] / middle['bare Java']:.2f}, ", end="")
+    print(f"adapter / Camel {middle['adapter'] / middle['Camel']:.2f}")
+
+
+def measure_latency(bare: JavaProgram, adapter: Adapter, directory: Path, count: int) -> None:
+    """Prints the time from a send to the call of the process, one message at a time."""
+    calls = directory / "calls"
+    service = Service(adapter)
+    thread = threading.Thread(target=service.run)
+    thread.start()
+    times = []
+    for number in range(count + 5):
+        sent = time.time()
+        bare.run(f"fill in 1 {json_body(number).decode()}")
+        while not calls.exists() or len(calls.read_bytes().splitlines()) <= number:
+            time.sleep(0.001)
+        called = float(calls.read_bytes().splitlines()[number])
+        if number >= 5:
+            times.append((called - sent) * 1000)
+        time.sleep(0.2)
+    service.stop()
+    thread.join()
+    times.sort()
+    print(f"  send to call: p50 {times[len(times) // 2]:.1f} ms, p90 {times[int(len(times) * 0.9)]:.1f} ms")
+
+
+def configure(directory: Path, url: str, quantity: int, *, notes: bool = False) -> Path:
+    """Writes a deployment on the broker. ``notes``: its process writes the time of each call into a file."""
+    section = {
+        "type": "jms",
+        "factory": "org.apache.qpid.jms.JmsConnectionFactory",
+        "url": url,
+        "packages": CLIENT,
+    }
+    file = deployment(directory, ["in"], quantity=quantity, provider=orjson.dumps(section).decode())
+    jars = resolved("client", CLIENT)
+    shutil.copy(jars.file, directory / LOCK)
+    if notes:
+        calls = str(directory / "calls")
+        (directory / "processes.py").write_text(_NOTING.format(calls=repr(calls)))
+    return file
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--messages", type=int, default=10_000)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--quantity", type=int, nargs="*", default=[100, 250])
+    parser.add_argument("--disk", help="a directory on a disk for the broker's journal, instead of tmpfs")
+    arguments = parser.parse_args()
+    if shutil.which("javac") is None:
+        sys.exit("benchmarks.broker needs a JDK: there is no javac")
+    print(machine())
+    with scratch(arguments.disk or "/dev/shm") as directory:
+        (directory / "broker").mkdir()
+        broker = Broker("artemis", directory / "broker", resolved("artemis", ARTEMIS).paths())
+        broker.start()
+        url = f"amqp://127.0.0.1:{broker.port}"
+        bare = JavaProgram("BareLoop", _LOOPS, url)
+        camel = JavaProgram("CamelRoute", _ROUTE, url)
+        try:
+            for quantity in arguments.quantity:
+                print(f"{arguments.messages} messages, PollQuantity {quantity}, {arguments.runs} runs:")
+                file = configure(directory / f"adapter-{quantity}", url, quantity)
+                with Adapter.from_file(file) as adapter:
+                    measure(bare, camel, adapter, arguments.messages, arguments.runs, quantity)
+            place = directory / "idle"
+            with Adapter.from_file(configure(place, url, 100, notes=True)) as adapter:
+                adapter.drain()
+                measure_latency(bare, adapter, place, 50)
+        finally:
+            bare.stop()
+            camel.stop()
+            broker.stop()
+
+
+if __name__ == "__main__":
+    main()
