@@ -66,7 +66,7 @@ def test_the_first_stage_makes_the_wheel_and_the_versions_from_what_it_copies(tm
         *PROJECT["dependencies"],
         *(one for extra in ("jms", "postgresql") for one in PROJECT["optional-dependencies"][extra]),
     ]
-    assert {re.split(r"[\[<>=]", requirement)[0] for requirement in wanted} <= locked
+    assert {re.split(r"[\[<>=]", requirement)[0].lower() for requirement in wanted} <= locked
 
 
 def test_the_image_runs_the_command_of_the_package_as_an_ordinary_user() -> None:

@@ -124,7 +124,7 @@ def test_the_wheel_has_the_files_of_the_package_and_nothing_else(reader: Termina
     for name in ("py.typed", "datahandlers/xml_handler.py", "template/adapter.yaml", "http/static/docs.html"):
         assert f"connector/{name}" in found
     assert (metadata["Name"], metadata["Version"]) == ("event-connector", VERSION)
-    assert set(metadata.get_all("Provides-Extra", ())) == {"postgresql", "dev"}
+    assert set(metadata.get_all("Provides-Extra", ())) == {"dev", "jms", "postgresql"}
 
 
 def test_the_package_is_installed_and_a_folder_of_the_deployment_hides_nothing(

@@ -24,10 +24,11 @@ class _Terminal(io.StringIO):
 
 
 @pytest.fixture
-def log() -> Iterator[Log]:
+def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[Log]:
     """Sets up the log, logs one line, and returns what is written."""
     logger = logging.getLogger("connector")
     before = logger.handlers[:], logger.propagate, logger.level
+    monkeypatch.setattr("connector.log._json", False)  # as it was, afterwards
 
     def written(stream: io.StringIO, form: str, text: str, error: object = None, **fields: Any) -> str:
         with contextlib.redirect_stderr(stream):

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from connector.errors import CapabilityError
 from connector.messaging.destination import parse_destination
 from connector.messaging.provider_kind import DeploymentPaths, ProviderKind, SectionProblem
 
@@ -94,7 +95,7 @@ def _packages(section: JmsSection) -> Sequence[str]:
 
 
 def _open(location: str, **options: Any) -> JmsProvider:
-    raise TypeError("a provider jms is opened by adapter.yaml only")
+    raise CapabilityError("a provider jms is opened by adapter.yaml only, not yet by a URL")
 
 
 KIND: Final = ProviderKind(section=_section, make=_make, open=_open, check=_check, packages=_packages)
