@@ -216,7 +216,7 @@ def test_5_2_3_a_positive_acknowledgement_removes_the_message(world: World) -> N
 
 def test_5_2_3_an_expired_message_is_not_delivered(world: World) -> None:
     queue = world.open().queue("orders")
-    message = world.message("1", expiration=now_ms() + 30)
+    message = world.message("1", expiration=now_ms() + 300)
     queue.handle(message)
     until_past(message.expiration)
     receiver = Recorder()

@@ -214,7 +214,7 @@ def test_a_signal_while_it_starts_ends_it_in_order(deploy: Deploy, number: int, 
     wait_for(lambda: run.lets_wait(number))
     time.sleep(seconds)
     run.signal_driver(number)
-    assert run.wait(20) == 0, run.errors
+    assert run.wait(60) == 0, run.errors
     run.await_gone()
     assert deployment.ids("in") + deployment.ids("archive") == dict.fromkeys(ids, 1)
     assert deployment.leftovers(but=["in/target/"]) == []

@@ -62,7 +62,7 @@ def test_what_dies_while_several_batches_run_loses_nothing_and_repeats_what_was_
         ids += [i for queue in QUEUES for i in deployment.send(queue, ["", gate, "", *[""] * 10])]
         deployment.java = kill is not _kill_group
         run = deployment.start("--drain", "--json")
-        wait_for(lambda: len(deployment.reached(gate[5:])) == len(QUEUES), 60, "every batch at its gate")  # noqa: B023, called at once
+        wait_for(lambda: len(deployment.reached(gate[5:])) == len(QUEUES), 120, "every batch at its gate")  # noqa: B023, called at once
         kill(run, deployment.reached(gate[5:]))
         deployment.open(gate[5:])
         run.wait(60)
