@@ -15,6 +15,7 @@ from connector.broker.requesting import Requests
 from connector.businessobjects.instance import BusinessObject
 from connector.config.loading import Configuration, load
 from connector.errors import ProviderError
+from connector.events.drain import drain
 from connector.events.inbound import Inbound
 from connector.events.report import CycleReport
 from connector.events.summary import Summary
@@ -277,7 +278,7 @@ class Adapter:
 
     def _is_idle(self) -> bool:
         """Whether no batch runs."""
-        return self._connection.inbound is not None and self._connection.inbound.running_since is None
+        return self._connection.inbound is not None and not self._connection.inbound.is_running
 
     # -- inside ------------------------------------------------------------------------------------
 
@@ -323,7 +324,7 @@ class Adapter:
             if after_batch is not None:
                 after_batch(report)
 
-        report = self._noted(inbound.drain(after))
+        report = self._noted(drain(inbound, after))
         while not inbound.prune() and not self.stopping:
             pass
         return report

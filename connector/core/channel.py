@@ -21,7 +21,7 @@ from connector.core.message_state import MessageState
 from connector.errors import CapabilityError, ProviderError, SessionStateError
 from connector.messaging.destination import Destination
 from connector.messaging.message import PERSISTENT, Message
-from connector.messaging.provider import Poller
+from connector.messaging.polling import Poller
 
 _log = logging.getLogger("connector.channel")
 

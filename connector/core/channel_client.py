@@ -20,7 +20,8 @@ from connector.messaging.access import MessageAccess
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Poller, Provider
+from connector.messaging.polling import Poller
+from connector.messaging.provider import Provider
 from connector.messaging.subscription import TopicSubscription
 
 

@@ -17,7 +17,7 @@ from connector.core.message_state import MessageState
 from connector.errors import UnknownDestination
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Poller
+from connector.messaging.polling import Poller
 
 
 class QueueChannel(Channel):

@@ -16,7 +16,7 @@ from connector.core.message_state import MessageState
 from connector.errors import ClaimLost
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Poller
+from connector.messaging.polling import Poller
 from connector.messaging.subscription import TopicSubscription
 
 

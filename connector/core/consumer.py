@@ -8,7 +8,7 @@ from typing import Protocol
 
 from connector.errors import SessionStateError
 from connector.messaging.client import ReceivedMessage
-from connector.messaging.provider import Poller
+from connector.messaging.polling import Poller
 
 Listener = Callable[[ReceivedMessage], object]
 

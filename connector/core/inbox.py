@@ -15,7 +15,8 @@ from connector.messaging.access import MessageAccess
 from connector.messaging.client import AcknowledgeMode, ReceivedMessage
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Capabilities, Connection, Poller
+from connector.messaging.polling import Poller
+from connector.messaging.provider import Capabilities, Connection
 
 
 class SessionOwner(Protocol):

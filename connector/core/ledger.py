@@ -11,7 +11,8 @@ from connector.errors import ClaimLost
 from connector.messaging.access import MessageAccess
 from connector.messaging.claim import Claim
 from connector.messaging.message import Message
-from connector.messaging.provider import Connection, Poller
+from connector.messaging.polling import Poller
+from connector.messaging.provider import Connection
 from connector.messaging.settlement import Prepared, Settlement
 
 _MAX_BODY: Final = 1 << 40

@@ -24,7 +24,8 @@ from connector.errors import CapabilityError, SessionStateError
 from connector.messaging.client import AcknowledgeMode, Body, ReceivedMessage
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Connection, Poller
+from connector.messaging.polling import Poller
+from connector.messaging.provider import Connection
 from connector.messaging.selector import compile_selector
 from connector.messaging.subscription import TopicSubscription
 

@@ -19,7 +19,8 @@ from connector.errors import ProviderError
 from connector.events.settling import untouched
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
-from connector.messaging.provider import Connection, Poller
+from connector.messaging.polling import Poller
+from connector.messaging.provider import Connection
 
 
 @dataclass(slots=True)

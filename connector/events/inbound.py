@@ -9,15 +9,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import queue
-import random
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from connector.errors import PipelineError, ProviderError
-from connector.events.claiming import WaitingMessages, claim_round_robin
+from connector.events.claiming import WaitingMessages
+from connector.events.intake import Intake
 from connector.events.job import EventJobs, Pipeline, Result
 from connector.events.outcome import Outcome
 from connector.events.prepared_replies import RefusalReplies
@@ -25,21 +24,19 @@ from connector.events.recovery import Recovered, Recovery
 from connector.events.report import CycleReport
 from connector.events.schedule import DUPLICATE, Batch, EndedClaims, EventDurations, Schedule
 from connector.events.settings import EventSettings
-from connector.events.settling import SettlementRules, Settler, untouched
+from connector.events.settling import SettlementRules, Settler
 from connector.events.summary import Summary
 from connector.events.task_settings import TaskSettings
 from connector.events.transactions import Transactions
 from connector.messaging.claim import Claim
-from connector.messaging.destination import Destination
-from connector.messaging.provider import Connection, Poller, Waiter
+from connector.messaging.polling import Waiter
+from connector.messaging.provider import Connection
 from connector.state.store import StateStore
-from connector.status import OutcomeKind, ReturnCode
-from connector.trace import EVENTS, step
+from connector.status import OutcomeKind
+from connector.trace import step
 
 _log = logging.getLogger("connector.events")
 
-_NEIGHBOUR_SECONDS: Final = 30.0
-_NEIGHBOUR_PAUSE: Final = (0.01, 0.05)
 _MOST_THREADS: Final = 64
 _FAILED: Final = OutcomeKind.FAILED.value
 _GIVEN_BACK: Final = OutcomeKind.GIVEN_BACK.value
@@ -84,8 +81,6 @@ class Inbound:
         self.stopping = False
         """Set from any thread. Nothing more is claimed, and running batches finish."""
         self._settings = settings
-        self._summary = summary
-        self._numbers = numbers
         self._journals = state.journals(connection.client_id, settings.instance)
         self._journals.make()
         self._transactions: Transactions | None = None
@@ -104,12 +99,8 @@ class Inbound:
         if settings.in_progress is not None:
             inputs = [one.destination for one in settings.inputs]
             waiting = WaitingMessages(connection, settings.in_progress, inputs)
-        self._waiting = waiting
         stayed = waiting.look if waiting is not None else None
         self._settler = Settler(connection, rules, summary, settings.trace, stayed)
-        self._pollers = [
-            one.poller(connection, settings.in_progress, settings.order) for one in settings.inputs
-        ]
         self._recovery = Recovery(
             connection,
             state,
@@ -127,18 +118,20 @@ class Inbound:
         self._threads = ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="batch")
         self._ended: queue.SimpleQueue[tuple[Batch, Result | BaseException]] = queue.SimpleQueue()
         self._signal = threading.Event()
-        self._cycle = 0
-        self._full: set[Destination] = set()  # destinations of which the last poll took all that it may take
-        self._skipped: set[Destination] = set()
-        self._expired: dict[int, int] = {}
         self._has_reserved = False
-        self._held: list[Sequence[Claim]] = []
-        """Claims whose events another client still has. Each list is a transaction."""
+        self._intake = Intake(
+            connection, settings, summary, numbers, self._schedule, self._transactions, waiting
+        )
 
     @property
     def waiter(self) -> Waiter | None:
         """The waiter that reports new messages. None with ``wake: false``, or if the provider has none."""
         return self.connection.waiter() if self._settings.wake else None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a batch runs, or has ended and is not settled yet."""
+        return bool(self._schedule.running)
 
     @property
     def running_since(self) -> float | None:
@@ -159,88 +152,17 @@ class Inbound:
         report = CycleReport()
         if self.stopping:
             return report
-        may_poll = self._may_poll if ahead or self._transactions is not None else self._schedule.is_settled
-        self._take_held(report)
-        pollers, self._skipped = [], set()
-        for poller in self._pollers:
-            if may_poll(poller.destination):
-                pollers.append(poller)
-            else:
-                self._skipped.add(poller.destination)
-        if self._transactions is None:
-            self._take(pollers, report)
-        else:
-            for poller in pollers:
-                self._take([poller], report)
+        for claims in self._intake.poll(report, ahead=ahead):
+            taken = self._take_in(claims)
+            report.settled += taken.settled
+            report.returned += taken.returned
+            report.busy += taken.busy
         self._start()
         report.more = self._has_more()
         return report
 
-    def _take_held(self, report: CycleReport) -> None:
-        """Takes in claims whose events another client had."""
-        held, self._held = self._held, []
-        for claims in held:
-            report.claimed += len(claims)
-            self._add(self._take_in(claims), report)
-
-    def _give_back_held(self) -> None:
-        held, self._held = self._held, []
-        for claims in held:
-            self.connection.settle([untouched(claim) for claim in claims])
-
-    @staticmethod
-    def _add(settled: CycleReport, report: CycleReport) -> None:
-        """Adds what was settled without a task to the report of a poll."""
-        report.settled += settled.settled
-        report.returned += settled.returned
-        report.busy += settled.busy
-
-    def _take(self, pollers: Sequence[Poller], report: CycleReport) -> None:
-        """Claims from some inputs. Adds to the report."""
-        claims = self._claim(pollers, report)
-        report.claimed += len(claims)
-        self._add(self._take_in(claims), report)
-
-    @step("claim")
-    def _claim(self, pollers: Sequence[Poller], report: CycleReport) -> list[Claim]:
-        first = None if self._transactions is not None else self._schedule.following(self._cycle)
-        if first is None:
-            self._cycle, first = next(self._numbers), 0
-        quantity = self._settings.quantity
-        if self._transactions is not None:
-            quantity = self._transactions.quantity(pollers[0].destination, quantity)
-        taken = claim_round_robin(pollers, quantity, self._cycle, first, self._waiting)
-        self._full = (self._full - {poller.destination for poller in pollers}) | taken.full
-        for number, poller in enumerate(self._pollers):
-            seen = self._expired.get(number, 0)
-            if poller.expired != seen:
-                self._summary.expired(str(poller.destination), poller.expired - seen)
-                self._expired[number] = poller.expired
-        if taken.failure is not None:
-            _log.error("claiming messages failed", extra={"cycle": self._cycle, "reason": str(taken.failure)})
-            report.fail(str(taken.failure), provider_failed=True)
-        elif not taken.claims:
-            self.connection.check()
-        if self.trace.level >= EVENTS:
-            for claim in taken.claims:
-                self.trace(
-                    EVENTS,
-                    "message detected",
-                    message_id=claim.message_id,
-                    destination=str(claim.destination),
-                    cycle=self._cycle,
-                )
-        return taken.claims
-
     def _has_more(self) -> bool:
-        """Whether more may wait in a destination that may be polled now."""
-        return not self.stopping and any(self._may_poll(one) for one in self._full | self._skipped)
-
-    def _may_poll(self, destination: Destination) -> bool:
-        if self._transactions is not None:  # a transaction is open until its events are settled
-            held = any(claims[0].destination == destination for claims in self._held)
-            return not held and self._schedule.is_settled(destination)
-        return self._schedule.may_poll(destination, has_more=destination in self._full)
+        return not self.stopping and self._intake.has_more()
 
     def _take_in(self, claims: Sequence[Claim]) -> CycleReport:
         """Hands claims to the schedule. Claims that need no task are settled at once.
@@ -250,9 +172,6 @@ class Inbound:
         """
         if not claims:
             return CycleReport()
-        if self._transactions is not None and self._transactions.must_wait(claims):
-            self._held.append(claims)
-            return CycleReport(busy=len(claims))
         ended_claims = EndedClaims()
         ids: dict[int, str] = {}
         busy: set[str] = set()
@@ -391,7 +310,7 @@ class Inbound:
         if error is not None:
             report.fail(str(error), provider_failed=True)
         if report.reason:
-            _log.error("a poll ended early", extra={"cycle": self._cycle, "reason": report.reason})
+            _log.error("a poll ended early", extra={"cycle": self._intake.cycle, "reason": report.reason})
         return report
 
     def finish(self, after_batch: AfterBatch | None = None) -> CycleReport:
@@ -403,7 +322,7 @@ class Inbound:
         total = CycleReport()
         while True:
             if self.stopping:
-                self._give_back_held()
+                self._intake.give_back_held()
                 total.add(self._close(self._schedule.cancel()))
             if not self._schedule.running:
                 return total
@@ -435,44 +354,6 @@ class Inbound:
         self._signal.set()
         self.connection.wake()
 
-    # -- drain -------------------------------------------------------------------------------------
-
-    def drain(self, after_batch: AfterBatch | None = None) -> CycleReport:
-        """Polls until the inputs are empty and all claims are settled.
-
-        Ends early when a poll does not SUCCEED, or when a poll claims messages and settles none. Waits at
-        most half a minute for copies that another instance is publishing.
-
-        Raises:
-            ProviderError: as :meth:`settle_ended`.
-        """
-        total = CycleReport()
-        claimed, progress, progress_at = 0, False, time.monotonic()
-        while not self.stopping and total.code is ReturnCode.SUCCEED:
-            report = self.poll()
-            total.add(report)
-            claimed += report.claimed
-            progress = progress or report.settled > 0
-            if self._schedule.running and total.code is ReturnCode.SUCCEED:
-                pause = random.uniform(*_NEIGHBOUR_PAUSE) if report.busy else None
-                ended = self.settle_ended(0.0 if report.more and not report.busy else pause, after_batch)
-                total.add(ended)
-                progress = progress or ended.settled + ended.rolled_back > 0
-            if progress:
-                progress_at = time.monotonic()
-            if self._schedule.running:
-                continue
-            if not claimed:  # nothing waits, and no batch ran meanwhile
-                return total
-            if not progress and total.code is ReturnCode.SUCCEED:
-                if not report.busy or time.monotonic() - progress_at > _NEIGHBOUR_SECONDS:
-                    total.code, total.reason = ReturnCode.FAIL, "a poll claimed messages and settled none"
-                else:
-                    time.sleep(random.uniform(*_NEIGHBOUR_PAUSE))
-            claimed, progress = 0, False
-        total.add(self.finish(after_batch))
-        return total
-
     # -- recovery ----------------------------------------------------------------------------------
 
     @step("recover", lambda self, *, at_start: {"at_start": at_start})
@@ -492,7 +373,7 @@ class Inbound:
             self._transactions.recover(timeout if at_start else 0.0)
         report = CycleReport(claimed=recovered.settled, settled=recovered.settled)
         if recovered.reprocess:
-            self._cycle = recovered.reprocess[0].cycle
+            self._intake.cycle = recovered.reprocess[0].cycle
             report.claimed += len(recovered.reprocess)
             report.add(self._take_in(recovered.reprocess))
         if at_start or self.stopping:
@@ -535,8 +416,7 @@ class Inbound:
             self._transactions.close()
         else:
             self._journals.forget()
-        for poller in self._pollers:
-            poller.close()
+        self._intake.close()
         self.connection.close()
 
     def abandon(self) -> None:

@@ -8,7 +8,8 @@ from connector.events.order_groups import GROUP
 from connector.events.recovery import InDoubtPolicy
 from connector.events.settling import CopyDestinations
 from connector.messaging.destination import Destination
-from connector.messaging.provider import Connection, Poller
+from connector.messaging.polling import Poller
+from connector.messaging.provider import Connection
 from connector.messaging.retention import Retention
 from connector.messaging.subscription import TopicSubscription
 from connector.trace import OFF, Trace

@@ -12,7 +12,8 @@ brokers give back all messages of a transaction or none, and count that as a del
 capabilities ``takeover``, ``by_value``, ``transactions``, ``in_progress`` and ``shows_all`` name the
 differences of a remote provider.
 
-The contract has two halves. The driver has the :class:`Connection`. A Spark task has a
+The contract has two halves. The driver has the :class:`Connection`, which makes pollers and a waiter
+(:mod:`connector.messaging.polling`). A Spark task has a
 :class:`~connector.messaging.access.MessageAccess`, made from a picklable
 :class:`~connector.messaging.access.AccessSpec`. The access opens no connection that outlives the task's
 process. The access only reads claimed messages and prepares new messages.
@@ -28,6 +29,7 @@ from connector.messaging.access import AccessSpec
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
+from connector.messaging.polling import Poller, Waiter
 from connector.messaging.retention import Pruned, Retention
 from connector.messaging.settlement import GroupSettlement, Prepared, Settlement
 from connector.messaging.subscription import DestinationInfo, SubscriptionInfo, TopicSubscription
@@ -59,6 +61,14 @@ class Capabilities:
             progress. Otherwise ``by_group`` of :meth:`Connection.poller` has no effect.
         shows_all: claimed messages can be browsed, and a poller counts expired messages. Otherwise the broker
             shows only waiting messages, and puts expired messages aside itself.
+        fetches_ahead: the client library fetches waiting messages for a poller before the poller claims them.
+            No other poller or browser sees these messages, and no other cycle of the same poller gets them,
+            until they are claimed and given back, or the poller is closed. The broker may count a delivery of
+            each. The provider limits their number.
+        administers: a connection lists all queues, topics and subscriptions with the numbers of their
+            messages, uses the subscriptions of every client id, and ends its temporary destinations.
+            Otherwise the lists are empty. As in JMS, a connection has the shared subscriptions and those of
+            its own client id, and a temporary destination ends with its connection.
     """
 
     topics: bool = False
@@ -72,91 +82,8 @@ class Capabilities:
     in_progress: bool = True
     message_groups: bool = False
     shows_all: bool = True
-
-
-class Poller(Protocol):
-    """Claims messages of one destination: the highest priority first, then the oldest message.
-
-    The class of a provider inherits from this class, and so gets :meth:`take`.
-    """
-
-    destination: Destination
-    expired: int
-    """Messages found expired since the poller was made. 0 without ``shows_all``.
-
-    A message that has expired, or was delivered too often, is put aside before a selector is evaluated.
-    """
-
-    @property
-    def is_full(self) -> bool:
-        """Whether an open transaction of a broker holds as many messages or bytes as it may.
-
-        Then more messages may wait. Always False without the capability ``transactions``.
-        """
-        return False
-
-    def claim(self, cycle: int, numbers: range) -> Sequence[Claim]:
-        """Claims up to ``len(numbers)`` messages. Never blocks.
-
-        A broker may call a queue empty although a message is on its way. So with the capability
-        ``transactions`` a claim of the first message looks again, and waits a tenth of a second.
-
-        A failure after the first claim ends the list, because those claims already belong to this client. The
-        next call raises the failure and claims nothing.
-
-        Args:
-            cycle: the cycle of the claims.
-            numbers: the first claim gets the first number as its sequence, the second claim the second
-                number, and so on. The numbers rise. A connection uses a pair of cycle and number once.
-
-        Returns:
-            the claims in the order of their numbers. Fewer than asked for only if no other message waits,
-            after a failure, or if :attr:`is_full`. Empty if no message waits.
-
-        Raises:
-            ProviderError: the destination cannot be read, or the poller is closed.
-        """
-
-    def take(self, cycle: int, sequence: int) -> Claim | None:
-        """Claims one message, as :meth:`claim`. Returns None if no message waits."""
-        claims = self.claim(cycle, range(sequence, sequence + 1))
-        return claims[0] if claims else None
-
-    def close(self) -> None:
-        """Closes the poller. Repeatable.
-
-        A consumer leaves its subscription. A subscription that is not durable ends with its last consumer. A
-        later consumer of that subscription gets no message that waited before the end. Messages that were
-        claimed at the end may come again.
-
-        Earlier claims stay claims. Claims of a subscription that ends have to be settled or given back before
-        this call.
-        """
-
-
-class Waiter(Protocol):
-    """Reports messages that arrive for the pollers of a connection. Only for the thread of that connection.
-
-    A caller calls :meth:`begin`, polls, and then waits. A message that arrives after :meth:`begin` may be
-    reported although the poll has taken the message. A message may also arrive unreported, so a caller has to
-    poll from time to time as well. Messages that the connection itself gives back are not reported. With the
-    capability ``transactions`` every waiting message is reported, because the waiter receives it.
-    """
-
-    def begin(self) -> bool:
-        """Begins a poll: forgets earlier arrivals, because the poll sees them.
-
-        Returns:
-            whether the waiter watches everything that the pollers take from. False if a source can only be
-            polled.
-        """
-
-    def wait(self, seconds: float) -> bool:
-        """Waits ``seconds`` at most until a message arrives, or until :meth:`Connection.wake` ends the wait.
-
-        Returns:
-            whether a message has arrived since :meth:`begin`. Also True if the connection has ended.
-        """
+    fetches_ahead: bool = False
+    administers: bool = True
 
 
 class Connection(Protocol):
@@ -363,6 +290,9 @@ class Connection(Protocol):
         Each message gets an id, which is set in the message, and a delivery count of 1. A property
         ``JMSXDeliveryCount`` of the sender is dropped (JMS 2.0, 3.5.9). :meth:`MessageAccess.prepare` does
         the same, but sets no id by value.
+
+        A broker's client sends a time to live (JMS 2.0, 3.4.9). Then the expiration may become later, by at
+        most the duration of the call, and is set in the message.
 
         Raises:
             ValueError: a message is not valid (:meth:`Message.check`). Nothing was sent.

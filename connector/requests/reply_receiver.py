@@ -26,7 +26,8 @@ from connector.errors import (
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Connection, Poller
+from connector.messaging.polling import Poller
+from connector.messaging.provider import Connection
 from connector.messaging.settlement import Settlement
 from connector.requests.late import LateReplies
 from connector.requests.pending import Answer, Call, Failure, PendingCalls, UnmatchedReply, key_of

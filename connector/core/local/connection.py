@@ -26,7 +26,7 @@ from connector.errors import CapabilityError, ProviderError, SettlementError, Un
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Waiter
+from connector.messaging.polling import Waiter
 from connector.messaging.retention import Pruned, Retention
 from connector.messaging.selector import compile_selector
 from connector.messaging.settlement import GroupSettlement, Prepared, Settlement

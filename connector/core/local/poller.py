@@ -12,11 +12,11 @@ from connector.core.local.store import Reader
 from connector.core.local.topics import ForeignMessages
 from connector.errors import ProviderError
 from connector.messaging.destination import Destination
-from connector.messaging.provider import Poller
+from connector.messaging.polling import Poller
 
 
 class LocalPoller(Poller):
-    """See :class:`connector.messaging.provider.Poller`.
+    """See :class:`connector.messaging.polling.Poller`.
 
     Args:
         client: the client that takes.
@@ -52,7 +52,7 @@ class LocalPoller(Poller):
         self._ending = threading.RLock()  # the connection may close the poller from another thread
 
     def claim(self, cycle: int, numbers: range) -> list[LocalClaim]:
-        """See :meth:`connector.messaging.provider.Poller.claim`."""
+        """See :meth:`connector.messaging.polling.Poller.claim`."""
         if self._closed:
             raise ProviderError(f"the consumer of {self.destination} is closed: make another")
         if self._foreign is not None:
@@ -72,7 +72,7 @@ class LocalPoller(Poller):
         return self._foreign is not None and self._foreign.has_news(self.destination)
 
     def close(self) -> None:
-        """See :meth:`connector.messaging.provider.Poller.close`."""
+        """See :meth:`connector.messaging.polling.Poller.close`."""
         with self._ending:
             if not self._closed:
                 self.abandon()

@@ -27,7 +27,7 @@ from connector.core.local.channel import Channel, Owner
 from connector.core.local.claims import LocalClaim
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Waiter
+from connector.messaging.polling import Waiter
 from connector.messaging.retention import Pruned, Retention
 
 

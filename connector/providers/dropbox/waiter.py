@@ -49,7 +49,7 @@ def make_waiter(directories: Callable[[], Iterable[str]]) -> InotifyWaiter | Non
 
 
 class InotifyWaiter:
-    """See :class:`connector.messaging.provider.InotifyWaiter`.
+    """See :class:`connector.messaging.polling.Waiter`.
 
     A directory is watched by its inode. So each :meth:`begin` watches all names again. The kernel answers
     with the same number, unless the name now stands for another directory.
@@ -86,7 +86,7 @@ class InotifyWaiter:
         self._returned.add(path)
 
     def begin(self) -> bool:
-        """See :meth:`connector.messaging.provider.InotifyWaiter.begin`."""
+        """See :meth:`connector.messaging.polling.Waiter.begin`."""
         with self._lock:
             if self._ended:
                 return False
@@ -97,7 +97,7 @@ class InotifyWaiter:
             return is_whole
 
     def wait(self, seconds: float) -> bool:
-        """See :meth:`connector.messaging.provider.InotifyWaiter.wait`."""
+        """See :meth:`connector.messaging.polling.Waiter.wait`."""
         deadline = time.monotonic() + seconds
         with self._lock:
             while not (self._ended or self._has_come):
@@ -220,11 +220,11 @@ class DropboxWatch:
         return self._waiter is not None
 
     def begin(self) -> bool:
-        """See :meth:`connector.messaging.provider.InotifyWaiter.begin`."""
+        """See :meth:`connector.messaging.polling.Waiter.begin`."""
         return self._waiter is not None and self._waiter.begin()
 
     def wait(self, seconds: float) -> bool:
-        """See :meth:`connector.messaging.provider.InotifyWaiter.wait`."""
+        """See :meth:`connector.messaging.polling.Waiter.wait`."""
         return self._waiter.wait(seconds) if self._waiter is not None else True
 
     def pause(self, has_news: Callable[[], bool], seconds: float) -> None:

@@ -1,0 +1,51 @@
+"""Empties the inputs: polls until nothing waits, and settles all claims."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Final
+
+from connector.events.inbound import AfterBatch, Inbound
+from connector.events.report import CycleReport
+from connector.status import ReturnCode
+
+_NEIGHBOUR_SECONDS: Final = 30.0
+_NEIGHBOUR_PAUSE: Final = (0.01, 0.05)
+
+
+def drain(inbound: Inbound, after_batch: AfterBatch | None = None) -> CycleReport:
+    """Polls until the inputs are empty and all claims are settled.
+
+    Ends early when a poll does not SUCCEED, or when a poll claims messages and settles none. Waits at most
+    half a minute for copies that another instance is publishing.
+
+    Raises:
+        ProviderError: as :meth:`Inbound.settle_ended`.
+    """
+    total = CycleReport()
+    claimed, progress, progress_at = 0, False, time.monotonic()
+    while not inbound.stopping and total.code is ReturnCode.SUCCEED:
+        report = inbound.poll()
+        total.add(report)
+        claimed += report.claimed
+        progress = progress or report.settled > 0
+        if inbound.is_running and total.code is ReturnCode.SUCCEED:
+            pause = random.uniform(*_NEIGHBOUR_PAUSE) if report.busy else None
+            ended = inbound.settle_ended(0.0 if report.more and not report.busy else pause, after_batch)
+            total.add(ended)
+            progress = progress or ended.settled + ended.rolled_back > 0
+        if progress:
+            progress_at = time.monotonic()
+        if inbound.is_running:
+            continue
+        if not claimed:  # nothing waits, and no batch ran meanwhile
+            return total
+        if not progress and total.code is ReturnCode.SUCCEED:
+            if not report.busy or time.monotonic() - progress_at > _NEIGHBOUR_SECONDS:
+                total.code, total.reason = ReturnCode.FAIL, "a poll claimed messages and settled none"
+            else:
+                time.sleep(random.uniform(*_NEIGHBOUR_PAUSE))
+        claimed, progress = 0, False
+    total.add(inbound.finish(after_batch))
+    return total

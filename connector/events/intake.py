@@ -1,0 +1,157 @@
+"""Polls the inputs: which of them, how many messages, and what has to wait.
+
+Without transactions one poll claims round robin over all inputs. With the transactions of a broker each input
+is polled alone, because the claims of one poll are one transaction.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+
+from connector.events.claiming import WaitingMessages, claim_round_robin
+from connector.events.report import CycleReport
+from connector.events.schedule import Schedule
+from connector.events.settings import EventSettings
+from connector.events.settling import untouched
+from connector.events.summary import Summary
+from connector.events.transactions import Transactions
+from connector.messaging.claim import Claim
+from connector.messaging.destination import Destination
+from connector.messaging.polling import Poller
+from connector.messaging.provider import Connection
+from connector.trace import EVENTS, step
+
+_log = logging.getLogger("connector.events")
+
+
+class Intake:
+    """The pollers of one connection.
+
+    Args:
+        connection: of the provider.
+        settings: of the adapter.
+        summary: counts expired messages.
+        numbers: of polls, over all connections.
+        schedule: says which inputs may be polled.
+        transactions: of the broker. None = claims are settled one by one.
+        waiting: messages whose process was not active. None without InProgressDestination.
+
+    Raises:
+        CapabilityError: the provider cannot poll an input.
+        SubscriptionError: a subscription of an input is in use otherwise.
+        ProviderError: an input cannot be used.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        settings: EventSettings,
+        summary: Summary,
+        numbers: Iterator[int],
+        schedule: Schedule,
+        transactions: Transactions | None,
+        waiting: WaitingMessages | None,
+    ) -> None:
+        self.cycle = 0
+        """Of the last poll."""
+        self.trace = settings.trace
+        self._connection = connection
+        self._quantity = settings.quantity
+        self._summary = summary
+        self._numbers = numbers
+        self._schedule = schedule
+        self._transactions = transactions
+        self._waiting = waiting
+        self._pollers = [
+            one.poller(connection, settings.in_progress, settings.order) for one in settings.inputs
+        ]
+        self._full: set[Destination] = set()
+        """Inputs of which the last poll took all that it may take."""
+        self._skipped: set[Destination] = set()
+        """Inputs that the last poll left out."""
+        self._expired: dict[int, int] = {}
+        self._held: list[Sequence[Claim]] = []
+        """Transactions with an event that another client still has."""
+
+    def poll(self, report: CycleReport, *, ahead: bool) -> Iterator[Sequence[Claim]]:
+        """Yields the claims of one poll. The caller takes in each list before the next.
+
+        Args:
+            report: gets the numbers and the failure of the poll.
+            ahead: whether an input with unsettled events may be polled, too.
+        """
+        held, self._held = self._held, []
+        for claims in held:
+            yield from self._ready(claims, report)
+        may_poll = self._may_poll if ahead or self._transactions is not None else self._schedule.is_settled
+        pollers = [poller for poller in self._pollers if may_poll(poller.destination)]
+        self._skipped = {poller.destination for poller in self._pollers if poller not in pollers}
+        groups = [pollers] if self._transactions is None else [[poller] for poller in pollers]
+        for group in groups:
+            yield from self._ready(self._claim(group, report), report)
+
+    def _ready(self, claims: Sequence[Claim], report: CycleReport) -> Iterator[Sequence[Claim]]:
+        """Yields claims, but holds a transaction with an event that another client still has."""
+        report.claimed += len(claims)
+        if claims and self._transactions is not None and self._transactions.must_wait(claims):
+            self._held.append(claims)
+            report.busy += len(claims)
+        else:
+            yield claims
+
+    @step("claim")
+    def _claim(self, pollers: Sequence[Poller], report: CycleReport) -> list[Claim]:
+        first = None if self._transactions is not None else self._schedule.following(self.cycle)
+        if first is None:
+            self.cycle, first = next(self._numbers), 0
+        quantity = self._quantity
+        if self._transactions is not None:
+            quantity = self._transactions.quantity(pollers[0].destination, quantity)
+        taken = claim_round_robin(pollers, quantity, self.cycle, first, self._waiting)
+        self._full = (self._full - {poller.destination for poller in pollers}) | taken.full
+        for number, poller in enumerate(self._pollers):
+            seen = self._expired.get(number, 0)
+            if poller.expired != seen:
+                self._summary.expired(str(poller.destination), poller.expired - seen)
+                self._expired[number] = poller.expired
+        if taken.failure is not None:
+            _log.error("claiming messages failed", extra={"cycle": self.cycle, "reason": str(taken.failure)})
+            report.fail(str(taken.failure), provider_failed=True)
+        elif not taken.claims:
+            self._connection.check()
+        if self.trace.level >= EVENTS:
+            for claim in taken.claims:
+                self.trace(
+                    EVENTS,
+                    "message detected",
+                    message_id=claim.message_id,
+                    destination=str(claim.destination),
+                    cycle=self.cycle,
+                )
+        return taken.claims
+
+    def has_more(self) -> bool:
+        """Whether more may wait in an input that may be polled now."""
+        return any(self._may_poll(one) for one in self._full | self._skipped)
+
+    def _may_poll(self, destination: Destination) -> bool:
+        if self._transactions is not None:  # a transaction is open until its events are settled
+            held = any(claims[0].destination == destination for claims in self._held)
+            return not held and self._schedule.is_settled(destination)
+        return self._schedule.may_poll(destination, has_more=destination in self._full)
+
+    def give_back_held(self) -> None:
+        """Gives back the transactions that wait for another client.
+
+        Raises:
+            ProviderError: they cannot be given back.
+        """
+        held, self._held = self._held, []
+        for claims in held:
+            self._connection.settle([untouched(claim) for claim in claims])
+
+    def close(self) -> None:
+        """Closes the pollers."""
+        for poller in self._pollers:
+            poller.close()

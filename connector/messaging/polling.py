@@ -1,0 +1,101 @@
+"""How a connection of a provider takes messages: the contracts of a poller and of a waiter.
+
+Both belong to a :class:`~connector.messaging.provider.Connection`, and both are for its thread only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from connector.messaging.claim import Claim
+from connector.messaging.destination import Destination
+
+
+class Poller(Protocol):
+    """Claims messages of one destination: the highest priority first, then the oldest message.
+
+    The class of a provider inherits from this class, and so gets :meth:`take`.
+    """
+
+    destination: Destination
+    expired: int
+    """Messages found expired since the poller was made. 0 without ``shows_all``.
+
+    A message that has expired, or was delivered too often, is put aside before a selector is evaluated.
+    """
+
+    @property
+    def is_full(self) -> bool:
+        """Whether an open transaction of a broker holds as many messages or bytes as it may.
+
+        Then more messages may wait. Always False without the capability ``transactions``.
+        """
+        return False
+
+    def claim(self, cycle: int, numbers: range) -> Sequence[Claim]:
+        """Claims up to ``len(numbers)`` messages. Never blocks.
+
+        A broker may call a queue empty although a message is on its way. So with the capability
+        ``transactions`` a claim of the first message looks again, and waits a tenth of a second. The second
+        look may be that of a later call.
+
+        A failure after the first claim ends the list, because those claims already belong to this client. The
+        next call raises the failure and claims nothing.
+
+        Args:
+            cycle: the cycle of the claims.
+            numbers: the first claim gets the first number as its sequence, the second claim the second
+                number, and so on. The numbers rise. A connection uses a pair of cycle and number once.
+
+        Returns:
+            the claims in the order of their numbers. Fewer than asked for only if no other message waits,
+            after a failure, or if :attr:`is_full`. With the capability ``fetches_ahead`` also if further
+            messages are on their way. Empty if no message waits.
+
+        Raises:
+            ProviderError: the destination cannot be read, or the poller is closed.
+        """
+
+    def take(self, cycle: int, sequence: int) -> Claim | None:
+        """Claims one message, as :meth:`claim`. Returns None if no message waits."""
+        claims = self.claim(cycle, range(sequence, sequence + 1))
+        return claims[0] if claims else None
+
+    def close(self) -> None:
+        """Closes the poller. Repeatable.
+
+        A consumer leaves its subscription. A subscription that is not durable ends with its last consumer. A
+        later consumer of that subscription gets no message that waited before the end. Messages that were
+        claimed at the end may come again.
+
+        Earlier claims stay claims. Claims of a subscription that ends have to be settled or given back before
+        this call.
+        """
+
+
+class Waiter(Protocol):
+    """Reports messages that arrive for the pollers of a connection. Only for the thread of that connection.
+
+    A caller calls :meth:`begin`, polls, and then waits. A message that arrives after :meth:`begin` may be
+    reported although the poll has taken the message. A message may also arrive unreported, so a caller has to
+    poll from time to time as well. Messages that the connection itself gives back are not reported. With the
+    capability ``transactions`` every waiting message is reported, because the waiter receives it.
+    """
+
+    def begin(self) -> bool:
+        """Begins a poll: forgets earlier arrivals, because the poll sees them.
+
+        Returns:
+            whether the waiter watches everything that the pollers take from. False if a source can only be
+            polled.
+        """
+
+    def wait(self, seconds: float) -> bool:
+        """Waits ``seconds`` at most until a message arrives, or until a call of ``wake`` ends the wait.
+
+        That is :meth:`~connector.messaging.provider.Connection.wake` of the connection.
+
+        Returns:
+            whether a message has arrived since :meth:`begin`. Also True if the connection has ended.
+        """
