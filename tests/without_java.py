@@ -1,6 +1,6 @@
 """The command ``connector`` without Spark: driver, journals and watched workers are the real ones.
 
-For tests of what Spark has no part in. A start of Java costs more than all the rest of such a test.
+For tests of what Spark has no part in. A start of Spark costs more than all the rest of such a test.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from connector.cli.__main__ import main
 def _use_no_spark() -> None:
     from connector.adapter import Adapter
     from connector.testing.pipeline import InProcessPipeline
+    from tests.forked_pipeline import ForkedPipeline
 
     def make_pipeline(adapter: Adapter, _output: Callable[[str], None] | None) -> InProcessPipeline:
         cores = re.search(r"\d+", adapter.configuration.spark.master or "")
-        return InProcessPipeline(adapter.configuration.directory, parallelism=int(cores[0]) if cores else 2)
+        make = ForkedPipeline if adapter.configuration.provider.type == "jms" else InProcessPipeline
+        return make(adapter.configuration.directory, parallelism=int(cores[0]) if cores else 2)
 
-    Adapter._make_pipeline = make_pipeline  # type: ignore[method-assign]
+    Adapter._make_pipeline = make_pipeline  # type: ignore[assignment, method-assign]
 
 
 def _use_test_settings() -> None:
@@ -47,7 +49,7 @@ def start() -> None:
     if "run" in sys.argv[1:]:  # no other verb has a pipeline
         _use_no_spark()
         faulthandler.register(signal.SIGUSR2)  # where a run stands that does not end, and its runners
-    sys.exit(main())
+    main()
 
 
 if __name__ == "__main__":

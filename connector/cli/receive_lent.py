@@ -11,7 +11,8 @@ from connector.cli.messages import show
 from connector.errors import MalformedData
 from connector.messaging.claim import Claim
 from connector.messaging.destination import Destination
-from connector.messaging.provider import Connection, Poller
+from connector.messaging.polling import Poller
+from connector.messaging.provider import Connection
 from connector.messaging.provider_kind import AdapterProvider
 from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription

@@ -27,6 +27,8 @@ class RemoteAccess:
     def load(self, reference: LentReference, max_body: int) -> Message:
         if reference.size > max_body:
             raise MalformedData(f"the body has {reference.size} bytes, more than max_body ({max_body} bytes)")
+        if reference.unreadable:
+            raise MalformedData(f"the body cannot be read: {reference.unreadable}")
         return reference.message.copy(reference.message.body)
 
     def prepare(self, destination: Destination, message: Message, key: str) -> Prepared:

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from connector.errors import ProviderError
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
 from connector.messaging.subscription import TopicSubscription
+
+NO_LIMIT: Final = 1 << 40
 
 
 class CommitUnknown(ProviderError):
@@ -32,17 +34,33 @@ class Received:
         message: with the body. ``delivery_count`` is the number of the broker, which also counts deliveries
             that no client has begun.
         size: bytes of the body. More than in ``message`` if the body was too large to be read.
+        unreadable: why the client library cannot read the body. Empty = it can.
     """
 
     message: Message
     size: int
+    unreadable: str = ""
 
 
 class Receiver(Protocol):
     """Receives the messages of one source, as a part of its session."""
 
-    def receive(self, seconds: float) -> Received | None:
-        """Returns the next message, or None if none comes within ``seconds``. 0 = looks once."""
+    def receive(self, seconds: float, most: int = 1, most_bytes: int = NO_LIMIT) -> list[Received]:
+        """Returns the next messages, in the order of the broker. Waits only for the first message.
+
+        A client library may look only at what it has fetched, and more messages may be on their way. So fewer
+        messages than ``most`` do not mean that no other message waits.
+
+        Args:
+            seconds: until the first message has to come. 0 = looks once.
+            most: messages, at most.
+            most_bytes: a message is the last one if all bodies together have this number of bytes. A body
+                that was not read does not count.
+
+        Raises:
+            ProviderError: also after the first message. The transaction may contain messages that nobody has
+                got, so the caller rolls the transaction back.
+        """
 
     def close(self) -> None:
         """Ends the receiver. A subscription that is not durable ends, too. Repeatable."""
@@ -69,12 +87,17 @@ class BrokerSession(Protocol):
             DestinationError: there is no such destination, and the broker makes none.
         """
 
-    def send(self, destination: Destination, message: Message) -> None:
-        """Sends a message in the transaction, and sets its ``message_id`` and ``timestamp``.
+    def send(self, destination: Destination, message: Message, *, copied: Message | None = None) -> None:
+        """Sends a message in the transaction, and sets its ``message_id``, ``timestamp`` and ``expiration``.
 
-        The message may be a copy of a message that the session has received in this transaction, with the id
-        of that message in the property ``connector_message_id``. If the received body was not read, or cannot
-        be made anew, the copy gets that body.
+        JMS has no way to send an expiration, only a time to live (JMS 2.0, 3.4.9). So the expiration becomes
+        later by the milliseconds that the client library needs to count from its own clock.
+
+        Args:
+            destination: a queue or a topic.
+            message: with the headers and properties to send.
+            copied: the message whose copy this is, as the session has received it in this transaction. If its
+                body was not read, or cannot be made anew, the copy gets that body.
 
         Raises:
             ProviderError: the broker or its client refuses the message. The transaction can only be rolled

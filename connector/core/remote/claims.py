@@ -30,14 +30,14 @@ def original(message: Message) -> int:
     message.message_id = str(properties[ORIGINAL_ID])
     for name, header in ((ORIGINAL_TIME, "timestamp"), (ORIGINAL_EXPIRATION, "expiration")):
         value = properties.get(name)
-        if isinstance(value, int):
+        if type(value) is int:  # any client may have set the property
             setattr(message, header, value)
     for name in (ORIGINAL_ID, ORIGINAL_TIME, ORIGINAL_EXPIRATION):
         properties.pop(name, None)
         message.property_types.pop(name, None)
     begun = properties.pop(BEGUN, None)
     message.property_types.pop(BEGUN, None)
-    if not isinstance(begun, int):
+    if type(begun) is not int or begun < 0:
         return 0
     message.delivery_count = begun + 1
     return begun
@@ -58,11 +58,13 @@ class LentReference:
         name: of the claim, unique for the client.
         message: with the body.
         size: bytes of the body. More than in ``message`` if the body was too large to be read.
+        unreadable: why the client library cannot read the body. Empty = it can.
     """
 
     name: str
     message: Message
     size: int
+    unreadable: str = ""
 
     def __str__(self) -> str:
         return self.name
@@ -102,7 +104,8 @@ class LentClaim:
         self.broker_count = message.delivery_count
         """Deliveries that the broker has counted, with this one."""
         self.delivery_count = begun
-        self.reference = LentReference(f"{client_id}-{number[0]}-{number[1]}", message, received.size)
+        name = f"{client_id}-{number[0]}-{number[1]}"
+        self.reference = LentReference(name, message, received.size, received.unreadable)
 
     @property
     def message_id(self) -> str:

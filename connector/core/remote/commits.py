@@ -41,6 +41,15 @@ class CommitMarker:
         self._name = name
         self._receiver: Receiver | None = None
 
+    def begin(self) -> None:
+        """Commits a first message. From then on, the queue shows no message while a transaction is open.
+
+        Raises:
+            ProviderError: the commit queue cannot be used.
+        """
+        self.mark(0)
+        self._session.commit()
+
     def mark(self, cycle: int) -> None:
         """Adds the message of a cycle to the open transaction, and consumes the one before.
 
@@ -79,11 +88,22 @@ def committed_cycles(connection: BrokerConnection, queue: Destination, client_id
     Raises:
         ProviderError: the commit queue cannot be browsed.
     """
-    try:
-        found = list(connection.browse(queue, _selector(client_id)))
-    except UnknownDestination:
-        return set()
-    return {int(message.properties[_CYCLE]) for message in found if _CYCLE in message.properties}
+    marks = _marks(connection, queue, client_id)
+    cycles = (message.properties.get(_CYCLE) for message in marks)
+    return {cycle for cycle in cycles if isinstance(cycle, int)}  # any client may send to the queue
+
+
+def settled_sessions(connection: BrokerConnection, queue: Destination, client_id: str) -> set[str]:
+    """Returns the names of the sessions of a client that have no open transaction.
+
+    Args:
+        client_id: of a client whose sessions have begun with :meth:`CommitMarker.begin`.
+
+    Raises:
+        ProviderError: the commit queue cannot be browsed.
+    """
+    marks = _marks(connection, queue, client_id)
+    return {str(message.properties[_SESSION]) for message in marks if _SESSION in message.properties}
 
 
 def remove_markers(connection: BrokerConnection, queue: Destination, client_id: str) -> None:
@@ -92,11 +112,14 @@ def remove_markers(connection: BrokerConnection, queue: Destination, client_id: 
     Raises:
         ProviderError: the commit queue cannot be used.
     """
+    number = len(_marks(connection, queue, client_id))
+    if not number:
+        return
     session = connection.session()
     try:
         receiver = session.receiver(queue, _selector(client_id), _LIMIT)
-        while receiver.receive(0.0) is not None:
-            pass
+        while number > 0 and (found := receiver.receive(_WAIT_SECONDS, number)):
+            number -= len(found)
         session.commit()
     finally:
         session.close()
@@ -120,7 +143,7 @@ def announce(connection: BrokerConnection, queue: Destination, directory: str) -
         try:
             _announced(connection, queue, directory)
         except CapabilityError:  # two instances have begun at the same time
-            session.receiver(queue, f"{_DIRECTORY} = '{directory}'", _LIMIT).receive(_WAIT_SECONDS)
+            session.receiver(queue, f"{_DIRECTORY} = {quoted(directory)}", _LIMIT).receive(_WAIT_SECONDS)
             session.commit()
             raise
     finally:
@@ -142,5 +165,17 @@ def _announced(connection: BrokerConnection, queue: Destination, directory: str)
     return known
 
 
+def _marks(connection: BrokerConnection, queue: Destination, client_id: str) -> list[Message]:
+    try:
+        return list(connection.browse(queue, _selector(client_id)))
+    except UnknownDestination:
+        return []
+
+
 def _selector(client_id: str) -> str:
-    return f"{_CLIENT} = '{client_id}'"
+    return f"{_CLIENT} = {quoted(client_id)}"
+
+
+def quoted(text: str) -> str:
+    """Returns a text as a literal of a selector. Any client may have chosen the text."""
+    return "'" + text.replace("'", "''") + "'"

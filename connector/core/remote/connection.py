@@ -110,7 +110,7 @@ class RemoteConnection:
                 limit=self._limit,
                 batch=self._batch,
                 batch_bytes=self._batch_bytes,
-                marker=None if self._commit_queue is None or in_progress is not None else self._marker,
+                marker=self._marker if in_progress is None else self._progress_marker,
             )
 
         def move(session: ReceivingSession, claims: Sequence[LentClaim]) -> Sequence[LentClaim]:
@@ -138,8 +138,13 @@ class RemoteConnection:
         self._pollers.discard(poller)
         self._leaving += [session for session in poller.sessions if session.claims]
 
-    def _marker(self, session: BrokerSession) -> CommitMarker:
-        assert self._commit_queue is not None
+    def _progress_marker(self, session: BrokerSession) -> CommitMarker | None:
+        assert self.in_progress is not None
+        return self.in_progress.marker(session)
+
+    def _marker(self, session: BrokerSession) -> CommitMarker | None:
+        if self._commit_queue is None:
+            return None
         return CommitMarker(session, self._commit_queue, self.client_id, str(next(self._session_numbers)))
 
     # -- settling ------------------------------------------------------------------------------------
@@ -257,6 +262,7 @@ class RemoteConnection:
                 prepared = sendable(message)
                 session.send(destination, prepared)
                 message.message_id, message.timestamp = prepared.message_id, prepared.timestamp
+                message.expiration = prepared.expiration
                 ids.append(message.message_id or "")
         except BaseException:
             with contextlib.suppress(ProviderError):

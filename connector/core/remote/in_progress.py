@@ -2,24 +2,34 @@
 
 The moved message says whose claim it is. So no transaction is open while the events run. The settlement
 receives the moved messages again, by selectors, together with everything that it sends.
+
+A transaction of a dead client may still be open, because its commit comes late or the broker does not know of
+the death. Its messages are then hidden. So a dead client is taken over when the commit queue shows the
+message of each of its sessions.
 """
 
 from __future__ import annotations
 
+import itertools
+import logging
+import re
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from functools import partial
 from typing import Final
 
 from connector import faults
 from connector.core.remote.access import sendable, unpack
-from connector.core.remote.broker import BrokerConnection, BrokerSession, Received
+from connector.core.remote.broker import BrokerConnection, BrokerSession, CommitUnknown, Received
 from connector.core.remote.claims import BEGUN, LentClaim, keep_original
+from connector.core.remote.commits import CommitMarker, quoted, remove_markers, settled_sessions
 from connector.core.remote.session import ReceivingSession, copy_of
 from connector.core.remote.state import ClientFile, RemoteState
 from connector.errors import (
     ClaimLost,
     ConnectorError,
     DestinationError,
+    ProviderError,
     SettlementError,
     TransactionRolledBack,
     UnknownDestination,
@@ -27,6 +37,8 @@ from connector.errors import (
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message, PropertyValue
 from connector.messaging.settlement import HISTORY, Prepared, Settlement
+
+_log: Final = logging.getLogger("connector.recovery")
 
 _OWNER: Final = "connector_owner"
 _PLACE: Final = "connector_claim"
@@ -37,6 +49,7 @@ _LEFT: Final = "connector_left"
 _OURS: Final = (_OWNER, _PLACE, _ORIGIN, _TOKEN, _WAITS, _LEFT)
 """Properties of a message in progress: owner, cycle and sequence, input, a name that changes with each owner,
 whether it waits, and whether :meth:`InProgress.leave` has counted it."""
+_NUMBER: Final = re.compile(r"([0-9]{1,18})/([0-9]{1,18})")
 _CHUNK: Final = 100
 _WAIT_SECONDS: Final = 1.0
 _LIMIT: Final = 1 << 31
@@ -61,9 +74,8 @@ class ProgressClaim(LentClaim):
     ) -> None:
         message = received.message
         self.token = str(message.properties.get(_TOKEN, ""))
-        self.selector = (
-            f"{_TOKEN} = '{self.token}'" if self.token else f"JMSMessageID = '{message.message_id}'"
-        )
+        name, value = (_TOKEN, self.token) if self.token else ("JMSMessageID", message.message_id or "")
+        self.selector = f"{name} = {quoted(value)}"
         self.owner = str(message.properties.get(_OWNER, ""))
         self.waits = message.properties.get(_WAITS) is True
         self.left = message.properties.get(_LEFT) is True
@@ -83,22 +95,52 @@ class InProgress:
         state: of the application.
         client_id: of the connection.
         instance: name of the adapter.
+        commit_queue: shows which transactions have ended. None = transactions are not marked.
     """
 
     def __init__(
-        self, connection: BrokerConnection, state: RemoteState, client_id: str, instance: str
+        self,
+        connection: BrokerConnection,
+        state: RemoteState,
+        client_id: str,
+        instance: str,
+        commit_queue: Destination | None,
     ) -> None:
         self._connection = connection
         self._state = state
         self._client_id = client_id
         self._file = ClientFile(state, client_id)
         self._instance = instance
+        self._commit_queue = commit_queue
         self._session: BrokerSession | None = None
+        self._marker: CommitMarker | None = None
         self._commits = 0
+        self._names = itertools.count(1)
+        self._open: set[str] = set()
+        """The sessions that have not ended in order."""
 
     def begin(self) -> None:
         """Shows that this client lives. Raises ProviderError if that fails."""
         self._file.hold(self._instance)
+
+    def marker(self, session: BrokerSession) -> CommitMarker | None:
+        """Returns the marker of a session of this client. None = transactions are not marked.
+
+        Raises:
+            ProviderError: the commit queue or the file of the client cannot be used.
+        """
+        if self._commit_queue is None:
+            return None
+        name = f"progress-{next(self._names)}"
+        marker = _ProgressMarker(session, self._commit_queue, self._client_id, name, self._end_session)
+        marker.begin()
+        self._open.add(name)
+        self._file.begin_session(name)
+        return marker
+
+    def _end_session(self, name: str) -> None:
+        self._file.end_session(name)
+        self._open.discard(name)
 
     # -- claiming ------------------------------------------------------------------------------------
 
@@ -124,7 +166,9 @@ class InProgress:
             for name, value in added.items():
                 again.set_property(name, value)
             number = claim.cycle, claim.sequence
-            taken = ProgressClaim(self._client_id, number, queue, Received(again, claim.reference.size))
+            reference = claim.reference
+            received = Received(again, reference.size, reference.unreadable)
+            taken = ProgressClaim(self._client_id, number, queue, received)
             taken.delivery_count = claim.delivery_count
             found.append(taken)
         session.settle(moved, ())
@@ -148,16 +192,18 @@ class InProgress:
             ClaimLost, SettlementError: nothing has happened.
             ProviderError: nothing has happened, or the commit has an unknown end.
         """
-        session = self._session = self._session or self._connection.session()
+        session = self._settling_session()
         keys = [one.published for one in settlements if one.published is not None]
         self._commits += 1
         try:
-            lost = self._receive(session, settlements)
+            received, lost = self._receive(session, settlements)
             if lost and (fenced or len(settlements) == 1):
                 raise ClaimLost(f"nothing was settled: {lost[0].message_id} is not in progress any more")
             gone = set(map(id, lost))
             kept = [one for one in settlements if id(one.claim) not in gone]
-            self._send(session, kept, sends)
+            self._send(session, kept, sends, received)
+            if self._marker is not None:
+                self._marker.mark(self._commits)
             self._state.pend(self._client_id, self._commits, keys)
         except ClaimLost:
             session.rollback()
@@ -171,49 +217,73 @@ class InProgress:
         except TransactionRolledBack as error:
             self._state.drop(self._client_id, self._commits)
             raise SettlementError(f"nothing was settled: {error}") from error
+        except CommitUnknown:
+            self._marker = None  # the message in the queue tells whether the transaction has ended
+            raise
         faults.point("settle.finished")
         self._state.confirm(self._client_id, self._commits)
 
+    def _settling_session(self) -> BrokerSession:
+        if self._session is None:
+            session = self._connection.session()
+            self._marker = self.marker(session)
+            self._session = session
+        return self._session
+
     @staticmethod
-    def _receive(session: BrokerSession, settlements: Sequence[Settlement]) -> list[ProgressClaim]:
-        """Receives the messages of claims. Returns the claims whose messages are gone."""
+    def _receive(
+        session: BrokerSession, settlements: Sequence[Settlement]
+    ) -> tuple[dict[str, Message], list[ProgressClaim]]:
+        """Receives the messages of claims.
+
+        Returns the messages by their tokens, and the claims whose messages are gone.
+        """
         claims: dict[Destination, dict[str, ProgressClaim]] = {}
         for settlement in settlements:
             claim = settlement.claim
             assert isinstance(claim, ProgressClaim)
             claims.setdefault(claim.queue, {})[claim.token] = claim
+        messages: dict[str, Message] = {}
         lost: list[ProgressClaim] = []
         for queue, wanted in claims.items():
             tokens = list(wanted)
             for start in range(0, len(tokens), _CHUNK):
                 left = set(tokens[start : start + _CHUNK])
-                names = ", ".join(f"'{token}'" for token in left)
+                names = ", ".join(map(quoted, left))
                 receiver = session.receiver(queue, f"{_TOKEN} IN ({names})", 0)
                 try:
-                    while left and (found := receiver.receive(_WAIT_SECONDS)) is not None:
-                        left.discard(str(found.message.properties.get(_TOKEN)))
+                    while left and (found := receiver.receive(_WAIT_SECONDS, len(left))):
+                        for one in found:
+                            token = str(one.message.properties.get(_TOKEN))
+                            messages[token] = one.message
+                            left.discard(token)
                 finally:
                     receiver.close()
                 lost += [wanted[token] for token in left]
-        return lost
+        return messages, lost
 
     def _send(
-        self, session: BrokerSession, settlements: Sequence[Settlement], sends: Sequence[Prepared]
+        self,
+        session: BrokerSession,
+        settlements: Sequence[Settlement],
+        sends: Sequence[Prepared],
+        received: Mapping[str, Message],
     ) -> None:
         for prepared in (*sends, *(one for settlement in settlements for one in settlement.sends)):
             session.send(prepared.destination, unpack(prepared.handle))
         for settlement in settlements:
             claim = settlement.claim
             assert isinstance(claim, ProgressClaim)
+            copied = received[claim.token]
             if settlement.give_back:
                 stays = settlement.stay or claim.destination == claim.queue
                 marks: dict[str, PropertyValue] = dict(settlement.properties)
                 if settlement.stay:
                     marks |= {_ORIGIN: str(claim.destination), _TOKEN: secrets.token_hex(8), _WAITS: True}
                 back = _again(claim, settlement.delivery_count, marks, expires=not stays)
-                session.send(claim.queue if stays else claim.destination, back)
+                session.send(claim.queue if stays else claim.destination, back, copied=copied)
             elif settlement.copy_to is not None:
-                session.send(settlement.copy_to, copy_of(settlement))
+                session.send(settlement.copy_to, copy_of(settlement), copied=copied)
 
     # -- messages without a living owner -------------------------------------------------------------
 
@@ -232,8 +302,9 @@ class InProgress:
             return
         for message in found:
             owner = str(message.properties.get(_OWNER, ""))
-            cycle, _, sequence = str(message.properties.get(_PLACE, "0/0")).partition("/")
-            yield owner, (int(cycle), int(sequence)), Received(message, len(message.body))
+            place = _NUMBER.fullmatch(str(message.properties.get(_PLACE)))
+            number = (int(place[1]), int(place[2])) if place else (0, 0)
+            yield owner, number, Received(message, len(message.body))
 
     def adopt(self, claim: ProgressClaim, cycle: int, sequence: int) -> ProgressClaim | None:
         """See :meth:`connector.messaging.provider.Connection.adopt`."""
@@ -252,13 +323,14 @@ class InProgress:
         session = self._connection.session()
         receiver = session.receiver(claim.queue, claim.selector, _LIMIT)
         try:
-            if receiver.receive(_WAIT_SECONDS) is None:
+            found = receiver.receive(_WAIT_SECONDS)
+            if not found:
                 return None
             begun = claim.delivery_count + (0 if claim.waits or claim.left else 1)
             again = _again(claim, begun, marks, expires=False)
-            session.send(claim.queue, again)
+            session.send(claim.queue, again, copied=found[0].message)
             session.commit()
-            return Received(again, claim.reference.size)
+            return Received(again, claim.reference.size, claim.reference.unreadable)
         finally:
             session.close()
 
@@ -266,18 +338,38 @@ class InProgress:
 
     def leftovers(self, queue: Destination, *, at_start: bool) -> Iterator[ProgressLeftover]:
         """See :meth:`connector.messaging.provider.Connection.leftovers`."""
-        claims: dict[str, list[ProgressClaim]] = {}
-        for owner, number, received in self._browse(queue, f"{_OWNER} IS NOT NULL"):
-            if owner != self._client_id:
-                claims.setdefault(owner, []).append(ProgressClaim(owner, number, queue, received))
-        for client_id in sorted({*claims, *ClientFile.known(self._state)} - {self._client_id}):
+        owners = {owner for owner, _, _ in self._browse(queue, f"{_OWNER} IS NOT NULL")}
+        for client_id in sorted({*owners, *ClientFile.known(self._state)} - {self._client_id}):
             file = ClientFile(self._state, client_id)
             found = file.take_over(at_start=at_start)
             if found is None:
                 continue
-            ours = sorted(claims.get(client_id, ()), key=lambda claim: (claim.cycle, claim.sequence))
+            if not self._has_ended(client_id, file.sessions):
+                fields = {"client": client_id}
+                _log.warning(
+                    "a transaction of a dead client is open, so the takeover is tried again later",
+                    extra=fields,
+                )
+                file.close(removes=False)
+                continue
+            ours = [
+                ProgressClaim(client_id, number, queue, received)
+                for _, number, received in self._browse(queue, f"{_OWNER} = {quoted(client_id)}")
+            ]
+            ours.sort(key=lambda claim: (claim.cycle, claim.sequence))
             self._end_pending(client_id, {claim.duplicate_key for claim in ours})
-            yield ProgressLeftover(file, found, (client_id, self._state.application), ours)
+            client = client_id, self._state.application
+            yield ProgressLeftover(file, found, client, ours, self._remove_markers)
+
+    def _has_ended(self, client_id: str, sessions: Set[str]) -> bool:
+        """Whether the broker has ended all transactions of a dead client."""
+        if self._commit_queue is None or not sessions:
+            return True
+        return sessions <= settled_sessions(self._connection, self._commit_queue, client_id)
+
+    def _remove_markers(self, client_id: str) -> None:
+        if self._commit_queue is not None:
+            remove_markers(self._connection, self._commit_queue, client_id)
 
     def _end_pending(self, client_id: str, keys: set[str]) -> None:
         """Ends the pending commits of a dead client: a message in progress was not settled."""
@@ -288,10 +380,43 @@ class InProgress:
                 self._state.drop(client_id, number)
 
     def close(self, *, in_order: bool) -> None:
-        """Ends the use. Never raises."""
+        """Ends the use, after the other sessions have ended. Never raises.
+
+        Args:
+            in_order: False leaves everything to the client that takes over.
+        """
+        if self._marker is not None and in_order:
+            try:
+                self._marker.close()
+            except ProviderError as error:
+                _log.debug("closing a session failed", extra={"reason": str(error)})
         if self._session is not None:
             self._session.close()
-        self._file.close(removes=in_order)
+        self._file.close(removes=in_order and not self._open)
+
+
+class _ProgressMarker(CommitMarker):
+    """Marks the commits of a session that a client file names.
+
+    Args:
+        session, queue, client_id, name: as of :class:`~connector.core.remote.commits.CommitMarker`.
+        ended: called with the name when the session ends in order.
+    """
+
+    def __init__(
+        self,
+        session: BrokerSession,
+        queue: Destination,
+        client_id: str,
+        name: str,
+        ended: Callable[[str], None],
+    ) -> None:
+        super().__init__(session, queue, client_id, name)
+        self._ended = partial(ended, name)
+
+    def close(self) -> None:
+        self._ended()
+        super().close()
 
 
 class ProgressLeftover:
@@ -300,14 +425,21 @@ class ProgressLeftover:
     declared_dead = False
 
     def __init__(
-        self, file: ClientFile, instance: str, client: tuple[str, str], claims: Sequence[ProgressClaim]
+        self,
+        file: ClientFile,
+        instance: str,
+        client: tuple[str, str],
+        claims: Sequence[ProgressClaim],
+        remove_markers: Callable[[str], None],
     ) -> None:
         self._file = file
+        self._remove_markers = remove_markers
         self.client_id, self.application = client
         self.instance = instance
         self.claims = claims
 
     def forget(self) -> None:
+        self._remove_markers(self.client_id)
         self._file.close(removes=True)
 
     def release(self) -> None:

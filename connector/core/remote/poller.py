@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from connector.core.remote.claims import LentClaim
 from connector.core.remote.session import ReceivingSession
 from connector.errors import ProviderError
-from connector.messaging.provider import Poller
+from connector.messaging.polling import Poller
 
 
 class RemotePoller(Poller):
-    """See :class:`connector.messaging.provider.Poller`. The broker counts expired messages itself.
+    """See :class:`connector.messaging.polling.Poller`. The broker counts expired messages itself.
 
     Args:
         client_id: of the connection.
@@ -42,7 +42,7 @@ class RemotePoller(Poller):
 
     @property
     def is_full(self) -> bool:
-        """See :attr:`connector.messaging.provider.Poller.is_full`."""
+        """See :attr:`connector.messaging.polling.Poller.is_full`."""
         return any(session.is_full for session in self.sessions)
 
     def claim(self, cycle: int, numbers: range) -> Sequence[LentClaim]:

@@ -43,6 +43,8 @@ class RemoteProvider(ABC):
         by_value=True,
         transactions=True,
         shows_all=False,
+        fetches_ahead=True,
+        administers=False,
     )
 
     def __init__(
@@ -88,18 +90,21 @@ class RemoteProvider(ABC):
     def connect(
         self, application: str = "", instance: str = "", *, client_id: str = "", origin: str = ""
     ) -> RemoteConnection:
+        commit_queue = self._commit_queue(application) if application else None
         connection = RemoteConnection(
             self.client().connect(client_id),
             limit=self._max_body,
             batch=self._batch,
             batch_bytes=self._batch_bytes,
-            commit_queue=self._commit_queue(application) if application else None,
+            commit_queue=commit_queue,
             redelivery_limit=self.redelivery_limit,
         )
         if application:
             state = self.state(application)
             connection.records = CommitRecords(state, connection.client_id)
-            connection.in_progress = InProgress(connection.broker, state, connection.client_id, instance)
+            connection.in_progress = InProgress(
+                connection.broker, state, connection.client_id, instance, commit_queue
+            )
         return connection
 
     def _commit_queue(self, application: str) -> Destination | None:

@@ -20,6 +20,8 @@ _YOUNG: Final = 1000
 """Young copies in a row after which a look ends: a queue has the oldest messages first."""
 _LIMIT: Final = 0
 """Bytes of a body that is read."""
+_CHUNK: Final = 100
+"""Messages of one call."""
 
 
 class Pruner:
@@ -76,8 +78,8 @@ class Pruner:
         try:
             receiver = session.receiver(queue, selector, _LIMIT)
             number = 0
-            while receiver.receive(0.0) is not None:
-                number += 1
+            while found := receiver.receive(0.0, _CHUNK):
+                number += len(found)
             session.commit()
             return number
         finally:

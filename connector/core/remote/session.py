@@ -24,6 +24,9 @@ _log: Final = logging.getLogger("connector.core")
 
 _CLOSE_SECONDS: Final = 10.0
 
+_FIRST_LOOK: Final = 0.002
+"""Seconds of the first look. A message may be on its way to the client library."""
+
 _SECOND_LOOK: Final = 0.1
 """Seconds of the second look. A broker may call a queue empty although a message is on its way."""
 
@@ -40,7 +43,7 @@ class ReceivingSession:
         limit: bytes of a body. A larger body is not read.
         batch: messages of a transaction, at most.
         batch_bytes: bytes of all bodies after which a transaction gets no more messages.
-        marker: makes the marker of the commits of a session. None = commits are not marked.
+        marker: makes the marker of the commits of a session, or None if commits are not marked.
 
     Raises:
         ProviderError, SelectorError, SubscriptionError, UnknownDestination: see
@@ -56,7 +59,7 @@ class ReceivingSession:
         limit: int,
         batch: int,
         batch_bytes: int,
-        marker: Callable[[BrokerSession], CommitMarker] | None = None,
+        marker: Callable[[BrokerSession], CommitMarker | None],
     ) -> None:
         self.destination = source if isinstance(source, Destination) else source.topic
         self._batch = batch
@@ -64,20 +67,25 @@ class ReceivingSession:
         self._session: BrokerSession = connection.session()
         try:
             self._receiver: Receiver = self._session.receiver(source, selector, limit)
+            self._marker = marker(self._session)
         except BaseException:
             self._session.close()
             raise
-        self._marker = None if marker is None else marker(self._session)
         self.claims: list[LentClaim] = []
         """The claims of the open transaction."""
         self._bytes = 0
+        self._most = batch
+        """Messages of the next transaction, at most: one after a message that could not be received."""
+        self._spoilt = ""
+        """Why the open transaction can only be rolled back. Empty = it can be committed."""
         self._early: list[Received] = []
         """Messages that :meth:`listen` has received, for the next claim."""
         self._lock = threading.Lock()
         """Held while the session is used, because any thread may close the session."""
         self._closed = False
         self._leaves = False
-        self._listens_since = 0.0
+        self._empty_since = 0.0
+        """When the source was found empty first. 0 = it gave a message since."""
 
     @property
     def cycle(self) -> int | None:
@@ -91,7 +99,7 @@ class ReceivingSession:
             ProviderError: the broker failed before the first message.
         """
         if not self._lock.acquire(blocking=False):
-            if time.monotonic() - self._listens_since >= _SECOND_LOOK:
+            if self._empty_since and time.monotonic() - self._empty_since >= _SECOND_LOOK:
                 return []  # a thread looks, and has found nothing for long enough
             self._lock.acquire()
         try:
@@ -106,22 +114,12 @@ class ReceivingSession:
 
     @property
     def is_full(self) -> bool:
-        """Whether the open transaction holds as many messages or bytes as it may."""
-        return len(self.claims) >= self._batch or self._bytes >= self._batch_bytes
+        """Whether the open transaction gets no more messages."""
+        return bool(self._spoilt) or len(self.claims) >= self._most or self._bytes >= self._batch_bytes
 
     def _claim(self, client_id: str, cycle: int, numbers: range) -> list[LentClaim]:
         taken: list[LentClaim] = []
-        for sequence in numbers:
-            if self.is_full:
-                break
-            try:
-                received = self._next()
-            except ProviderError:
-                if taken:
-                    break
-                raise
-            if received is None:
-                break
+        for sequence, received in zip(numbers, self._receive(len(numbers)), strict=False):
             faults.point("claim")
             claim = LentClaim(client_id, (cycle, sequence), self.destination, received)
             self._bytes += len(received.message.body)
@@ -129,13 +127,48 @@ class ReceivingSession:
             taken.append(claim)
         return taken
 
-    def _next(self) -> Received | None:
-        if self._early:
-            return self._early.pop(0)
-        received = self._receiver.receive(0.0)
-        if received is None and not self.claims:
-            received = self._receiver.receive(_SECOND_LOOK)
-        return received
+    def _receive(self, most: int) -> list[Received]:
+        """Receives messages for claims."""
+        while most and not self.is_full:
+            try:
+                return self._look(most)
+            except ProviderError as error:
+                tried = self._most
+                self._undo_receive(error)
+                if tried == 1:
+                    raise
+        return []
+
+    def _undo_receive(self, error: ProviderError) -> None:
+        """Gives back what a failed receive has taken, and goes on with one message a transaction.
+
+        So the messages before one that the client library cannot read are settled, each for itself.
+        """
+        self._most = 1
+        if self.claims:
+            self._spoilt = str(error)
+            return
+        try:
+            self._roll_back()
+        except ProviderError:
+            raise error from None
+
+    def _look(self, most: int) -> list[Received]:
+        most = min(most, self._most - len(self.claims))
+        found, self._early = self._early, []
+        room = self._batch_bytes - self._bytes - sum(len(one.message.body) for one in found)
+        if len(found) < most and room > 0:
+            seconds = 0.0 if found or self.claims else _FIRST_LOOK
+            found += self._receiver.receive(seconds, most - len(found), room)
+        if not found and not self.claims:
+            now = time.monotonic()
+            self._empty_since = self._empty_since or now
+            wait = self._empty_since + _SECOND_LOOK - now
+            if wait > 0:  # otherwise this is the second look
+                found = self._receiver.receive(wait, most, room)
+        if found:
+            self._empty_since = 0.0
+        return found
 
     def listen(self) -> bool:
         """Waits shortly for a message, in another thread than the claims. Returns whether one has come.
@@ -146,13 +179,15 @@ class ReceivingSession:
         with self._lock:
             if self._early or self.claims:
                 return bool(self._early)
-            if not self._listens_since:
-                self._listens_since = time.monotonic()
-            received = self._receiver.receive(_SECOND_LOOK)
-            if received is not None:
-                self._early.append(received)
-                self._listens_since = 0.0
-            return received is not None
+            self._empty_since = self._empty_since or time.monotonic()
+            try:
+                self._early = self._receiver.receive(_SECOND_LOOK)
+            except ProviderError as error:
+                self._undo_receive(error)
+                raise
+            if self._early:
+                self._empty_since = 0.0
+            return bool(self._early)
 
     def settle(self, settlements: Sequence[Settlement], sends: Sequence[Prepared]) -> None:
         """Settles all claims of the transaction, and sends the messages of the settlements with them.
@@ -169,6 +204,8 @@ class ReceivingSession:
         with self._lock:
             self._check()
             try:
+                if self._spoilt:
+                    raise ProviderError(self._spoilt)
                 self._send(settlements, sends)
             except (ConnectorError, ValueError) as error:
                 self._roll_back()
@@ -182,6 +219,7 @@ class ReceivingSession:
             except CommitUnknown:
                 self._marker = None  # the mark in the queue tells whether the commit has happened
                 raise
+            self._most = min(self._batch, self._most * 2)
             faults.point("settle.finished")
         self._close_if_left()
 
@@ -191,7 +229,8 @@ class ReceivingSession:
             self._session.send(prepared.destination, unpack(prepared.handle))
         for settlement in settlements:
             if settlement.copy_to is not None:
-                self._session.send(settlement.copy_to, copy_of(settlement))
+                copied: Message = settlement.claim.reference.message
+                self._session.send(settlement.copy_to, copy_of(settlement), copied=copied)
         if self._marker is not None and self.cycle is not None:
             self._marker.mark(self.cycle)
 
@@ -217,7 +256,8 @@ class ReceivingSession:
         self.claims = []
         self._early = []
         self._bytes = 0
-        self._listens_since = 0.0
+        self._spoilt = ""
+        self._empty_since = 0.0
 
     def leave(self) -> None:
         """Receives no more. Ends the session, at once or at the end of its open transaction. Never raises."""

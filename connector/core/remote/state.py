@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Sequence
+from typing import Final
 from urllib.parse import quote
 
 from connector.errors import ProviderError
 from connector.state.directory import StateDirectory
 from connector.state.locks import try_lock
 
-_PENDING = ".pending-"
+_PENDING: Final = ".pending-"
+_BEGINS, _ENDS = "+", "-"
+_CLIENT: Final = re.compile(r"b[0-9a-f]{12}")
+"""The id of a connection to a broker."""
 
 
 class RemoteState(StateDirectory):
@@ -107,14 +112,20 @@ class RemoteState(StateDirectory):
 class ClientFile:
     """The file of one client with messages in progress, locked while the client lives.
 
+    The first line is the instance. Each session of the client adds a line when it begins, and another line
+    when it ends in order.
+
     Args:
         state: of the application.
         client_id: of the client.
     """
 
     def __init__(self, state: RemoteState, client_id: str) -> None:
+        self._client_id = client_id
         self._path = os.path.join(_clients(state), client_id)
         self._descriptor = -1
+        self.sessions: frozenset[str] = frozenset()
+        """The sessions of a dead client that have not ended in order."""
 
     @staticmethod
     def known(state: RemoteState) -> list[str]:
@@ -135,12 +146,29 @@ class ClientFile:
         except OSError as error:
             raise ProviderError(f"cannot write {self._path}: {error.strerror}") from error
 
+    def begin_session(self, name: str) -> None:
+        """Adds a session. Raises ProviderError if that fails."""
+        self._add(f"\n{_BEGINS}{name}")
+
+    def end_session(self, name: str) -> None:
+        """Adds the end of a session without an open transaction. Raises ProviderError if that fails."""
+        self._add(f"\n{_ENDS}{name}")
+
+    def _add(self, line: str) -> None:
+        try:
+            os.write(self._descriptor, line.encode())
+        except OSError as error:
+            raise ProviderError(f"cannot write {self._path}: {error.strerror}") from error
+
     def take_over(self, *, at_start: bool) -> str | None:
         """Locks the file of a dead client, and returns its instance.
 
         Returns None if the client lives, or if another client takes over. A client that was closed has no
-        file, and is looked at only at the start of an adapter.
+        file, and is looked at only at the start of an adapter. The same holds for a name that is no client's:
+        any program may have sent the message with the name.
         """
+        if not _CLIENT.fullmatch(self._client_id):
+            return "" if at_start else None
         try:
             self._descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -148,7 +176,13 @@ class ClientFile:
         if not try_lock(self._descriptor, self._path):
             self.close(removes=False)
             return None
-        return os.pread(self._descriptor, 4096, 0).decode()
+        with open(self._descriptor, encoding="utf-8", closefd=False) as file:
+            instance, *lines = file.read().split("\n")
+        begun, ended = (
+            {line.removeprefix(sign) for line in lines if line.startswith(sign)} for sign in (_BEGINS, _ENDS)
+        )
+        self.sessions = frozenset(begun - ended)
+        return instance
 
     def close(self, *, removes: bool) -> None:
         """Unlocks the file. Repeatable."""

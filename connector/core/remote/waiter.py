@@ -16,7 +16,7 @@ _STOP: Final = -1
 
 
 class RemoteWaiter:
-    """See :class:`connector.messaging.provider.Waiter`.
+    """See :class:`connector.messaging.polling.Waiter`.
 
     A thread receives only while :meth:`wait` runs. A received message belongs to the next claim of its
     session.
@@ -34,12 +34,12 @@ class RemoteWaiter:
         self._is_closed = False
 
     def begin(self) -> bool:
-        """See :meth:`connector.messaging.provider.Waiter.begin`."""
+        """See :meth:`connector.messaging.polling.Waiter.begin`."""
         self._has_arrived = self._is_closed
         return not self._is_closed
 
     def wait(self, seconds: float) -> bool:
-        """See :meth:`connector.messaging.provider.Waiter.wait`."""
+        """See :meth:`connector.messaging.polling.Waiter.wait`."""
         deadline = time.monotonic() + seconds
         if not self._woken.is_set() and not self._is_closed:
             self._wait_number += 1

@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from connector.core.remote.broker import CommitUnknown, Received
-from connector.core.remote.claims import ORIGINAL_ID
+from connector.core.remote.broker import NO_LIMIT, CommitUnknown, Received
 from connector.errors import (
     CapabilityError,
     ClientIdError,
+    DestinationError,
     ProviderError,
     SelectorError,
     SubscriptionError,
@@ -33,12 +33,14 @@ from connector.messaging.subscription import TopicSubscription
 from connector.providers.jms.browsing import Browsing
 from connector.providers.jms.messages import MessageReader, MessageWriter
 from connector.providers.jms.reasons import artifact_of, reason_of
+from connector.providers.jms.sends import Sends
 from connector.providers.jms.urls import without_secrets
 
 _log: Final = logging.getLogger("connector.jms")
 _NOT_MADE_ANEW: Final = "OPS"
 _FETCH_SECONDS: Final = 0.1
 _NEXT_SECONDS: Final = 0.002
+"""A library that has given a message may be fetching the next one."""
 _MAKING_SECONDS: Final = 5.0
 
 
@@ -179,6 +181,10 @@ class JmsConnection:
             java = self.java.createSession(True, self.jms.Session.SESSION_TRANSACTED)
         return JmsSession(self, java)
 
+    def sends(self) -> Sends:
+        """Returns a record of what transactions of a session send."""
+        return Sends(self.jpype, self.jms, lambda: self.failure)
+
     def browse(self, queue: Destination, selector: str) -> Iterator[Message]:
         return self._browsing.browse(queue, selector)
 
@@ -251,14 +257,16 @@ class JmsSession:
         self._java = java
         self._writer = MessageWriter(connection.jpype, java)
         self._producers: dict[Destination, Any] = {}
+        self._sends: Sends | None = None
+        """The messages that the open transaction has sent. None = none since the last rollback."""
         self._receivers: weakref.WeakSet[JmsReceiver] = weakref.WeakSet()
-        self._received: dict[str, tuple[bytes, Any]] = {}
-        """Received messages whose bodies cannot be made anew, by id, with what was read of the body."""
+        self._received: dict[int, tuple[Message, Any]] = {}
+        """Messages of the open transaction whose bodies cannot be made anew, with their Java messages."""
 
     def receiver(self, source: Destination | TopicSubscription, selector: str, limit: int) -> JmsReceiver:
         with self._connection.making, self._connection.errors(f"{_named(source)} cannot be received from"):
             java = self._consumer(source, selector)
-        receiver = JmsReceiver(self._connection, java, limit, self._keep)
+        receiver = JmsReceiver(self._connection, java, _named(source), limit, self._keep)
         self._receivers.add(receiver)
         return receiver
 
@@ -268,6 +276,8 @@ class JmsSession:
             if not source.is_queue:
                 raise CapabilityError(f"{source} is a topic: receive from a subscription")
             return session.createConsumer(self._writer.destination(source), selector or None)
+        if source.topic.is_queue:
+            raise DestinationError(f"{source.topic} is no topic: only a topic has subscriptions")
         topic, wanted = self._writer.destination(source.topic), source.selector or None
         if not source.name:
             return session.createConsumer(topic, wanted, source.no_local)
@@ -276,20 +286,24 @@ class JmsSession:
             return make(topic, source.name, wanted)
         return session.createDurableConsumer(topic, source.name, wanted, source.no_local)
 
-    def send(self, destination: Destination, message: Message) -> None:
+    def send(self, destination: Destination, message: Message, *, copied: Message | None = None) -> None:
         with self._connection.errors(f"{destination} does not take a message", sends=True):
             producer = self._producers.get(destination)
             if producer is None:
                 producer = self._java.createProducer(self._writer.destination(destination))
                 self._producers[destination] = producer
-            body, received = self._received.get(str(message.properties.get(ORIGINAL_ID)), (None, None))
-            java = self._writer.write(message, received if body == message.body else None)
+            _, received = self._received.get(id(copied), (None, None))
+            java = self._writer.write(message, received)
             left = 0
             if message.expiration:
                 left = max(1, message.expiration - self._now())
-            producer.send(java, message.delivery_mode, min(9, max(0, message.priority)), left)
+            sends = self._sends = self._sends or self._connection.sends()
+            sends.add()
+            priority = min(9, max(0, message.priority))
+            producer.send(java, message.delivery_mode, priority, left, sends.listener)
             message.message_id = str(java.getJMSMessageID())
             message.timestamp = int(java.getJMSTimestamp())
+            message.expiration = int(java.getJMSExpiration())
 
     def _now(self) -> int:
         return int(self._connection.jpype.JPackage("java").lang.System.currentTimeMillis())
@@ -297,11 +311,15 @@ class JmsSession:
     def _keep(self, received: Received, java: Any) -> None:
         """Keeps a received message until the end of the transaction, if its copy needs the body."""
         message = received.message
-        if message.message_class in _NOT_MADE_ANEW or received.size > len(message.body):
-            for key in {message.message_id, message.properties.get(ORIGINAL_ID)} - {None}:
-                self._received[str(key)] = message.body, java
+        is_whole = received.size == len(message.body) and not received.unreadable
+        if message.message_class in _NOT_MADE_ANEW or not is_whole:
+            self._received[id(message)] = message, java
 
     def commit(self) -> None:
+        refusal = "" if self._sends is None else self._sends.refusal()
+        if refusal:
+            self.rollback()
+            raise TransactionRolledBack(f"the broker refuses a message: {refusal}")
         self._received.clear()
         try:
             self._java.commit()
@@ -313,6 +331,7 @@ class JmsSession:
             ) from None
 
     def rollback(self) -> None:
+        self._sends = None
         self._received.clear()
         with self._connection.errors("a transaction cannot be rolled back"):
             self._java.rollback()
@@ -327,8 +346,14 @@ class JmsReceiver:
     """See :class:`connector.core.remote.broker.Receiver`."""
 
     def __init__(
-        self, connection: JmsConnection, java: Any, limit: int, keep: Callable[[Received, Any], None]
+        self,
+        connection: JmsConnection,
+        java: Any,
+        name: str,
+        limit: int,
+        keep: Callable[[Received, Any], None],
     ) -> None:
+        self._name = name
         self._connection = connection
         self._keep = keep
         self._java = java
@@ -340,23 +365,36 @@ class JmsReceiver:
         """Allows the broker a moment to send: the receiver is new, or its session was rolled back."""
         self._fetched_at = time.monotonic() + _FETCH_SECONDS
 
-    def receive(self, seconds: float) -> Received | None:
-        # A client library sees only what it has fetched. The next message may be on its way.
-        seconds = max(seconds, _NEXT_SECONDS, self._fetched_at - time.monotonic())
-        with self._connection.errors("no message can be received"):
-            found = self._java.receiveNoWait()
-            if found is None:
-                found = self._java.receive(max(1, int(seconds * 1000)))
-            if found is not None:
-                self._fetched_at = 0.0
-            else:
-                failure = self._connection.failure
-                if failure is not None:  # a closed consumer returns no message either
-                    raise ProviderError(failure)
-                return None
-            received = self._connection.reader.read(found, self._limit)
-            self._keep(received, found)
-            return received
+    def receive(self, seconds: float, most: int = 1, most_bytes: int = NO_LIMIT) -> list[Received]:
+        wait = max(seconds, self._fetched_at - time.monotonic())
+        found: list[Received] = []
+        size = 0
+        with self._connection.errors(f"no message can be received from {self._name}"):
+            while len(found) < most and size < most_bytes and (java := self._next(wait)) is not None:
+                received = self._connection.reader.read(java, self._limit)
+                self._keep(received, java)
+                found.append(received)
+                size += len(received.message.body)
+                wait = _NEXT_SECONDS
+        if found:
+            self._fetched_at = 0.0
+        elif self._connection.failure is not None:  # a closed consumer returns no message either
+            raise ProviderError(self._connection.failure)
+        return found
+
+    def _next(self, seconds: float) -> Any:
+        """Returns what has been fetched, or is fetched within a time. None = nothing."""
+        try:
+            if seconds <= 0:
+                return self._java.receiveNoWait()
+            return self._java.receive(max(1, int(seconds * 1000)))
+        except self._connection.jpype.JException as error:
+            if self._connection.failure is not None:
+                raise
+            raise ProviderError(  # the library has taken the message, and hands it to nobody
+                f"the next message of {self._name} cannot be read by the client library: {reason_of(error)}. "
+                f"Correct its sender, and move it to another queue"
+            ) from None
 
     def close(self) -> None:
         _close(self._java)

@@ -49,6 +49,7 @@ def start(home: Path, classpath: Sequence[Path], options: Sequence[str] = ()) ->
     """
     try:
         import jpype
+        import jpype.config
     except ImportError:
         raise CapabilityError(_MISSING) from None
     wanted = tuple(str(path) for path in classpath)
@@ -60,6 +61,8 @@ def start(home: Path, classpath: Sequence[Path], options: Sequence[str] = ()) ->
                     "process for each set of packages and classpath"
                 )
             return jpype
+        # All connections are closed at the end, and Java would wait for idle threads of the client library.
+        jpype.config.destroy_jvm = False
         library = home / "lib" / "server" / "libjvm.so"
         try:
             jpype.startJVM(

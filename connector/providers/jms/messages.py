@@ -14,6 +14,7 @@ from connector.errors import DestinationError, MalformedData, ProviderError
 from connector.messaging.bodies import decode_body, encode_body
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message, PropertyValue
+from connector.providers.jms.reasons import reason_of
 
 _SETTERS: Final = {
     "boolean": "setBooleanProperty",
@@ -54,6 +55,15 @@ class MessageReader:
 
     def __init__(self, jpype: Any, jms: Any) -> None:
         self._jms = jms
+        self._exception = jpype.JException
+        self._classes = (
+            ("T", jms.TextMessage),
+            ("B", jms.BytesMessage),
+            ("P", jms.MapMessage),
+            ("S", jms.StreamMessage),
+            ("O", jms.ObjectMessage),
+            ("M", jms.Message),
+        )
         self._bytes = jpype.JArray(jpype.JByte)
         lang = jpype.JPackage("java").lang
         self._types = {
@@ -89,17 +99,23 @@ class MessageReader:
         names = found.getPropertyNames()
         while names.hasMoreElements():
             name = str(names.nextElement())
+            if name == _DELIVERY_COUNT:
+                message.delivery_count = max(1, int(found.getIntProperty(name)))
+                continue
             value = found.getObjectProperty(name)
+            if value is None:
+                continue
             known = self._types.get(type(value))
             if known is None:  # a vendor's own type
                 known = "string", str
-            if name == _DELIVERY_COUNT:
-                message.delivery_count = max(1, int(value))
-            else:
-                name = _unescaped(name)
-                message.properties[name] = known[1](value)
-                message.property_types[name] = known[0]
-        message.message_class, message.body, size = self._body(found, limit)
+            name = _unescaped(name)
+            message.properties[name] = known[1](value)
+            message.property_types[name] = known[0]
+        try:
+            message.message_class, message.body, size = self._body(found, limit)
+        except self._exception as error:
+            message.message_class = next(letter for letter, kind in self._classes if isinstance(found, kind))
+            return Received(message, 0, reason_of(error))
         return Received(message, size)
 
     def _body(self, found: Any, limit: int) -> tuple[str, bytes, int]:
@@ -267,7 +283,10 @@ def _unescaped(name: str) -> str:
     found = b"".join(
         bytes.fromhex(part.replace("$", "")) if part.startswith("$") else part.encode() for part in parts
     )
-    return found.decode("utf-8", "surrogatepass")
+    try:
+        return found.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:  # another client has chosen this name
+        return name
 
 
 def _text(value: Any) -> str | None:

@@ -57,6 +57,8 @@ class Broker:
         self.queues: dict[str, list[Stored]] = {}
         self.refused: set[str] = set()
         """Queues to which nothing can be sent."""
+        self.unreadable: set[bytes] = set()
+        """Bodies of messages that the client's library takes and cannot read."""
         self.lost_answers: list[str] = []
         """What becomes of the next commits, whose answers are lost: ``done``, ``undone`` or ``late``.
 

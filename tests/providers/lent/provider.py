@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from connector.core.remote.broker import CommitUnknown, Received
+from connector.core.remote.broker import NO_LIMIT, CommitUnknown, Received
 from connector.core.remote.provider import RemoteProvider
 from connector.errors import (
     CapabilityError,
@@ -104,8 +104,8 @@ class ClientSession:
     def __init__(self, broker: Broker, session: BrokerSession) -> None:
         self._broker = broker
         self._session = session
-        self._unread: dict[object, bytes] = {}
-        """Bodies that were too large to be read, by the ids of their messages."""
+        self._unread: dict[int, tuple[Message, bytes]] = {}
+        """Messages whose bodies were too large to be read, with the bodies."""
 
     def receiver(self, source: Destination | TopicSubscription, selector: str, limit: int) -> ClientReceiver:
         if not isinstance(source, Destination) or not source.is_queue:
@@ -115,12 +115,12 @@ class ClientSession:
         self._broker.waiting(source.name)
         return ClientReceiver(self._broker, self._session, (source.name, selector), limit, self._unread)
 
-    def send(self, destination: Destination, message: Message) -> None:
+    def send(self, destination: Destination, message: Message, *, copied: Message | None = None) -> None:
         if not destination.is_queue:
             raise CapabilityError(f"cannot send to {destination}: this provider has no topics")
         try:
-            unread = self._unread.get(message.properties.get("connector_message_id"))
-            sent = message.copy(unread) if unread is not None and not message.body else message
+            unread = self._unread.get(id(copied))
+            sent = message if unread is None else message.copy(unread[1])
             self._session.send(destination.name, sent)
             message.message_id, message.timestamp = sent.message_id, sent.timestamp
         except BrokerError as error:
@@ -151,7 +151,7 @@ class ClientReceiver:
         session: BrokerSession,
         source: tuple[str, str],
         limit: int,
-        unread: dict[object, bytes],
+        unread: dict[int, tuple[Message, bytes]],
     ) -> None:
         self._broker = broker
         self._session = session
@@ -159,26 +159,38 @@ class ClientReceiver:
         self._limit = limit
         self._unread = unread
 
-    def receive(self, seconds: float) -> Received | None:
+    def receive(self, seconds: float, most: int = 1, most_bytes: int = NO_LIMIT) -> list[Received]:
         until = time.monotonic() + seconds
-        while True:
-            try:
-                found = self._session.receive(self._queue, 1, self._selector)
-            except BrokerError as error:
-                raise ProviderError(str(error)) from error
+        found: list[Received] = []
+        size = 0
+        while len(found) < most and size < most_bytes:
+            one = self._next()
             left = until - time.monotonic()
-            if found:
-                message = found[0].message
-                size = len(message.body)
-                if size > self._limit:
-                    original = message.properties.get("connector_message_id", message.message_id)
-                    self._unread[original] = message.body
-                    message.body = b""
-                return Received(message, size)
-            if left <= 0:
-                return None
-            with self._broker.changed:
-                self._broker.changed.wait(left)
+            if one is not None:
+                found.append(one)
+                size += len(one.message.body)
+            elif found or left <= 0:
+                break
+            else:
+                with self._broker.changed:
+                    self._broker.changed.wait(left)
+        return found
+
+    def _next(self) -> Received | None:
+        try:
+            found = self._session.receive(self._queue, 1, self._selector)
+        except BrokerError as error:
+            raise ProviderError(str(error)) from error
+        if not found:
+            return None
+        message = found[0].message
+        size = len(message.body)
+        if message.body in self._broker.unreadable:
+            raise ProviderError("the library cannot read the message")
+        if size > self._limit:
+            self._unread[id(message)] = message, message.body
+            message.body = b""
+        return Received(message, size)
 
     def close(self) -> None:
         """Does nothing."""

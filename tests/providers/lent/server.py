@@ -116,6 +116,7 @@ class Stub:
         self.ended = False
         self.broker = self
         self.changed = self
+        self.unreadable: set[bytes] = set()
 
     def call(self, target: int, name: str, *values: Any) -> Any:
         with self._lock:

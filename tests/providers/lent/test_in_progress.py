@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from connector.messaging.message import Message
 from connector.status import ReturnCode
 from connector.testing.deployment import InProcessAdapter
 from tests.providers.lent.provider import LentProvider
@@ -65,3 +66,35 @@ def test_a_commit_without_an_answer_is_found_out_by_looking(
     assert sorted(map(str, ids(provider, "archive"))) == sorted(sent)
     assert len(ids(provider, "crm")) == 2
     assert not list(Path(provider.existing_state("lent").published).glob(".pending*"))
+
+
+def test_strange_marks_of_another_client_touch_nothing_else(tmp_path: Path, provider: LentProvider) -> None:
+    deployment = deploy(
+        tmp_path,
+        InProgressDestination=IN_PROGRESS,
+        InDoubtEvents="Reprocess",
+        DuplicateEventElimination=False,
+    )
+    kept = tmp_path / "kept"
+    kept.write_text("a file beside the state")
+    strange = [
+        {"connector_owner": f"../../../../../../{kept}"},
+        {"connector_owner": "x" * 300, "connector_claim": "1"},
+        {"connector_owner": "b0", "connector_claim": "one/two", "connector_token": "a' OR 1=1 OR 'a' = '"},
+        {"connector_owner": 5, "connector_claim": True, "connector_origin_destination": "queue://../x"},
+        {"connector_begun": "many", "connector_expiration": True, "connector_message_id": 7},
+    ]
+    session = provider.broker.connect().session()
+    for number, properties in enumerate(strange):
+        message = Message(b'{"BusinessObject": "Customer", "Id": "s%d"}' % number, "T")
+        for name, value in {"connector_origin_destination": "queue://customers", **properties}.items():
+            message.set_property(name, value)
+        session.send("in-progress", message)
+    session.commit()
+    send(provider, "", "")
+    with InProcessAdapter(deployment.configuration, provider, isolated=True, parallelism=2) as adapter:
+        adapter.drain()
+    ours = ["0 1", "1 1"]
+    assert sorted(line for line in stored(deployment) if line[0] != "s") == ours
+    assert len(stored(deployment)) - 2 + len(provider.broker.waiting("in-progress")) == len(strange)
+    assert kept.read_text() == "a file beside the state"

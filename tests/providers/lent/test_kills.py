@@ -15,6 +15,13 @@ import pytest
 
 from tests.providers.lent.provider import LentProvider
 from tests.providers.lent.server import serving
+from tests.providers.lent.steps import (
+    STEPS,
+    STEPS_BEFORE_A_ROLLBACK,
+    STEPS_IN_PROGRESS,
+    leftovers,
+    runs_again,
+)
 from tests.providers.lent.world import deploy, ids, send, stored
 
 pytestmark = pytest.mark.slow
@@ -23,26 +30,8 @@ RUNNER = Path(__file__).with_name("run_adapter.py")
 COUNT = 12
 """Messages, more than a transaction holds."""
 
-RUNS_AGAIN = ("begin", "deliver")
-"""Places after which an event may run again: its delivery was begun."""
 
-
-@pytest.mark.parametrize(
-    "fault",
-    [
-        "claim:3",
-        "claim.noted",
-        "claim.noted:2",
-        "begin:2",
-        "deliver:2",
-        "done:2",
-        "settle.record",
-        "settle.committing",
-        "settle.committing:2",
-        "settle.finished",
-        "settle.finished:2",
-    ],
-)
+@pytest.mark.parametrize("fault", STEPS)
 def test_nothing_is_lost_and_nothing_runs_twice_without_need(
     root: Path, tmp_path: Path, provider: LentProvider, fault: str
 ) -> None:
@@ -55,10 +44,10 @@ def test_nothing_is_lost_and_nothing_runs_twice_without_need(
     counts = Counter(line.split()[0] for line in stored(deployment))
     twice = [identity for identity, number in counts.items() if number > 1]
     assert len(counts) == COUNT
-    assert len(twice) <= (2 if fault.partition(":")[0] in RUNS_AGAIN else 0), counts
+    assert len(twice) <= runs_again(fault), counts
 
 
-@pytest.mark.parametrize("fault", ["rollback", "claim.noted:2", "settle.committing", "settle.finished"])
+@pytest.mark.parametrize("fault", STEPS_BEFORE_A_ROLLBACK)
 def test_a_done_event_of_a_transaction_that_was_rolled_back_does_not_run_again(
     root: Path, tmp_path: Path, provider: LentProvider, fault: str
 ) -> None:
@@ -72,22 +61,10 @@ def test_a_done_event_of_a_transaction_that_was_rolled_back_does_not_run_again(
     assert [line.split()[0] for line in stored(deployment)] == ["0", "1", "2", "3"]
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        "claim",
-        "begin:2",
-        "deliver:2",
-        "done:2",
-        "settle.committing",
-        "settle.committing:3",
-        "settle.finished:3",
-    ],
-)
+@pytest.mark.parametrize("fault", STEPS_IN_PROGRESS)
 def test_messages_in_progress_are_taken_over(
     root: Path, tmp_path: Path, provider: LentProvider, fault: str
 ) -> None:
-    """Places are counted for each process, and the first commits are the moves."""
     deployment = deploy(tmp_path, InProgressDestination="queue://in-progress", InDoubtEvents="Reprocess")
     sent = send(provider, *[""] * COUNT)
     with serving(provider.broker, root / "socket"):
@@ -98,7 +75,7 @@ def test_messages_in_progress_are_taken_over(
     counts = Counter(line.split()[0] for line in stored(deployment))
     assert len(counts) == COUNT
     twice = [identity for identity, number in counts.items() if number > 1]
-    assert len(twice) <= (2 if fault.partition(":")[0] in RUNS_AGAIN else 0), counts
+    assert len(twice) <= runs_again(fault), counts
 
 
 def run(root: Path, directory: Path, fault: str = "") -> int:
@@ -117,8 +94,4 @@ def check(provider: LentProvider, sent: list[str]) -> None:
     assert ids(provider, "customers") == []
     names = [list(one.message.properties) for one in provider.broker.waiting("connector.lent.commits")]
     assert names in ([], [["connector_directory"]])
-    state = Path(provider.existing_state("lent").path)
-    assert [path.name for path in state.glob("@*/*") if path.name != "lock"] == []
-    assert [path.name for path in state.glob("published/.*")] == []
-    assert [path.name for path in state.glob("clients/*")] == []
-    assert provider.existing_state("lent").redeliveries().read() == []
+    assert leftovers(provider.existing_state("lent")) == []

@@ -8,9 +8,10 @@ import pytest
 
 from connector.core.remote.broker import CommitUnknown
 from connector.core.remote.connection import RemoteConnection
-from connector.errors import SettlementError
+from connector.errors import ProviderError, SettlementError
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import Message
+from connector.messaging.polling import Poller
 from connector.messaging.settlement import Settlement
 from tests.providers.lent.provider import LentProvider
 
@@ -182,3 +183,60 @@ def test_a_body_that_was_not_read_is_copied_whole(root: Path, in_progress: Desti
     bodies = [one.message.body for one in provider.broker.waiting("archive")]
     assert bodies == [b"small", b"larger than ten bytes"]
     connection.close()
+
+
+def test_a_message_that_the_library_cannot_read_is_never_settled(
+    provider: LentProvider, connection: RemoteConnection
+) -> None:
+    send(provider, "0", "1", "bad", "3")
+    provider.broker.unreadable.add(b"bad")
+    poller = connection.poller(ORDERS)
+    found, failures = drained(connection, poller)
+    assert found == [b"0", b"1"]
+    assert failures
+    assert [one.message.body for one in provider.broker.waiting("orders")] == [b"bad", b"3"]
+    provider.broker.unreadable.clear()
+    assert drained(connection, poller) == ([b"bad", b"3"], [])
+
+
+def test_a_transaction_in_which_a_receive_has_failed_is_rolled_back(
+    provider: LentProvider, connection: RemoteConnection
+) -> None:
+    send(provider, "0", "bad")
+    poller = connection.poller(ORDERS)
+    (claim,) = poller.claim(1, range(1))
+    provider.broker.unreadable.add(b"bad")
+    assert (poller.claim(1, range(1, 2)), poller.is_full) == ([], True)
+    with pytest.raises(SettlementError, match="cannot read"):
+        connection.settle([Settlement(claim)])
+    assert [one.message.body for one in provider.broker.waiting("orders")] == [b"0", b"bad"]
+    assert not poller.is_full
+
+
+def test_a_waiting_receive_that_fails_leaves_the_message_in_its_queue(
+    provider: LentProvider, connection: RemoteConnection
+) -> None:
+    provider.broker.unreadable.add(b"bad")
+    poller = connection.poller(ORDERS)
+    waiter = connection.waiter()
+    waiter.begin()
+    send(provider, "bad", "1")
+    assert waiter.wait(10.0)
+    assert drained(connection, poller)[0] == []
+    assert [one.message.body for one in provider.broker.waiting("orders")] == [b"bad", b"1"]
+
+
+def drained(connection: RemoteConnection, poller: Poller) -> tuple[list[bytes], list[str]]:
+    """Settles what can be claimed in some cycles. Returns the bodies, and the failures."""
+    bodies: list[bytes] = []
+    failures: list[str] = []
+    for cycle in range(100, 110):
+        try:
+            claims = poller.claim(cycle, range(10))
+        except ProviderError as error:
+            failures.append(str(error))
+            continue
+        if claims:
+            bodies += [claim.reference.message.body for claim in claims]
+            connection.settle([Settlement(claim) for claim in claims])
+    return bodies, failures
