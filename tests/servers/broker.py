@@ -1,7 +1,8 @@
 """Runs a broker in the foreground, in Java inside this process: KIND DIRECTORY PORT CLASSPATH.
 
-Prints READY when the broker takes connections. A line on standard input empties the broker, and READY comes
-again. Ends with standard input, so that no broker outlives the tests.
+Prints READY when the broker takes connections. A line on standard input empties the broker (``empty``), or
+sets the password of its user (``password NEW``). Then READY comes again. Ends with standard input, so that no
+broker outlives the tests.
 """
 
 import json
@@ -16,21 +17,31 @@ TOPIC = "prices"
 REFUSED = "blocked"
 """No queue of this name can be made."""
 KEPT = ("DLQ", "ExpiryQueue", "full")
+SMALL = ".small"
+"""A queue with this end of its name takes one message, and refuses more."""
+IDLE_SECONDS = 5
+"""The broker ends a connection that is silent for so long. A busy machine may be silent for some seconds."""
+
+Commands = dict[str, Callable[..., object]]
 
 _ARTEMIS = """<configuration xmlns="urn:activemq"><core xmlns="urn:activemq:core">
 <name>test</name><persistence-enabled>true</persistence-enabled><journal-type>NIO</journal-type>
 <paging-directory>{data}/paging</paging-directory><bindings-directory>{data}/bindings</bindings-directory>
 <journal-directory>{data}/journal</journal-directory>
 <large-messages-directory>{data}/large</large-messages-directory>
-<journal-min-files>2</journal-min-files><max-disk-usage>-1</max-disk-usage>
-<security-enabled>false</security-enabled><jmx-management-enabled>false</jmx-management-enabled>
-<acceptors><acceptor name="amqp">tcp://127.0.0.1:{port}?protocols=AMQP</acceptor></acceptors>
+<journal-min-files>2</journal-min-files><journal-buffer-timeout>100000</journal-buffer-timeout><max-disk-usage>-1</max-disk-usage>
+<authentication-cache-size>0</authentication-cache-size><jmx-management-enabled>false</jmx-management-enabled>
+<acceptors><acceptor name="amqp">tcp://127.0.0.1:{port}?protocols=AMQP;amqpIdleTimeout={idle}</acceptor></acceptors>
+<security-settings><security-setting match="#">{permissions}</security-setting></security-settings>
 <address-settings>
 <address-setting match="#">
 <dead-letter-address>DLQ</dead-letter-address><expiry-address>ExpiryQueue</expiry-address>
 </address-setting>
 <address-setting match="blocked">
 <auto-create-addresses>false</auto-create-addresses><auto-create-queues>false</auto-create-queues>
+</address-setting>
+<address-setting match="*.small">
+<address-full-policy>FAIL</address-full-policy><max-size-bytes>1</max-size-bytes>
 </address-setting>
 <address-setting match="full">
 <address-full-policy>FAIL</address-full-policy><max-size-bytes>1</max-size-bytes>
@@ -43,9 +54,24 @@ _ARTEMIS = """<configuration xmlns="urn:activemq"><core xmlns="urn:activemq:core
 </addresses>
 </core></configuration>
 """
+_PERMISSIONS = (
+    *(
+        f"{verb}{what}"
+        for verb in ("create", "delete")
+        for what in ("Address", "DurableQueue", "NonDurableQueue")
+    ),
+    *("send", "consume", "browse", "manage"),
+)
 
+_SMALL_POLICY = {
+    "pattern": f".*\\{SMALL}",
+    "createdOnPublish": "true",
+    "createdOnConsume": "true",
+    "nodeType": "queue",
+    "attributes": {"maximumQueueDepthMessages": 1, "overflowPolicy": "REJECT"},
+}
 _QUEUE_POLICY = {
-    "pattern": f"(?!({TOPIC}|{REFUSED})$).*",
+    "pattern": f"(?!({TOPIC}|{REFUSED}|.*\\{SMALL})$).*",
     "createdOnPublish": "true",
     "createdOnConsume": "true",
     "nodeType": "queue",
@@ -69,6 +95,7 @@ _BROKER_J = {
             "bindingAddress": "127.0.0.1",
             "authenticationProvider": "users",
             "protocols": ["AMQP_1_0"],
+            "context": {"qpid.port.heartbeatDelay": str(IDLE_SECONDS)},
             "virtualhostaliases": [
                 {"name": "default", "type": "defaultAlias"},
                 {"name": "host", "type": "hostnameAlias"},
@@ -84,7 +111,7 @@ _BROKER_J = {
             "virtualHostInitialConfiguration": json.dumps(
                 {
                     "type": "DERBY",
-                    "nodeAutoCreationPolicies": [_QUEUE_POLICY],
+                    "nodeAutoCreationPolicies": [_SMALL_POLICY, _QUEUE_POLICY],
                     "exchanges": [{"name": TOPIC, "type": "fanout"}],
                     "queues": [{"name": "DLQ"}],
                 }
@@ -94,12 +121,21 @@ _BROKER_J = {
 }
 
 
-def artemis(jpype: Any, directory: Path, port: int) -> Callable[[], None]:
+def artemis(jpype: Any, directory: Path, port: int) -> Commands:
     (directory / "data").mkdir(exist_ok=True)
     settings = directory / "broker.xml"
-    settings.write_text(_ARTEMIS.format(data=directory / "data", port=port))
+    permissions = "".join(f'<permission type="{one}" roles="all"/>' for one in _PERMISSIONS)
+    values = {"data": directory / "data", "idle": IDLE_SECONDS * 1000, "permissions": permissions}
+    settings.write_text(_ARTEMIS.format(port=port, **values))
     broker = jpype.JClass("org.apache.activemq.artemis.core.server.embedded.EmbeddedActiveMQ")()
     broker.setConfigResourcePath(settings.as_uri())
+    users = jpype.JClass("org.apache.activemq.artemis.core.config.impl.SecurityConfiguration")()
+    users.addUser(USER, PASSWORD)
+    users.addRole(USER, "all")
+    users.setDefaultUser(USER)  # of a client without a login
+    login = "org.apache.activemq.artemis.spi.core.security.jaas.InVMLoginModule"
+    manager = jpype.JClass("org.apache.activemq.artemis.spi.core.security.ActiveMQJAASSecurityManager")
+    broker.setSecurityManager(manager(login, users))
     broker.start()
     assert broker.getActiveMQServer().isStarted()
     control = broker.getActiveMQServer().getActiveMQServerControl()
@@ -111,10 +147,15 @@ def artemis(jpype: Any, directory: Path, port: int) -> Callable[[], None]:
             else:
                 control.destroyQueue(name, True, False)
 
-    return empty
+    def password(text: str) -> None:
+        users.removeUser(USER)
+        users.addUser(USER, text)
+        users.addRole(USER, "all")
+
+    return {"empty": empty, "password": password}
 
 
-def broker_j(jpype: Any, directory: Path, port: int) -> Callable[[], None]:
+def broker_j(jpype: Any, directory: Path, port: int) -> Commands:
     settings = directory / "initial-config.json"
     settings.write_text(json.dumps(_BROKER_J))
     system = jpype.JClass("java.lang.System")
@@ -159,7 +200,11 @@ def broker_j(jpype: Any, directory: Path, port: int) -> Callable[[], None]:
                 else:
                     queue.delete()
 
-    return empty
+    def password(text: str) -> None:
+        for provider in found[0].getContainer().getAuthenticationProviders():
+            provider.setPassword(USER, text)
+
+    return {"empty": empty, "password": password}
 
 
 def main() -> None:
@@ -172,10 +217,11 @@ def main() -> None:
     options = ["-Xrs", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     options.append("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
     jpype.startJVM(str(library), *options, classpath=class_path.split(os.pathsep), convertStrings=True)
-    empty = {"artemis": artemis, "broker_j": broker_j}[kind](jpype, Path(directory), int(port))
+    commands = {"artemis": artemis, "broker_j": broker_j}[kind](jpype, Path(directory), int(port))
     print("READY", flush=True)
-    for _ in sys.stdin:
-        empty()
+    for line in sys.stdin:
+        name, *arguments = line.split()
+        commands[name](*arguments)
         print("READY", flush=True)
     os._exit(0)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import secrets
 import socket
@@ -17,12 +19,18 @@ import pytest
 from connector.jars.locked import Jars, cache_directory
 from connector.jars.resolver import fetch
 from connector.java import find_java
+from connector.providers.jms.client import Factory
+from connector.providers.jms.provider import JavaSettings, JmsProvider
+from connector.providers.jms.urls import QPID, for_browsers, with_options
 from connector.spark.launcher import spark_jars
+from tests.servers.broker import PASSWORD, USER
 
 if TYPE_CHECKING:
     from tests.servers.deployment import Deployment
 
     Deploy = Callable[..., Deployment]
+
+pytest.register_assert_rewrite("tests.servers.deployment")
 
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 
@@ -52,8 +60,10 @@ def resolved(name: str, packages: list[str]) -> Jars:
     directory = cache_directory().parent / "tests" / name
     directory.mkdir(parents=True, exist_ok=True)
     jars = Jars(packages, directory)
-    if not jars.notes() or any(one.state != "there" for one in jars.notes()):
-        jars.write(fetch(packages, jars.cache, java=find_java().executable, spark_jars=spark_jars()))
+    with (directory.parent / "lock").open("w") as lock:  # several runs of tests may begin at once
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not jars.notes() or any(one.state != "there" for one in jars.notes()):
+            jars.write(fetch(packages, jars.cache, java=find_java().executable, spark_jars=spark_jars()))
     return jars
 
 
@@ -77,6 +87,13 @@ class Broker:
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid
+
+    def provider(self) -> JmsProvider:
+        """Returns a provider of this process, for messages that no adapter sends and receives."""
+        url = f"amqp://127.0.0.1:{self.port}"
+        java = JavaSettings((), resolved("client", CLIENT), ("-Xmx256m",))
+        factory = Factory(QPID, with_options(QPID, url, 10), USER, PASSWORD, for_browsers(QPID, url))
+        return JmsProvider(factory, java, self._directory / "state")
 
     def start(self) -> None:
         """Returns when the broker takes connections."""
@@ -103,9 +120,21 @@ class Broker:
 
     def empty(self) -> None:
         """Removes all queues and messages. No client is connected."""
+        self._command("empty")
+
+    @contextlib.contextmanager
+    def other_password(self) -> Iterator[None]:
+        """Gives the user of the tests another password for a while. Connections stay."""
+        self._command(f"password new-{PASSWORD}")
+        try:
+            yield
+        finally:
+            self._command(f"password {PASSWORD}")
+
+    def _command(self, line: str) -> None:
         assert self._process is not None
         assert self._process.stdin is not None
-        self._process.stdin.write("empty\n")
+        self._process.stdin.write(f"{line}\n")
         self._process.stdin.flush()
         self._wait_until_ready()
 

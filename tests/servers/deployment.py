@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
-import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from connector.core.remote.connection import RemoteConnection
+from connector.core.remote.state import RemoteState
+from connector.errors import UnknownDestination
 from connector.jars.locked import LOCK, cache_directory
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message
+from tests.forked_command import ForkedProcess, PipedProcess
+from tests.providers.lent.steps import leftovers
 from tests.servers.broker import PASSWORD, USER
 from tests.servers.conftest import CLIENT, REPOSITORY, Broker
 from tests.waiting import wait_for
@@ -27,7 +35,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 def store(customer, event):
     name = customer["Name"] or ""
     log = os.open(os.path.join(HERE, "calls"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.write(log, f"{customer['CustomerId']} {event.delivery_count}\\n".encode())
+    os.write(log, f"{customer['CustomerId']} {event.delivery_count} {os.getpid()}\\n".encode())
     os.close(log)
     word, _, value = name.partition(":")
     if word == "sleep":
@@ -52,14 +60,18 @@ attributes:
 
 
 class Deployment:
-    """An adapter with a process ``store``, which logs its calls. Its queues have a prefix of their own.
+    """An adapter with a process ``store``, which logs its calls, and a sink that sends customers to a queue.
+
+    The names of its queues have a prefix of their own.
 
     Args:
         directory: of adapter.yaml, new.
         broker: of its messages.
         name: ApplicationName, and the prefix of the queues.
+        in_progress: whether messages in progress are in a queue of their own.
         port: instead of the broker's, for a proxy.
-        provider, connector: further keys of these sections. None removes a key.
+        options: of the URL.
+        provider, connector: further keys of these sections. None removes a key, and NAME stands for ``name``.
     """
 
     def __init__(
@@ -68,13 +80,16 @@ class Deployment:
         broker: Broker,
         name: str,
         *,
+        in_progress: bool = False,
         port: int | None = None,
+        options: str = "",
         provider: dict[str, Any] | None = None,
         connector: dict[str, Any] | None = None,
     ) -> None:
         self.directory = directory
         self.name = name
-        self._processes: list[subprocess.Popen[str]] = []
+        self._broker = broker
+        self._processes: list[ForkedProcess] = []
         directory.mkdir(parents=True)
         (directory / "metaobjects").mkdir()
         (directory / "metaobjects" / "customer.yaml").write_text(_METAOBJECTS)
@@ -84,13 +99,13 @@ class Deployment:
         section = {
             "type": "jms",
             "factory": "org.apache.qpid.jms.JmsConnectionFactory",
-            "url": f"amqp://127.0.0.1:{port or broker.port}",
+            "url": f"amqp://127.0.0.1:{port or broker.port}{options and '?'}{options}",
+            "ApplicationUserName": USER,
+            "ApplicationPassword": PASSWORD,
             "packages": CLIENT,
             "java_options": ["-Xmx128m", "-XX:TieredStopAtLevel=1"],
             **(provider or {}),
         }
-        if broker.kind == "broker_j":
-            section = {"ApplicationUserName": USER, "ApplicationPassword": PASSWORD, **section}
         settings = {
             "ApplicationName": name,
             "InputDestination": [f"queue://{self.input}"],
@@ -100,12 +115,21 @@ class Deployment:
             "PollQuantity": 10,
             "PollFrequency": 200,
             "DataHandlerMimeType": "application/json",
+            **({"InProgressDestination": f"queue://{self.in_progress}"} if in_progress else {}),
+            **({"InDoubtEvents": "Reprocess"} if in_progress else {}),
             **(connector or {}),
         }
         document = {
             "provider": {key: value for key, value in section.items() if value is not None},
-            "connector": {key: value for key, value in settings.items() if value is not None},
-            "subscriptions": [{"object": "Customer", "process": "processes:store"}],
+            "connector": {
+                key: value.replace("NAME", name) if isinstance(value, str) else value
+                for key, value in settings.items()
+                if value is not None
+            },
+            "subscriptions": [
+                {"object": "Customer", "process": "processes:store"},
+                {"object": "Customer", "destination": f"queue://{self.sink}", "name": "crm"},
+            ],
             "metaobjects": "./metaobjects",
             "spark": {"master": "local[2]", "max_jobs": 2},
         }
@@ -115,14 +139,23 @@ class Deployment:
     def input(self) -> str:
         return f"{self.name}.orders"
 
+    @property
+    def in_progress(self) -> str:
+        return f"{self.name}.progress"
+
+    @property
+    def sink(self) -> str:
+        return f"{self.name}.crm"
+
+    # -- commands ----------------------------------------------------------------------------------
+
     def run(
         self, *arguments: str, body: str = "", status: int | None = 0
     ) -> subprocess.CompletedProcess[str]:
-        """Runs a command to its end."""
-        answer = subprocess.run(
-            self._command(arguments), cwd=self.directory, env=_environment(), input=body,
-            capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
+        """Runs a command to its end. ``run`` needs no Spark."""
+        with PipedProcess(*arguments, cwd=self.directory) as process:
+            texts = process.communicate(body, timeout=120)
+        answer = subprocess.CompletedProcess(list(arguments), process.wait(), *texts)
         if status is not None:
             assert answer.returncode == status, answer.stderr[-3000:]
         return answer
@@ -131,18 +164,32 @@ class Deployment:
         """Runs a command, and returns its JSON lines."""
         return [json.loads(line) for line in self.run(*arguments, "--json", body=body).stdout.splitlines()]
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Starts the service in a session of its own."""
-        log = (self.directory / "log").open("a")
-        process = subprocess.Popen(
-            self._command(("run", *arguments)), cwd=self.directory, env=_environment(),
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, text=True, start_new_session=True,
-        )  # fmt: skip
-        log.close()
+    def start(self, *arguments: str, fault: str = "", spark: bool = False) -> ForkedProcess:
+        """Starts ``connector run`` in a session of its own.
+
+        Args:
+            fault: as in CONNECTOR_FAULT.
+            spark: False = its workers are processes of this project's tests.
+        """
+        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), **_SETTINGS}
+        with (self.directory / "log").open("a") as log:
+            process = ForkedProcess(
+                ["run", *arguments],
+                cwd=self.directory,
+                env={**environment, "CONNECTOR_FAULT": fault} if fault else environment,
+                stdout=log.fileno(),
+                stderr=log.fileno(),
+                java=spark,
+            )
         self._processes.append(process)
         return process
 
-    def kill(self, process: subprocess.Popen[str]) -> None:
+    def stop(self, process: ForkedProcess, number: signal.Signals = signal.SIGTERM) -> None:
+        """Ends a service in order."""
+        process.send_signal(number)
+        assert process.wait(60) == 0, self.log()[-3000:]
+
+    def kill(self, process: ForkedProcess) -> None:
         """Kills the service and everything that it has started."""
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -153,60 +200,122 @@ class Deployment:
             if process.poll() is None:
                 self.kill(process)
 
-    def send(self, count: int, *, name: str = "", first: int = 0, queue: str | None = None) -> None:
-        """Sends customers with rising numbers, in one process."""
-        program = (
-            "import json, sys\n"
-            "from connector.config.loading import load\n"
-            "from connector.messaging.destination import parse_destination\n"
-            "from connector.messaging.message import Message\n"
-            "from connector.parts import make_provider\n"
-            "queue, first, count, name = sys.argv[1:]\n"
-            "connection = make_provider(load('adapter.yaml')).connect()\n"
-            "bodies = [{'BusinessObject': 'Customer', 'Verb': 'Create', 'CustomerId': str(n), 'Name': name}\n"
-            "          for n in range(int(first), int(first) + int(count))]\n"
-            "messages = [Message(json.dumps(body).encode(), 'T') for body in bodies]\n"
-            "connection.send(parse_destination(f'queue://{queue}'), messages)\n"
-            "connection.close()\n"
-        )
-        arguments = [queue or self.input, str(first), str(count), name]
-        subprocess.run(
-            [sys.executable, "-c", program, *arguments], cwd=self.directory, env=_environment(), check=True,
-            timeout=120,
-        )  # fmt: skip
+    # -- messages ----------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def connected(self) -> Iterator[RemoteConnection]:
+        """A connection of this process, which knows nothing of the adapter."""
+        with contextlib.closing(self._broker.provider().connect()) as connection:
+            yield connection
+
+    def send(self, count: int, *, name: str = "", first: int = 0) -> None:
+        """Sends customers with rising numbers."""
+        bodies = [customer(number, name) for number in range(first, first + count)]
+        messages = [Message(json.dumps(body).encode(), "T") for body in bodies]
+        with self.connected() as connection:
+            connection.send(parse_destination(f"queue://{self.input}"), messages)
+
+    def messages(self, queue: str) -> list[Message]:
+        """Returns the messages that wait in a queue. A queue that does not exist has none."""
+        with self.connected() as connection:
+            try:
+                return list(connection.browse(parse_destination(f"queue://{queue}")))
+            except UnknownDestination:
+                return []
+
+    def bodies(self, queue: str) -> list[str]:
+        return [message.body.decode() for message in self.messages(queue)]
+
+    def customers(self, queue: str) -> list[str]:
+        return [json.loads(body)["CustomerId"] for body in self.bodies(queue)]
+
+    def commit_queue(self) -> list[str]:
+        """Returns the names of the properties in the commit queue. One announces the state directory."""
+        messages = self.messages(f"connector.{self.name}.commits")
+        return sorted(name for message in messages for name in message.properties)
+
+    def leftovers(self) -> list[str]:
+        """Returns what an adapter that has settled everything does not leave: in the broker, in the state."""
+        queues = self.input, self.in_progress, "DLQ"
+        found = [f"{queue}: {body}" for queue in queues for body in self.bodies(queue)]
+        found += [name for name in self.commit_queue() if name != "connector_directory"]
+        return found + leftovers(RemoteState(str(self.directory / ".connector" / "state"), self.name))
+
+    def finish(
+        self,
+        count: int,
+        *,
+        twice: int = 0,
+        failed: Collection[int] = (),
+        inactive: Collection[int] = (),
+        archive: str = "",
+        error: str = "",
+    ) -> None:
+        """Drains the input. Checks that nothing is lost or left, and that each event was settled once.
+
+        Args:
+            count: of sent messages.
+            twice: most calls of the process that may be repeated.
+            failed: customers that the process refuses.
+            inactive: customers for which the process was not active. Such calls do not count.
+            archive, error: queues with other names.
+        """
+        assert self.start("--drain").wait(90) == 0, self.log()[-3000:]
+        assert self.leftovers() == []
+        good = sorted(str(number) for number in range(count) if number not in failed)
+        assert sorted(self.customers(archive or f"{self.name}.archive")) == good
+        assert sorted(self.customers(self.sink)) == good
+        assert sorted(self.customers(error or f"{self.name}.error")) == sorted(map(str, failed))
+        assert self.bodies(f"{self.name}.unsubscribed") == []
+        calls = Counter(customer for customer, _ in self.calls())
+        assert sorted(calls) == sorted(map(str, range(count)))
+        assert sum(calls.values()) - count <= twice, [one for one in calls.items() if one[1] > 1]
+        for name in set(calls) - set(map(str, inactive)):  # a second call says that it is one
+            counts = [delivery for customer, delivery in self.calls() if customer == name]
+            assert counts == sorted(set(counts)), (name, counts)
+
+    # -- what was done -----------------------------------------------------------------------------
 
     def calls(self) -> list[tuple[str, int]]:
         """Returns the customer and the delivery count of each call of the process."""
+        return [(customer, int(count)) for customer, count, _ in self._calls()]
+
+    def workers(self) -> list[int]:
+        """Returns the process of each call."""
+        return [int(pid) for _, _, pid in self._calls()]
+
+    def _calls(self) -> list[list[str]]:
         try:
             lines = (self.directory / "calls").read_text().splitlines()
         except FileNotFoundError:
             return []
-        return [(customer, int(count)) for customer, _, count in (line.partition(" ") for line in lines)]
+        return [line.split() for line in lines]
 
-    def wait_for_calls(self, count: int, seconds: float = 90.0) -> None:
-        wait_for(lambda: len(self.calls()) >= count, seconds, f"{count} calls, log: {self.log()[-3000:]}")
+    def wait_for_calls(self, count: int, seconds: float = 60.0) -> None:
+        """Waits until the process was called for so many customers."""
+        self.wait_for(
+            lambda: len({customer for customer, _ in self.calls()}) >= count, f"{count} calls", seconds
+        )
+
+    def wait_for_log(self, text: str, count: int = 1) -> None:
+        """Waits until the log has a text so often."""
+        self.wait_for(lambda: self.log().count(text) >= count, repr(text))
+
+    def wait_for(self, condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+        """Waits until a condition is true. A failure shows the log."""
+        try:
+            wait_for(condition, seconds, what)
+        except AssertionError as error:
+            raise AssertionError(f"{error}, log: {self.log()[-5000:]}") from None
 
     def log(self) -> str:
         path = self.directory / "log"
         return path.read_text() if path.exists() else ""
 
-    def bodies(self, queue: str) -> list[str]:
-        """Returns the bodies that wait in a queue. A queue that does not exist has none."""
-        answer = self.run("browse", queue, "--json", status=None)
-        return [json.loads(line)["body"] for line in answer.stdout.splitlines()]
 
-    def marks(self) -> list[int]:
-        """Returns the cycles that the commit queue shows. Its other message announces the state directory."""
-        answer = self.run("browse", f"connector.{self.name}.commits", "--json", status=None)
-        properties = [json.loads(line)["properties"] for line in answer.stdout.splitlines()]
-        return [one["connector_cycle"] for one in properties if "connector_cycle" in one]
-
-    def customers(self, queue: str) -> list[str]:
-        return [json.loads(body)["CustomerId"] for body in self.bodies(queue)]
-
-    def _command(self, arguments: Sequence[str]) -> list[str]:
-        return [sys.executable, "-m", "connector.cli", *arguments]
+_SETTINGS = {"TEST_RECOVERY_INTERVAL": "1"}
 
 
-def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+def customer(number: int, name: str = "") -> dict[str, str]:
+    """The body of a message."""
+    return {"BusinessObject": "Customer", "Verb": "Create", "CustomerId": str(number), "Name": name}

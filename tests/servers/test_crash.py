@@ -2,125 +2,73 @@
 
 from __future__ import annotations
 
+import os
 import signal
-from collections import Counter
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.servers.commit_proxy import CommitProxy
-from tests.waiting import wait_for
-
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
-    from tests.servers.deployment import Deployment
 
 _WORKERS = 2
 
 
-@pytest.fixture
-def proxy(broker: Broker) -> Iterator[CommitProxy]:
-    made = CommitProxy(broker.port)
-    yield made
-    made.close()
-
-
-def finish(deployment: Deployment) -> None:
-    """Drains the input, and checks that nothing is left behind."""
-    deployment.run("run", "--drain")
-    assert deployment.customers(deployment.input) == []
-    assert deployment.marks() == []
-    assert deployment.bodies("DLQ") == []
-    journals = [path for path in (deployment.directory / ".connector").rglob("*journal*") if path.is_file()]
-    assert journals == []
-
-
-def check_all(deployment: Deployment, count: int, *, twice: int = 0) -> None:
-    """Checks that each message was called and archived, and that few were called twice."""
-    expected = sorted(str(number) for number in range(count))
-    assert sorted(deployment.customers(f"{deployment.name}.archive")) == expected
-    assert deployment.customers(f"{deployment.name}.error") == []
-    calls = Counter(customer for customer, _ in deployment.calls())
-    assert sorted(calls) == expected
-    assert sum(calls.values()) - count <= twice, [one for one in calls.items() if one[1] > 1]
-    for customer, delivery in deployment.calls():  # a second call says that it is one
-        assert delivery <= calls[customer]
-
-
 def test_a_service_takes_what_comes(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker)
-    service = deployment.start()
+    service = deployment.start(spark=True)
     deployment.send(25)
     deployment.wait_for_calls(25)
-    service.send_signal(signal.SIGTERM)
-    assert service.wait(60) == 0, deployment.log()[-3000:]
-    finish(deployment)
-    check_all(deployment, 25)
+    deployment.stop(service)
+    deployment.finish(25)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_the_service_in_order(broker: Broker, deploy: Deploy, number: signal.Signals) -> None:
     deployment = deploy(broker)
     deployment.send(12, name="sleep:0.3")
-    service = deployment.start()
+    service = deployment.start(spark=number is signal.SIGTERM)
     deployment.wait_for_calls(1)
     service.send_signal(signal.SIGHUP)  # ignored
     deployment.wait_for_calls(3)
-    service.send_signal(number)
-    assert service.wait(60) == 0, deployment.log()[-3000:]
-    finish(deployment)
-    check_all(deployment, 12)
+    deployment.stop(service, number)
+    deployment.finish(12)
 
 
 def test_the_adapter_is_killed_with_all_its_processes(broker: Broker, deploy: Deploy) -> None:
     deployment = deploy(broker)
     deployment.send(60, name="sleep:0.05")
     for kill in range(3):
-        service = deployment.start()
-        deployment.wait_for_calls(len(deployment.calls()) + 13)
+        service = deployment.start(spark=kill == 0)
+        deployment.wait_for_calls(len(deployment.calls()) + 10)
         deployment.kill(service)
-        assert kill is not None
-    finish(deployment)
-    check_all(deployment, 60, twice=3 * _WORKERS)
+    deployment.finish(60, twice=3 * _WORKERS)
+
+
+@pytest.mark.parametrize("killed", ["process", "worker"])
+def test_a_killed_worker_is_replaced(broker: Broker, deploy: Deploy, killed: str) -> None:
+    deployment = deploy(broker)
+    deployment.send(12, name="sleep:0.3")
+    service = deployment.start(spark=True)
+    deployment.wait_for_calls(2)
+    pid = deployment.workers()[-1]
+    os.kill(pid if killed == "process" else _parent(pid), signal.SIGKILL)
+    deployment.wait_for_calls(12)
+    deployment.stop(service)
+    deployment.finish(12, twice=1 if killed == "process" else _WORKERS)
 
 
 def test_the_broker_is_killed_and_started_again(broker: Broker, deploy: Deploy) -> None:
-    deployment = deploy(broker, connector={"RestartRetryCount": 20, "RestartRetryInterval": 0.1})
-    deployment.send(40, name="sleep:0.1")
+    deployment = deploy(broker, connector={"RestartRetryCount": 20, "RestartRetryInterval": 0.02})
+    deployment.send(40, name="sleep:0.05")
     service = deployment.start()
     deployment.wait_for_calls(8)
     broker.kill()
     broker.start()
-    wait_for(
-        lambda: len({customer for customer, _ in deployment.calls()}) == 40,
-        120,
-        f"all calls, log: {deployment.log()[-3000:]}",
-    )
-    service.send_signal(signal.SIGTERM)
-    assert service.wait(60) == 0, deployment.log()[-3000:]
-    finish(deployment)
-    check_all(deployment, 40, twice=_WORKERS)
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_the_connection_is_lost_in_a_commit(
-    broker: Broker, deploy: Deploy, proxy: CommitProxy, when: Literal["before", "after"]
-) -> None:
-    deployment = deploy(
-        broker, port=proxy.port, connector={"RestartRetryCount": 5, "RestartRetryInterval": 0.1}
-    )
-    deployment.send(30)
-    proxy.cut_next(when, let_pass=1)
-    service = deployment.start()
-    wait_for(lambda: proxy.cuts == 1, 60, f"a commit, log: {deployment.log()[-3000:]}")
-    deployment.wait_for_calls(30)
-    deployment.send(5, first=30)
-    deployment.wait_for_calls(35)
-    service.send_signal(signal.SIGTERM)
-    assert service.wait(60) == 0, deployment.log()[-3000:]
-    finish(deployment)
-    check_all(deployment, 35)
+    deployment.wait_for_calls(40)
+    deployment.stop(service)
+    deployment.finish(40, twice=_WORKERS)
 
 
 def test_two_instances_share_the_work_and_one_dies(broker: Broker, deploy: Deploy) -> None:
@@ -129,15 +77,9 @@ def test_two_instances_share_the_work_and_one_dies(broker: Broker, deploy: Deplo
     first, second = deployment.start(), deployment.start()
     deployment.wait_for_calls(15)
     deployment.kill(first)
-    wait_for(
-        lambda: len({customer for customer, _ in deployment.calls()}) == 60,
-        120,
-        f"all calls, log: {deployment.log()[-3000:]}",
-    )
-    second.send_signal(signal.SIGTERM)
-    assert second.wait(60) == 0, deployment.log()[-3000:]
-    finish(deployment)
-    check_all(deployment, 60, twice=_WORKERS)
+    deployment.wait_for_calls(60)
+    deployment.stop(second)
+    deployment.finish(60, twice=_WORKERS)
 
 
 def test_not_active_gives_a_transaction_back(broker: Broker, deploy: Deploy) -> None:
@@ -145,7 +87,10 @@ def test_not_active_gives_a_transaction_back(broker: Broker, deploy: Deploy) -> 
     (deployment.directory / "flag").touch()
     deployment.send(4)
     deployment.send(1, first=4, name="inactive:flag")
-    deployment.run("run", "--once", status=1)
+    assert deployment.start("--once").wait(60) == 1, deployment.log()[-3000:]
     (deployment.directory / "flag").unlink()
-    finish(deployment)
-    check_all(deployment, 5, twice=1)
+    deployment.finish(5, twice=1, inactive=[4])
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from connector.jars.locked import LOCK, Jars
 from tests.docs.reader import blocks
+from tests.servers.broker import PASSWORD, USER
 from tests.servers.conftest import REPOSITORY, Broker
 
 PAGE = REPOSITORY / "docs/how-to/jms-broker.md"
@@ -26,6 +27,8 @@ def test_the_commands_of_the_page_work_on_artemis(artemis: Broker, tmp_path: Pat
         "PATH": f"{tmp_path}:{os.environ['PATH']}",
         "PYTHONPATH": str(REPOSITORY),
         "BROKER_URL": f"amqp://127.0.0.1:{artemis.port}",
+        "BROKER_USER": USER,
+        "BROKER_PASSWORD": PASSWORD,
     }
     output = ""
     for block in blocks(PAGE):

@@ -23,21 +23,24 @@ from connector.errors import (
     MalformedData,
     ProviderError,
     SelectorError,
+    SettlementError,
     SubscriptionError,
 )
 from connector.messaging.claim import Claim
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Poller
+from connector.messaging.polling import Poller
 from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
 from connector.providers.jms.client import Factory, JmsClient
 from connector.providers.jms.provider import JavaSettings, JmsProvider
 from connector.providers.jms.urls import QPID, for_browsers, with_options
-from tests.servers.broker import PASSWORD, TOPIC, USER
+from tests.servers.broker import PASSWORD, SMALL, TOPIC, USER
 from tests.servers.conftest import CLIENT, Broker, resolved
+from tests.servers.rhea import receive_by_rhea, send_by_rhea
 
 ORDERS = parse_destination("queue://orders")
+ARCHIVE = parse_destination("queue://archive")
 PRICES = parse_destination(f"topic://{TOPIC}")
 _NO_LIMIT = 1 << 40
 
@@ -53,12 +56,13 @@ def make(broker: Broker, tmp_path: Path) -> Callable[..., JmsProvider]:
         *,
         class_name: str = QPID,
         url: str = "",
+        url_options: str = "",
         login: tuple[str | None, str | None] | None = None,
         **options: Any,
     ) -> JmsProvider:
         if login is None:
             login = (USER, PASSWORD) if broker.kind == "broker_j" else (None, None)
-        plain = url or f"amqp://127.0.0.1:{broker.port}"
+        plain = url or f"amqp://127.0.0.1:{broker.port}{url_options and '?'}{url_options}"
         java = JavaSettings((), resolved("client", CLIENT), ("-Xmx256m",))
         return JmsProvider(
             Factory(
@@ -241,6 +245,24 @@ def test_consumers_of_a_shared_subscription_share_its_messages(connect: Connect)
     assert sorted(map(int, found)) == list(range(20))
 
 
+def test_a_consumer_leaves_its_neighbour_all_but_one_fetch(connect: Connect) -> None:
+    """The provider of these tests fetches 10 messages at most."""
+    one, other = connect(), connect()
+    one.send(ORDERS, [Message(str(number).encode(), "T") for number in range(100)])
+    holding, poller = one.poller(ORDERS), other.poller(ORDERS)
+    held = [take(holding, sequence=number) for number in range(5)]
+    found = [take(poller, sequence=number) for number in range(100 - len(held) - 10)]
+    holding.close()
+    one.settle([Settlement(claim) for claim in held])
+    found += [take(poller, sequence=number) for number in range(len(found), 100 - len(held))]
+    assert len({claim.message_id for claim in [*held, *found]}) == 100
+
+
+def test_a_queue_has_no_subscription(connect: Connect) -> None:
+    with pytest.raises(DestinationError, match="queue://orders is no topic"):
+        connect().poller(TopicSubscription(ORDERS, "own", durable=True, shared=True))
+
+
 def test_a_client_id_is_held_once(connect: Connect) -> None:
     connect("billing")
     with pytest.raises(ClientIdError, match="billing"):
@@ -297,12 +319,30 @@ def test_a_full_queue_refuses(broker: Broker, connect: Connect) -> None:
         connection.send(full, messages)
 
 
+def test_a_refused_message_rolls_its_transaction_back(connect: Connect) -> None:
+    connection = connect(url_options="jms.sendTimeout=500")
+    connection.send(ORDERS, [Message(b"1", "T"), Message(b"2", "T")])
+    small = parse_destination(f"queue://orders{SMALL}")
+    connection.send(small, [Message(b"in the way", "T")])
+    poller = connection.poller(ORDERS)
+    claims = [take(poller, sequence=number) for number in range(2)]
+    with pytest.raises(SettlementError, match=SMALL):
+        connection.settle([Settlement(claim, copy_to=small) for claim in claims])
+    claims = [take(poller, 2, number) for number in range(2)]
+    connection.settle([Settlement(claim, copy_to=parse_destination("queue://archive")) for claim in claims])
+    assert [message.body for message in connect().browse(parse_destination("queue://archive"))] == [
+        b"1",
+        b"2",
+    ]
+    assert [message.body for message in connect().browse(small)] == [b"in the way"]
+
+
 def test_messages_without_ids_or_with_equal_ids_are_different(broker: Broker, connect: Connect) -> None:
     connection = connect()
     send_by_rhea(
         broker,
         "orders",
-        [{"body": "a"}, {"body": "b"}, {"id": "same", "body": "c"}, {"id": "same", "body": "d"}],
+        "[{body: 'a'}, {body: 'b'}, {message_id: 'same', body: 'c'}, {message_id: 'same', body: 'd'}]",
     )
     poller = connection.poller(ORDERS)
     claims = [take(poller, sequence=number) for number in range(4)]
@@ -312,36 +352,97 @@ def test_messages_without_ids_or_with_equal_ids_are_different(broker: Broker, co
     assert poller.claim(2, range(1)) == []
 
 
+_STRANGE = {
+    "escapes that are no text": "{application_properties: {'connector_property_$FF': 1}}",
+    "names that JMS forbids": "{application_properties: {'': 1, '1 a-b': 2, 'NOT': 3, 'JMSType': 'x'}}",
+    "headers of the adapter": "{application_properties: {connector_message_id: 5, connector_timestamp: 'x', "
+    "connector_expiration: true, connector_begun: 'x', JMSXDeliveryCount: 'many', JMSXGroupSeq: 'x'}}",
+    "values without a type of JMS": "{application_properties: {n: null, s: rhea.types.wrap_symbol('s'), "
+    "u: rhea.types.wrap_uuid(Buffer.alloc(16, 7)), t: rhea.types.wrap_timestamp(5), "
+    "l: rhea.types.wrap_ulong(0xffffffffff), c: rhea.types.wrap_char(120), b: Buffer.from([255])}}",
+    "ids that are no text": "{message_id: rhea.types.wrap_ulong(7), correlation_id: Buffer.from([0, 255]), "
+    "reply_to: 'a/../b', subject: 'a\\u0000b', group_id: 'g', group_sequence: 4294967295}",
+    "a list": "{body: [1, 'a', null, [2]]}",
+    "a map with other keys": "{body: rhea.types.wrap_map({1: 2, a: {b: null}})}",
+    "nothing": "{body: null}",
+    "a number": "{body: 5}",
+    "a sequence": "{body: rhea.message.sequence_section([1, 2])}",
+    "half a surrogate": "{body: 'a\\ud800b', application_properties: {p: '\\udc00'}}",
+    "the highest priority": "{priority: 200, body: 'a'}",
+}
+
+
+@pytest.mark.parametrize("name", _STRANGE)
+def test_a_strange_message_of_another_client_is_kept(broker: Broker, connect: Connect, name: str) -> None:
+    connection = connect()
+    send_by_rhea(broker, "orders", f"[{_STRANGE[name]}, {{body: 'after'}}]")
+    poller = connection.poller(ORDERS)
+    bodies = []
+    for number in range(2):
+        claim = take(poller, sequence=number, cycle=number)
+        bodies.append(load(connection, claim).body)
+        connection.settle([Settlement(claim, ARCHIVE)])
+    assert b"after" in bodies
+    archive = connection.poller(ARCHIVE)
+    assert {load(connection, take(archive, sequence=number)).body for number in range(2)} == set(bodies)
+
+
+_UNDECODED = {
+    "a class that does not fit": "{message_annotations: {'x-opt-jms-msg-type': rhea.types.wrap_byte(2)}, "
+    "body: 'a'}",
+    "an unknown class": "{message_annotations: {'x-opt-jms-msg-type': rhea.types.wrap_byte(99)}, body: 'a'}",
+}
+
+
+@pytest.mark.parametrize("name", _UNDECODED)
+def test_a_message_that_the_client_library_refuses_stays_with_the_broker(
+    broker: Broker, connect: Connect, name: str
+) -> None:
+    connection = connect()
+    send_by_rhea(broker, "orders", f"[{_UNDECODED[name]}, {{body: 'after'}}]")
+    claim = take(connection.poller(ORDERS))
+    assert load(connection, claim).body == b"after"
+    connection.settle([Settlement(claim, ARCHIVE)])
+    connection.close()
+    assert receive_by_rhea(broker, "orders")
+
+
+def test_a_text_that_the_client_library_cannot_decode_is_named(broker: Broker, connect: Connect) -> None:
+    connection = connect()
+    message = (
+        "{content_type: 'text/plain; charset=utf-8', "
+        "body: rhea.message.data_section(Buffer.from([97, 255, 98]))}"
+    )
+    send_by_rhea(broker, "orders", f"[{message}]")
+    poller = connection.poller(ORDERS)
+    with pytest.raises(ProviderError, match=r"queue://orders.*Cannot decode String in UTF-8.*move it"):
+        take(poller)
+    connection.close()
+    assert receive_by_rhea(broker, "orders")
+
+
+def test_a_text_that_cannot_be_decoded_behind_other_messages_is_not_settled_with_them(
+    broker: Broker, connect: Connect
+) -> None:
+    connection = connect()
+    bad = "{content_type: 'text/plain; charset=utf-8', body: rhea.message.data_section(Buffer.from([255]))}"
+    send_by_rhea(broker, "orders", f"[{{body: 'one'}}, {{body: 'two'}}, {bad}]")
+    poller = connection.poller(ORDERS)
+    found = []
+    for cycle in range(2):
+        (claim,) = poller.claim(cycle, range(10))
+        found.append(load(connection, claim).body)
+        connection.settle([Settlement(claim)])
+    assert found == [b"one", b"two"]
+    with pytest.raises(ProviderError, match="Cannot decode String in UTF-8"):
+        poller.claim(2, range(10))
+    connection.close()
+    assert receive_by_rhea(broker, "orders")
+
+
 def test_a_topic_cannot_be_browsed(connect: Connect) -> None:
     with pytest.raises((DestinationError, ConnectorError)):
         list(connect().browse(PRICES))
-
-
-_RHEA = """
-const rhea = require('rhea');
-const [port, user, password, queue, messages] = process.argv.slice(1);
-const container = rhea.create_container();
-const pending = JSON.parse(messages);
-let accepted = 0;
-const connection = container.connect({port: Number(port), username: user, password: password});
-connection.open_sender({target: {address: queue, capabilities: ['queue']}});
-container.once('sendable', (context) => {
-    for (const one of pending) context.sender.send({message_id: one.id, body: one.body, durable: true});
-});
-container.on('accepted', () => { accepted += 1; if (accepted === pending.length) connection.close(); });
-"""
-
-
-def send_by_rhea(broker: Broker, queue: str, messages: list[dict[str, str]]) -> None:
-    """Sends with rhea, a client of AMQP that sets no ids of its own."""
-    from connector.jars.locked import cache_directory
-
-    directory = cache_directory().parent / "tests" / "rhea"
-    if not (directory / "node_modules" / "rhea").is_dir():
-        directory.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["npm", "install", "--silent", "--prefix", str(directory), "rhea@3.0.5"], check=True)
-    arguments = [str(broker.port), USER, PASSWORD, queue, json.dumps(messages)]
-    subprocess.run(["node", "-e", _RHEA, *arguments], cwd=directory, check=True, timeout=60)
 
 
 def test_the_survey_leaves_no_queue_behind(broker: Broker, make: Callable[..., JmsProvider]) -> None:

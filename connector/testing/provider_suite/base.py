@@ -15,9 +15,11 @@ import pytest
 from connector.errors import UnknownDestination
 from connector.messaging.access import MessageAccess
 from connector.messaging.claim import Claim
+from connector.messaging.client import Consumer
 from connector.messaging.destination import Destination, parse_destination
 from connector.messaging.message import NON_PERSISTENT, PERSISTENT, Message
-from connector.messaging.provider import Capabilities, Connection, Leftover, Poller, Provider
+from connector.messaging.polling import Poller
+from connector.messaging.provider import Capabilities, Connection, Leftover, Provider
 from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
 
@@ -182,6 +184,20 @@ class SuiteBase:
             assert time.monotonic() < deadline, f"nothing came to {poller.destination}"
             time.sleep(0.01)
         return claim
+
+    def claim_soon(self, poller: Poller, count: int) -> list[Claim]:
+        """Claims messages of which some may take a moment to come."""
+        deadline = time.monotonic() + self.wait_timeout
+        claims: list[Claim] = []
+        while len(claims) < count:
+            claims += poller.claim(1, range(len(claims), count))
+            assert time.monotonic() < deadline, f"only {len(claims)} came to {poller.destination}"
+        return claims
+
+    def release_fetched(self, source: Poller | Consumer) -> None:
+        """Closes a poller or consumer that may have fetched messages ahead, so that others see them."""
+        if self.able.fetches_ahead:
+            source.close()
 
     def counted(self, begun: int) -> int:
         """Returns the delivery count of a claim that was given back. A broker forgets the count."""

@@ -9,7 +9,8 @@ import pytest
 
 from connector.errors import ProviderError
 from connector.messaging.claim import Claim
-from connector.messaging.provider import Connection, Poller
+from connector.messaging.polling import Poller
+from connector.messaging.provider import Connection
 from connector.messaging.settlement import Settlement
 from connector.testing.provider_suite.base import ORDERS, SOON, Connect, SuiteBase, needs
 
@@ -37,6 +38,7 @@ class ClaimingTests(SuiteBase):
         poller = connection.poller(ORDERS)
         assert list(poller.claim(1, range(0))) == []
         assert len(poller.claim(1, range(2))) == 2
+        self.release_fetched(poller)
         assert self.drain(connection, ORDERS) == ["2"]
 
     def test_fewer_come_where_fewer_wait(self, connection: Connection) -> None:
@@ -59,6 +61,8 @@ class ClaimingTests(SuiteBase):
         self.send(first, ORDERS, *map(str, range(50)))
         one, other = first.poller(ORDERS), second.poller(ORDERS)
         claims = [self.take_soon(other), *one.claim(1, range(30)), *other.claim(1, range(1, 30))]
+        self.release_fetched(one)
+        claims += [self.take_soon(other, 1, number) for number in range(len(claims), 50)]
         assert len(claims) == len({claim.message_id for claim in claims}) == 50
 
     def test_what_expires_between_two_claims_is_not_claimed(self, connection: Connection) -> None:

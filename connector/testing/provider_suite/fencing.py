@@ -80,4 +80,5 @@ class FencingTests(SuiteBase):
         claims = [self.take(poller, sequence=number) for number in range(count)]
         thief = connection if self.able.takeover else late
         thief.settle([Settlement(claim, give_back=True, delivery_count=1) for claim in claims])
+        self.release_fetched(poller)
         return late, connection, claims

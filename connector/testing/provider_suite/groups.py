@@ -45,8 +45,10 @@ class GroupTests(SuiteBase):
 
     def _claims(self, connection: Connection, *bodies: str, first: int = 0) -> Sequence[Claim]:
         self.send(connection, ORDERS, *bodies)
-        claims = connection.poller(ORDERS).claim(1, range(first, first + len(bodies)))
+        poller = connection.poller(ORDERS)
+        claims = poller.claim(1, range(first, first + len(bodies)))
         assert len(claims) == len(bodies)
+        self.release_fetched(poller)
         return claims
 
     @pytest.mark.parametrize("properties", [{}, ADDED, {**ADDED, "connector_delivered": "a b;é" * 60}])
@@ -56,14 +58,17 @@ class GroupTests(SuiteBase):
         found = []
         for number, settle in enumerate((self._settle_singly, self._settle_together)):
             connection.send(ORDERS, self._kinds())
-            claims = connection.poller(ORDERS).claim(number, range(20))
+            poller = connection.poller(ORDERS)
+            claims = poller.claim(number, range(20))
             assert len(claims) == 8
             settle(connection, claims, properties)
+            poller.close()
             copies = list(connection.browse(ARCHIVE))
             found.append([_told(copy) for copy in copies])
             assert self.bodies(connection, ORDERS) == []
-            old = connection.poller(ARCHIVE).claim(number + 2, range(20))
-            connection.settle([Settlement(claim) for claim in old])
+            poller = connection.poller(ARCHIVE)
+            connection.settle([Settlement(claim) for claim in poller.claim(number + 2, range(20))])
+            poller.close()
         assert len(found[0]) == 8
         assert found[0] == found[1]
 
@@ -81,7 +86,8 @@ class GroupTests(SuiteBase):
 
     def test_the_ids_and_the_order_of_the_messages_stay(self, connection: Connection) -> None:
         ids = self.send(connection, ORDERS, *map(str, range(50)))
-        connection.settle([GroupSettlement(connection.poller(ORDERS).claim(1, range(50)), ARCHIVE, ADDED)])
+        claims = self.claim_soon(connection.poller(ORDERS), 50)
+        connection.settle([GroupSettlement(claims, ARCHIVE, ADDED)])
         assert [copy.message_id for copy in connection.browse(ARCHIVE)] == ids
 
     def test_a_group_without_a_copy_is_gone(self, connection: Connection) -> None:

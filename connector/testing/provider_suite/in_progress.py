@@ -101,6 +101,7 @@ class InProgressTests(SuiteBase):
                 count + 1,
             )
             connection.settle([Settlement(claim, give_back=True, delivery_count=count + 1)])
+        self.release_fetched(poller)
         (seen,) = connection.browse(ORDERS)
         assert (seen.type, seen.properties) == (message.type, message.properties)
 

@@ -62,7 +62,9 @@ class KeepingTests(SuiteBase):
 
     def test_a_copy_that_somebody_has_claimed_stays(self, connection: Connection) -> None:
         self.copy(connection, "claimed", hours=3)
-        claim = self.take_soon(connection.poller(ARCHIVE), cycle=2)
+        poller = connection.poller(ARCHIVE)
+        claim = self.take_soon(poller, cycle=2)
+        self.release_fetched(poller)
         self.copy(connection, "waits", hours=3)
         assert self.prune(connection, Retention(ARCHIVE, 2 * _HOUR)) == {ARCHIVE: 1}
         assert self.load(connection, claim).body == b"claimed"
@@ -97,7 +99,8 @@ class KeepingTests(SuiteBase):
     ) -> None:
         """Makes a copy that was settled ``hours`` ago. None = an unreadable time."""
         self.send(connection, ORDERS, body)
-        claim = self.take_soon(connection.poller(ORDERS))
+        poller = connection.poller(ORDERS)
+        claim = self.take_soon(poller)
         properties: dict[str, PropertyValue] = {
             "connector_origin_destination": str(ORDERS),
             "connector_time": "once" if hours is None else _time(hours),
@@ -105,6 +108,7 @@ class KeepingTests(SuiteBase):
         if reason:
             properties["connector_reason"] = reason
         connection.settle([Settlement(claim, copy_to=target, properties=properties)])
+        poller.close()
 
     @staticmethod
     def prune(connection: Connection, *retentions: Retention, seconds: float = 0.5) -> dict[Destination, int]:

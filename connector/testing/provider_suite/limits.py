@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from connector.messaging.destination import parse_destination
-from connector.messaging.provider import Connection, Poller, Provider
+from connector.messaging.polling import Poller
+from connector.messaging.provider import Connection, Provider
 from connector.messaging.settlement import Settlement
 from connector.testing.provider_suite.base import ARCHIVE, IN_PROGRESS, ORDERS, SuiteBase, needs
 

@@ -49,16 +49,20 @@ class SessionTests(SuiteBase):
         self.send(connection, ORDERS, *"1234")
         session = messaging.session(mode)
         consumer = session.consumer(ORDERS)
-        received = [self.received(consumer) for _ in range(2)]
+        received = []
+        for _ in range(2):
+            received.append(self.received(consumer))
+            if mode is AcknowledgeMode.INDIVIDUAL and self.able.fetches_ahead:
+                received[-1].acknowledge()  # the consumer has the next message in the transaction of this one
         if mode is AcknowledgeMode.TRANSACTED:
             session.commit()
         for message in received:
             message.acknowledge()
         self.received(consumer)
         session.close()
-        counts = [message.delivery_count for message in self.everything(messaging, 2)]
+        counts = self.delivery_counts(messaging, 2)
         acknowledged_at_once = mode in (AcknowledgeMode.AUTO, AcknowledgeMode.DUPS_OK)
-        assert counts == ([1] if acknowledged_at_once else [2, 1])
+        self.check_counts(counts, [1] if acknowledged_at_once else [2, 1])
 
     def test_a_listener_that_raises_gets_its_message_again_flagged(
         self, connection: Connection, messaging: MessagingConnection
@@ -91,7 +95,8 @@ class SessionTests(SuiteBase):
         assert self.received(consumer).body == b"1"
         messaging.stop()
         assert consumer.receive(0.1) is None
-        assert self.bodies(connection, ORDERS) == ["2", "3"]
+        if not self.able.fetches_ahead:
+            assert self.bodies(connection, ORDERS) == ["2", "3"]
         messaging.start()
         assert [self.received(consumer).body for _ in range(2)] == [b"2", b"3"]
 
@@ -121,7 +126,7 @@ class SessionTests(SuiteBase):
             session.commit()
         session.close()
         assert self.visible(connection, NOTES) == []
-        assert [message.delivery_count for message in self.everything(messaging, 1)] == [2]
+        self.check_counts(self.delivery_counts(messaging, 1), [2])
 
     def test_a_client_id_is_held_by_one_connection_at_a_time(self, provider: Provider) -> None:
         with MessagingConnection(provider, client_id="billing"):
@@ -131,6 +136,7 @@ class SessionTests(SuiteBase):
         MessagingConnection(provider, client_id="billing").close()
 
     @needs("topics")
+    @needs("administers")
     def test_a_durable_subscriber_gets_what_came_while_it_was_away(self, provider: Provider) -> None:
         for number in range(3):
             with MessagingConnection(provider, client_id="billing") as messaging:
@@ -146,6 +152,16 @@ class SessionTests(SuiteBase):
         message = consumer.receive(self.wait_timeout)
         assert message is not None
         return message
+
+    def check_counts(self, counts: list[int], expected: list[int]) -> None:
+        """Checks delivery counts. With ``fetches_ahead`` a broker may count what nobody has received."""
+        assert len(counts) == len(expected)
+        for count, least in zip(counts, expected, strict=True):
+            assert count >= least if self.able.fetches_ahead else count == least
+
+    def delivery_counts(self, messaging: MessagingConnection, count: int) -> list[int]:
+        """Returns the delivery counts of the messages of ORDERS."""
+        return [message.delivery_count for message in self.everything(messaging, count)]
 
     def everything(self, messaging: MessagingConnection, count: int) -> list[ReceivedMessage]:
         """Returns the messages of ORDERS. Waits a moment for ``count`` messages to come back."""

@@ -18,6 +18,7 @@ TOPIC_NAMES = ["shop.prices", "a" * 100, "é.ü", "with space", "a-b"]
 
 
 @needs("topics")
+@needs("administers")
 class SubscriptionNameTests(SuiteBase):
     @pytest.mark.parametrize("name", NAMES, ids=[str(number) for number in range(len(NAMES))])
     def test_a_subscription_may_have_any_name_and_client_id(self, client: Client, name: str) -> None:

@@ -15,6 +15,7 @@ from connector.testing.provider_suite.topics import RATES
 
 
 @needs("topics")
+@needs("administers")
 class SubscriptionRuleTests(SuiteBase):
     def test_an_unshared_durable_subscription_needs_a_client_id(self, client: Client) -> None:
         with pytest.raises(SubscriptionError, match="client id"):

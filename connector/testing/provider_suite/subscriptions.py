@@ -20,6 +20,7 @@ Client = Callable[..., Connection]
 
 
 @needs("topics")
+@needs("administers")
 class SubscriptionTests(SuiteBase):
     @pytest.mark.parametrize("wanted", [UNSHARED, SHARED], ids=["unshared", "shared"])
     def test_a_durable_subscription_keeps_messages_while_nobody_consumes(

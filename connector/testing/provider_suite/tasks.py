@@ -62,7 +62,9 @@ class TaskTests(SuiteBase):
         prepared = pickle.loads(pickle.dumps(access.prepare(NOTES, message, "key")))  # a pickle of our own
         access.sync()
         assert self.visible(connection, NOTES) == []
-        assert connection.poller(NOTES).take(1, 1) is None
+        poller = connection.poller(NOTES)
+        assert poller.take(1, 1) is None
+        self.release_fetched(poller)
         connection.settle([Settlement(claim, sends=[prepared])])
         (seen,) = connection.browse(NOTES)
         assert (seen.body, seen.correlation_id) == (b"prepared", "c1")

@@ -40,6 +40,7 @@ class TemporaryRefusedTests(SuiteBase):
 
 
 @needs("temporary_destinations")
+@needs("administers")
 class TemporaryTests(SuiteBase):
     def test_anybody_may_send_to_a_temporary_queue_and_its_own_connection_takes(
         self, connect: Connect

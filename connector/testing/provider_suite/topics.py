@@ -95,6 +95,7 @@ class TopicTests(SuiteBase):
             for name in (*headers, "delivery_mode"):
                 assert getattr(got, name) == getattr(sent, name), name
 
+    @needs("fetches_ahead", has=False)
     def test_messages_of_a_subscription_come_by_priority_then_by_age(self, connection: Connection) -> None:
         poller = connection.poller(AUDIT)
         for number, priority in enumerate((4, 9, 0, 4, 9)):
@@ -111,15 +112,17 @@ class TopicTests(SuiteBase):
         self.send(connection, PRICES, "good")
         time.sleep(0.1)
         assert self.rest_soon(connection, poller, 1) == ["good"]
-        assert poller.expired == 1
+        assert poller.expired == (1 if self.able.shows_all else 0)
 
     def test_one_subscription_settles_without_the_others(self, connection: Connection) -> None:
         audit, books = connection.poller(AUDIT), connection.poller(BOOKS)
         self.send(connection, PRICES, "1")
         connection.settle([Settlement(self.take_soon(audit))])
-        assert self.counts(connection) == {"audit": (0, 0), "books": (1, 0)}
+        if self.able.administers:
+            assert self.counts(connection) == {"audit": (0, 0), "books": (1, 0)}
         claim = self.take_soon(books, sequence=1)
-        assert self.counts(connection) == {"audit": (0, 0), "books": (0, 1)}
+        if self.able.administers:
+            assert self.counts(connection) == {"audit": (0, 0), "books": (0, 1)}
         assert self.load(connection, claim).body == b"1"
 
     def test_a_message_leaves_after_the_last_acknowledgement_of_its_subscriptions(
@@ -132,17 +135,18 @@ class TopicTests(SuiteBase):
         connection.settle([Settlement(claims[0])])
         assert self.access(connection).load(references[1], 100).body == b"1"
         connection.settle([Settlement(claims[1])])
-        for reference in references:
+        for reference in references if not self.able.by_value else ():
             with pytest.raises(LookupError):
                 self.access(connection).load(reference, 100)
-        assert self.counts(connection) == {"audit": (0, 0), "books": (0, 0)}
+        if self.able.administers:
+            assert self.counts(connection) == {"audit": (0, 0), "books": (0, 0)}
 
     def test_what_is_given_back_goes_to_its_own_subscription_counted(self, connection: Connection) -> None:
         audit, books = connection.poller(AUDIT), connection.poller(BOOKS)
         self.send(connection, PRICES, "1")
         for count in range(3):
             claim = self.take_soon(audit, sequence=count)
-            assert claim.delivery_count == count
+            assert claim.delivery_count == self.counted(count)
             connection.settle([Settlement(claim, give_back=True, delivery_count=count + 1)])
         assert self.take_soon(books, sequence=9).delivery_count == 0
         got = self.load(connection, self.take_soon(audit, sequence=10))
@@ -243,7 +247,8 @@ class TopicTests(SuiteBase):
         connection.settle([Settlement(claim, sends=sends)])
         assert self.rest_soon(connection, relayed, 1) == ["on"]
         assert self.bodies(connection, NOTES) == ["note"]
-        assert self.counts(connection)["audit"] == (0, 0)
+        if self.able.administers:
+            assert self.counts(connection)["audit"] == (0, 0)
 
     def test_senders_that_compete_reach_every_subscription_with_every_message(
         self, connection: Connection, client: Callable[..., Connection]
@@ -267,6 +272,7 @@ class TopicTests(SuiteBase):
                 own = [body for body in found if body.startswith(name)]
                 assert own == [f"{name}{number}" for number in range(25)]
 
+    @needs("administers")
     def test_topics_and_their_subscriptions_are_listed(self, connection: Connection) -> None:
         poller = connection.poller(AUDIT)
         connection.poller(ALL)
@@ -279,6 +285,7 @@ class TopicTests(SuiteBase):
         assert (info.consumers, info.waiting, info.in_progress) == (1, 2, 1)
         assert info in topic.subscriptions
 
+    @needs("administers")
     def test_subscriptions_are_listed_by_topic_name_and_client_id(self, connection: Connection) -> None:
         keys = [
             (RATES, "A", ""),

@@ -50,6 +50,7 @@ class TransactionTests(SuiteBase):
             assert (got.delivery_count, got.redelivered) == (count, count > 1)
             session.send(NOTES, self.text("never"))
             session.rollback()
+        self.release_fetched(consumer)
         assert self.visible(connection, NOTES) == []
         assert self.bodies(connection, ORDERS) == ["1"]
 

@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from connector.messaging.provider import Connection, Waiter
+from connector.messaging.polling import Waiter
+from connector.messaging.provider import Connection
 from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
 from connector.testing.provider_suite.base import ARCHIVE, NOTES, ORDERS, PRICES, Connect, SuiteBase, needs

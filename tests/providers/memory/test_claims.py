@@ -15,7 +15,7 @@ from connector.errors import CapabilityError, ClaimLost, DestinationError, Provi
 from connector.messaging.claim import Claim
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
-from connector.messaging.provider import Poller
+from connector.messaging.polling import Poller
 from connector.messaging.selector import Selector, compile_selector
 from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription

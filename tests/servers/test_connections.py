@@ -1,0 +1,135 @@
+"""Adapters whose connections are lost in a commit, are idle, or are refused, on real brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
+
+import pytest
+
+from tests.proxy import proxy_to
+from tests.servers.broker import IDLE_SECONDS
+from tests.servers.commit_proxy import CommitProxy
+from tests.waiting import wait_for
+
+if TYPE_CHECKING:
+    from tests.servers.conftest import Broker, Deploy
+    from tests.servers.deployment import Deployment
+
+_RETRIES = {"RestartRetryCount": 50, "RestartRetryInterval": 0.01}
+
+
+@pytest.fixture
+def proxy(broker: Broker) -> Iterator[CommitProxy]:
+    made = CommitProxy(broker.port)
+    yield made
+    made.close()
+
+
+def await_cut(deployment: Deployment, proxy: CommitProxy) -> None:
+    deployment.wait_for(lambda: proxy.cuts == 1, "a commit")
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_the_connection_is_lost_in_a_commit(
+    broker: Broker, deploy: Deploy, proxy: CommitProxy, when: Literal["before", "after"]
+) -> None:
+    deployment = deploy(broker, port=proxy.port, connector=_RETRIES)
+    deployment.send(30)
+    proxy.cut_next(when, behind=f"{deployment.name}.archive")
+    service = deployment.start()
+    await_cut(deployment, proxy)
+    deployment.wait_for_calls(30)
+    deployment.send(5, first=30)
+    deployment.wait_for_calls(35)
+    deployment.stop(service)
+    deployment.finish(35)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("what", ["move", "settlement"])
+def test_the_connection_is_lost_in_a_commit_of_messages_in_progress(
+    broker: Broker, deploy: Deploy, proxy: CommitProxy, what: str, when: Literal["before", "after"]
+) -> None:
+    deployment = deploy(broker, in_progress=True, port=proxy.port, connector=_RETRIES)
+    deployment.send(8)
+    queue = deployment.in_progress if what == "move" else f"{deployment.name}.archive"
+    proxy.cut_next(when, behind=queue)
+    service = deployment.start()
+    await_cut(deployment, proxy)
+    deployment.wait_for_calls(8)
+    deployment.send(4, first=8)
+    deployment.wait_for_calls(12)
+    deployment.stop(service)
+    deployment.finish(12)
+
+
+@pytest.mark.parametrize("end", ["deliver", "drop"])
+@pytest.mark.parametrize("in_progress", [False, True])
+def test_a_commit_that_reaches_the_broker_late_stays_unknown_until_then(
+    broker: Broker, deploy: Deploy, proxy: CommitProxy, in_progress: bool, end: str
+) -> None:
+    deployment = deploy(broker, in_progress=in_progress, port=proxy.port, connector=_RETRIES)
+    deployment.send(8)
+    proxy.cut_next("late", behind=f"{deployment.name}.archive")
+    service = deployment.start()
+    await_cut(deployment, proxy)
+    deployment.wait_for_log("connected again")
+    getattr(proxy, end)()
+    deployment.send(1, first=8)
+    deployment.wait_for_calls(9)
+    deployment.stop(service)
+    deployment.finish(9)
+
+
+@pytest.mark.parametrize("end", ["deliver", "drop"])
+def test_messages_that_are_moved_late_are_taken_over(
+    broker: Broker, deploy: Deploy, proxy: CommitProxy, end: str
+) -> None:
+    deployment = deploy(broker, in_progress=True, port=proxy.port, connector=_RETRIES)
+    deployment.send(8)
+    proxy.cut_next("late", behind=deployment.in_progress)
+    service = deployment.start()
+    await_cut(deployment, proxy)
+    deployment.wait_for_log("connected again")
+    getattr(proxy, end)()
+    deployment.wait_for_calls(8)
+    deployment.stop(service)
+    deployment.finish(8)
+
+
+def test_an_idle_connection_lives(broker: Broker, deploy: Deploy, proxy: CommitProxy) -> None:
+    options = f"amqp.idleTimeout={IDLE_SECONDS * 1000}"
+    deployment = deploy(broker, port=proxy.port, options=options)
+    deployment.send(2, name=f"sleep:{IDLE_SECONDS * 1.5}")
+    service = deployment.start()
+    deployment.wait_for_calls(2)
+    before = dict(proxy.heartbeats)
+    wait_for(lambda: all(proxy.heartbeats[one] > before[one] + 3 for one in before), 60, "heartbeats")
+    deployment.send(3, first=2)
+    deployment.wait_for_calls(5)
+    assert "failed" not in deployment.log()
+    deployment.stop(service)
+    deployment.finish(5)
+
+
+def test_a_service_whose_login_is_refused_tries_again(broker: Broker, deploy: Deploy) -> None:
+    seconds = 1.2
+    restarts = {"RestartRetryCount": 50, "RestartRetryInterval": seconds / 60}
+    with proxy_to(broker.port) as proxy:
+        deployment = deploy(broker, port=proxy.port, connector=restarts)
+        deployment.send(12)
+        service = deployment.start()
+        deployment.wait_for_calls(12)
+        with broker.other_password():
+            proxy.cut()
+            deployment.wait_for_log("refuses the login of user 'guest'", count=3)
+        deployment.send(3, first=12)
+        deployment.wait_for_calls(15)
+        deployment.stop(service)
+        deployment.finish(15)
+    lines = [line for line in deployment.log().splitlines() if "refuses the login" in line]
+    times = [datetime.fromisoformat(line.partition(" ")[0]) for line in lines]
+    assert all((later - earlier).total_seconds() > seconds / 2 for earlier, later in pairwise(times))

@@ -1,0 +1,86 @@
+"""Adapters whose queues refuse messages, and messages of a sender with odd ids, on real brokers."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message
+from tests.servers.broker import SMALL
+from tests.servers.deployment import customer
+from tests.servers.rhea import send_by_rhea
+
+if TYPE_CHECKING:
+    from tests.servers.conftest import Broker, Deploy
+    from tests.servers.deployment import Deployment
+
+_OPTIONS = "jms.sendTimeout=500"
+"""Artemis lets a client wait that sends to a full queue."""
+
+
+def fill(deployment: Deployment, queue: str) -> None:
+    with deployment.connected() as connection:
+        connection.send(parse_destination(f"queue://{queue}"), [Message(b"in the way", "T")])
+
+
+def free(deployment: Deployment, queue: str) -> None:
+    (found,) = deployment.lines("receive", queue, "--wait", "5000")
+    assert found["body"] == "in the way"
+
+
+@pytest.mark.parametrize("in_progress", [False, True])
+@pytest.mark.parametrize("which", ["Archive", "Error"])
+def test_a_message_waits_until_the_queue_of_its_copy_takes_it(
+    broker: Broker, deploy: Deploy, which: str, in_progress: bool
+) -> None:
+    failed = which == "Error"
+    queue = f"NAME{SMALL}"
+    deployment = deploy(
+        broker,
+        in_progress=in_progress,
+        options=_OPTIONS,
+        connector={f"{which}Destination": f"queue://{queue}"},
+    )
+    queue = queue.replace("NAME", deployment.name)
+    fill(deployment, queue)
+    deployment.send(1, name="raise:no" if failed else "")
+    for _ in range(2):
+        assert deployment.start("--drain").wait(60) == 1, deployment.log()[-3000:]
+    assert "nothing was settled" in deployment.log()
+    assert queue in deployment.log()
+    assert deployment.bodies(queue) == ["in the way"]
+    free(deployment, queue)
+    deployment.finish(1, failed=[0] if failed else [], **{which.lower(): queue})
+
+
+def test_the_queue_of_copies_takes_them_again_while_the_service_runs(broker: Broker, deploy: Deploy) -> None:
+    restarts = {"RestartRetryCount": 5, "RestartRetryInterval": 0.02}
+    error = {"ErrorDestination": f"queue://NAME{SMALL}"}
+    deployment = deploy(broker, options=_OPTIONS, connector={**error, **restarts})
+    queue = f"{deployment.name}{SMALL}"
+    fill(deployment, queue)
+    deployment.send(3)
+    deployment.send(1, first=3, name="raise:no")
+    service = deployment.start()
+    deployment.wait_for_log("nothing was settled")
+    free(deployment, queue)
+    deployment.send(2, first=4)
+    deployment.wait_for_calls(6)
+    deployment.stop(service)
+    deployment.finish(6, failed=[3], error=queue)
+
+
+@pytest.mark.parametrize("step", ["begin:2", "settle.committing", "settle.finished"])
+def test_messages_without_ids_and_with_equal_ids_are_processed_each(
+    broker: Broker, deploy: Deploy, step: str
+) -> None:
+    deployment = deploy(broker)
+    bodies = [json.dumps(customer(number)) for number in range(4)]
+    messages = [{"body": body} for body in bodies[:2]]
+    messages += [{"message_id": "same", "body": body} for body in bodies[2:]]
+    send_by_rhea(broker, deployment.input, json.dumps(messages))
+    deployment.start("--drain", fault=f"{step}=killgroup").wait(60)
+    deployment.finish(4, twice=2 if step == "begin:2" else 0)

@@ -1,0 +1,61 @@
+"""The whole tree of an adapter is killed with SIGKILL at each step, on real brokers."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.providers.lent.steps import STEPS, STEPS_BEFORE_A_ROLLBACK, STEPS_IN_PROGRESS, runs_again
+
+if TYPE_CHECKING:
+    from tests.servers.conftest import Broker, Deploy
+    from tests.servers.deployment import Deployment
+
+_COUNT = 12
+"""Messages, more than a transaction holds."""
+
+
+def kill_at(deployment: Deployment, step: str) -> None:
+    status = deployment.start(fault=f"{step}=killgroup").wait(90)
+    assert status == -signal.SIGKILL, deployment.log()[-3000:]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_nothing_is_lost_and_nothing_runs_twice_without_need(
+    broker: Broker, deploy: Deploy, step: str
+) -> None:
+    deployment = deploy(broker)
+    deployment.send(_COUNT)
+    kill_at(deployment, step)
+    deployment.finish(_COUNT, twice=runs_again(step))
+
+
+@pytest.mark.parametrize("step", STEPS_BEFORE_A_ROLLBACK)
+def test_a_done_event_of_a_transaction_that_was_rolled_back_does_not_run_again(
+    broker: Broker, deploy: Deploy, step: str
+) -> None:
+    deployment = deploy(broker)
+    (deployment.directory / "flag").touch()
+    deployment.send(2)
+    deployment.send(1, first=2, name="inactive:flag")
+    deployment.send(1, first=3)
+    kill_at(deployment, step)
+    (deployment.directory / "flag").unlink()
+    before = _counted(deployment)
+    deployment.finish(4, twice=before["2"], inactive=[2])
+    assert [customer for customer, number in _counted(deployment).items() if number > 1] in ([], ["2"])
+
+
+@pytest.mark.parametrize("step", STEPS_IN_PROGRESS)
+def test_messages_in_progress_are_taken_over(broker: Broker, deploy: Deploy, step: str) -> None:
+    deployment = deploy(broker, in_progress=True)
+    deployment.send(_COUNT)
+    kill_at(deployment, step)
+    deployment.finish(_COUNT, twice=runs_again(step))
+
+
+def _counted(deployment: Deployment) -> Counter[str]:
+    return Counter(customer for customer, _ in deployment.calls())
