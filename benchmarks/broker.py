@@ -2,7 +2,8 @@
 
 Beside the bare transacted loop in Java with the same client library, and beside a route of Apache Camel
 with ``transacted=true``. All three use one ActiveMQ Artemis on loopback, with persistent messages. Also the
-time from a send to the call on an idle adapter. Needs a JDK (``javac``) and Maven Central.
+start of ``connector run`` to the first event, the time from a send to the call, and memory. Needs a JDK
+(``javac``) and Maven Central.
 ``python -m benchmarks.broker [--messages N] [--runs N] [--quantity N ...] [--disk DIR]``
 """
 
@@ -14,7 +15,6 @@ import shutil
 import statistics
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,9 +22,9 @@ from pathlib import Path
 import orjson
 
 from benchmarks.common import deployment, json_body, machine, scratch, spread
+from benchmarks.memory import report
 from connector.adapter import Adapter
 from connector.jars.locked import LOCK
-from connector.service import Service
 from tests.servers.conftest import ARTEMIS, CLIENT, Broker, resolved
 
 _CAMEL = "4.18.2"
@@ -102,26 +102,37 @@ def measure(
     print(f"adapter / Camel {middle['adapter'] / middle['Camel']:.2f}")
 
 
-def measure_latency(bare: JavaProgram, adapter: Adapter, directory: Path, count: int) -> None:
-    """Prints the time from a send to the call of the process, one message at a time."""
-    calls = directory / "calls"
-    service = Service(adapter)
-    thread = threading.Thread(target=service.run)
-    thread.start()
-    times = []
-    for number in range(count + 5):
-        sent = time.time()
-        bare.run(f"fill in 1 {json_body(number).decode()}")
-        while not calls.exists() or len(calls.read_bytes().splitlines()) <= number:
-            time.sleep(0.001)
-        called = float(calls.read_bytes().splitlines()[number])
-        if number >= 5:
-            times.append((called - sent) * 1000)
-        time.sleep(0.2)
-    service.stop()
-    thread.join()
-    times.sort()
-    print(f"  send to call: p50 {times[len(times) // 2]:.1f} ms, p90 {times[int(len(times) * 0.9)]:.1f} ms")
+def measure_service(bare: JavaProgram, file: Path, samples: int) -> None:
+    """Prints start, latency and memory of ``connector run``, one message at a time to an idle adapter."""
+    calls = file.parent / "calls"
+    bare.run(f"fill in 1 {json_body(0).decode()}")
+    begun = time.time()
+    service = subprocess.Popen([sys.executable, "-m", "connector.cli", "run", "-c", str(file)])
+    try:
+        print(f"  start of the command to the first event: {await_call(calls, 0) - begun:.1f} s")
+        times = []
+        for number in range(1, samples + 6):
+            time.sleep(0.2)
+            sent = time.time()
+            bare.run(f"fill in 1 {json_body(number).decode()}")
+            times.append((await_call(calls, number) - sent) * 1000)
+        times = sorted(times[5:])
+        print(
+            f"  send to call: p50 {times[len(times) // 2]:.1f} ms, p90 {times[int(len(times) * 0.9)]:.1f} ms"
+        )
+        report("  memory, idle", service.pid)
+    finally:
+        service.terminate()
+        service.wait(60)
+
+
+def await_call(calls: Path, number: int) -> float:
+    """Returns the time of a call."""
+    while True:
+        lines = calls.read_text().splitlines() if calls.exists() else []
+        if len(lines) > number:
+            return float(lines[number])
+        time.sleep(0.001)
 
 
 def configure(directory: Path, url: str, quantity: int, *, notes: bool = False) -> Path:
@@ -133,6 +144,8 @@ def configure(directory: Path, url: str, quantity: int, *, notes: bool = False) 
         "packages": CLIENT,
     }
     file = deployment(directory, ["in"], quantity=quantity, provider=orjson.dumps(section).decode())
+    with file.open("a") as text:  # the deployments are instances of one application
+        text.write(f"state: {{directory: {directory.parent / 'state'}}}\n")
     jars = resolved("client", CLIENT)
     shutil.copy(jars.file, directory / LOCK)
     if notes:
@@ -164,10 +177,7 @@ def main() -> None:
                 file = configure(directory / f"adapter-{quantity}", url, quantity)
                 with Adapter.from_file(file) as adapter:
                     measure(bare, camel, adapter, arguments.messages, arguments.runs, quantity)
-            place = directory / "idle"
-            with Adapter.from_file(configure(place, url, 100, notes=True)) as adapter:
-                adapter.drain()
-                measure_latency(bare, adapter, place, 50)
+            measure_service(bare, configure(directory / "idle", url, 100, notes=True), 50)
         finally:
             bare.stop()
             camel.stop()

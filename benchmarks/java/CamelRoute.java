@@ -16,7 +16,10 @@ public class CamelRoute {
     public static void main(String[] arguments) throws Exception {
         DefaultCamelContext context = new DefaultCamelContext();
         CachingConnectionFactory factory = new CachingConnectionFactory(new JmsConnectionFactory(arguments[0]));
-        JmsComponent jms = JmsComponent.jmsComponentTransacted(factory);
+        // Transactions of the session itself, as Camel advises: a transaction manager makes a consumer for each message.
+        JmsComponent jms = JmsComponent.jmsComponent(factory);
+        jms.setTransacted(true);
+        jms.setLazyCreateTransactionManager(false);
         jms.setCacheLevelName("CACHE_CONSUMER");
         context.addComponent("jms", jms);
         context.start();
