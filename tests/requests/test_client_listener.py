@@ -86,7 +86,7 @@ def test_a_provider_that_hangs_holds_no_request_beyond_its_time(
     world, hangs, client = hanging
     client.request("Customer.Retrieve", customer(0), timeout=0)
     hangs.set()
-    awaiting = client.request_async("Customer.Retrieve", customer(1), timeout=1000)
+    awaiting = client.request_async("Customer.Retrieve", customer(1), timeout=3000)
     world.requests_on_queue(2)
     refused = client.request_async("Customer.Retrieve", customer(2))
     answers = done([awaiting, refused])
