@@ -69,6 +69,8 @@ class Capabilities:
             messages, uses the subscriptions of every client id, and ends its temporary destinations.
             Otherwise the lists are empty. As in JMS, a connection has the shared subscriptions and those of
             its own client id, and a temporary destination ends with its connection.
+        chooses_ids: the id of a message is known before the message is sent. Otherwise this provider makes no
+            requests.
     """
 
     topics: bool = False
@@ -84,6 +86,7 @@ class Capabilities:
     shows_all: bool = True
     fetches_ahead: bool = False
     administers: bool = True
+    chooses_ids: bool = True
 
 
 class Connection(Protocol):

@@ -219,6 +219,10 @@ class RequestClient:
         try:
             if self._stopping:
                 call.complete(_STOPPING)
+            elif not self._capabilities.chooses_ids:
+                raise CapabilityError(
+                    "requests through a broker are not possible yet: use a provider of type dropbox or sql"
+                )
             elif properties.synchronous:
                 self._send_and_await(call)
             else:

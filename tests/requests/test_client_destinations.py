@@ -50,6 +50,15 @@ def test_without_temporary_queues_a_request_needs_a_reply_destination(world: Wor
     assert is_greeted(client.request("Customer.Retrieve", customer(2, ReplyToDestination=str(REPLIES))), 2)
 
 
+@pytest.mark.parametrize("name", ["Customer.Retrieve", "Customer.Create"])
+def test_a_provider_that_chooses_no_ids_makes_no_requests(dropbox: World, name: str) -> None:
+    client = dropbox.client(capabilities=replace(dropbox.provider.capabilities, chooses_ids=False))
+    result = client.request(name, customer(1))
+    assert result.status is ReturnCode.FAIL
+    assert "use a provider of type dropbox or sql" in (result.message or "")
+    assert dropbox.browse(REQUESTS) == []
+
+
 @pytest.mark.parametrize("destination", ["queue://blocked", "topic://a/b", "orders~EXPIRED"])
 def test_a_destination_that_nothing_can_be_sent_to_fails_its_requests_only(
     world: World, destination: str

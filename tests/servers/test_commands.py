@@ -6,6 +6,12 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
+
+from connector.messaging.destination import parse_destination
+from connector.messaging.message import Message
+from tests.servers.deployment import customer
+from tests.waiting import wait_for
 
 if TYPE_CHECKING:
     from tests.servers.conftest import Broker, Deploy
@@ -84,3 +90,30 @@ def test_check_connect_says_what_the_broker_can_do(broker: Broker, deploy: Deplo
     for name in ("transactions", "message selectors", "temporary queues", "browsing", "shared subscriptions"):
         assert found[name]["able"], found[name]
     assert found["InProgressDestination"]["able"]
+
+
+def test_a_process_answers_a_request_of_another_program(broker: Broker, deploy: Deploy) -> None:
+    """The reply is in the transaction of its event. A reply queue that is gone does not keep the event."""
+    deployment = deploy(broker)
+    (deployment.directory / "processes.py").write_text(
+        "def store(customer, event):\n    return {**customer.as_dict(), 'Name': 'Ada'}\n"
+    )
+    path = deployment.directory / "adapter.yaml"
+    document = yaml.safe_load(path.read_text())
+    document["subscriptions"][0]["reply"] = True
+    path.write_text(yaml.safe_dump(document))
+    with deployment.connected() as client:
+        temporary = client.temporary("queue")
+    asked = Message(json.dumps(customer(1)).encode(), "T", correlation_id="c-1")
+    gone = Message(json.dumps(customer(2)).encode(), "T", reply_to=str(temporary))
+    with deployment.connected() as client:
+        answers = client.temporary("queue")
+        asked.reply_to = str(answers)
+        client.send(parse_destination(deployment.input), [asked, gone])
+        assert deployment.start("--drain").wait(90) == 0, deployment.log()[-3000:]
+        poller = client.poller(answers)
+        claim = wait_for(lambda: poller.take(1, 0), 30, "the reply")
+        reply = client.access().open().load(claim.reference, 1 << 20)
+    assert json.loads(reply.body)["Name"] == "Ada"
+    assert reply.correlation_id == asked.message_id
+    assert sorted(deployment.customers(f"{deployment.name}.archive")) == ["1", "2"], deployment.log()[-3000:]

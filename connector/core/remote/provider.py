@@ -45,6 +45,7 @@ class RemoteProvider(ABC):
         shows_all=False,
         fetches_ahead=True,
         administers=False,
+        chooses_ids=False,
     )
 
     def __init__(

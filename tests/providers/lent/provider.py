@@ -31,7 +31,12 @@ class LentProvider(RemoteProvider):
     """Queues of a broker in this process."""
 
     capabilities = Capabilities(
-        selectors=True, takeover=False, by_value=True, transactions=True, shows_all=False
+        selectors=True,
+        takeover=False,
+        by_value=True,
+        transactions=True,
+        shows_all=False,
+        chooses_ids=False,
     )
 
     def __init__(self, state_directory: str | os.PathLike[str], **options: Any) -> None:
