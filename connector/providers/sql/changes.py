@@ -10,8 +10,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from connector.core.local.changes import Change, Discarded, Edit, GivenBack, GroupMoved, Moved, Sent
 from connector.core.local.channel import Channel, Owner
+from connector.databases.urls import reason_of
 from connector.errors import ClaimLost, ProviderError
-from connector.providers.sql.database import DatabaseClient, reason_of
+from connector.providers.sql.database import DatabaseClient
 from connector.providers.sql.messages import Pair, SqlClaim, channel_name, patched, write_key, write_patch
 from connector.providers.sql.schema import NOBODY
 

@@ -29,8 +29,9 @@ from sqlalchemy import Connection, NullPool, Row, create_engine, func, literal_c
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 
+from connector.databases.urls import network_options, reason_of
 from connector.errors import ProviderError
-from connector.providers.sql.database import Settings, network_options, reason_of
+from connector.providers.sql.database import Settings
 from connector.providers.sql.dialects import dialect_of
 from connector.providers.sql.schema import CLOCK, process
 

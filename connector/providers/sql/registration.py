@@ -40,7 +40,8 @@ def _open(
     Raises:
         TypeError, ValueError: there is no such option, or it has no such value.
     """
-    from connector.providers.sql.database import Settings, parse_url
+    from connector.databases.urls import parse_url
+    from connector.providers.sql.database import Settings
     from connector.providers.sql.provider import SqlProvider
 
     if durability not in ("batch", "none"):

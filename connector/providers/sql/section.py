@@ -8,7 +8,7 @@ from pydantic import Field
 
 from connector.config.section import ProviderSection
 from connector.config.value_types import Text, ValueType, choice, duration, integer, leaf, refuse
-from connector.providers.sql.database import URL_EXPECTED, WrongUrl, parse_url
+from connector.databases.urls import URL_EXPECTED, WrongUrl, parse_url
 
 
 def _read_url(value: object) -> str:

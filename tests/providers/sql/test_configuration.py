@@ -14,10 +14,11 @@ import pytest
 from connector.cli.app import run
 from connector.config.loading import load
 from connector.config.resolved import as_yaml, resolved
+from connector.databases.urls import WrongUrl
 from connector.errors import ConfigurationError, ProviderError
 from connector.messaging import connect
 from connector.parts import make_provider
-from connector.providers.sql.database import Settings, WrongUrl
+from connector.providers.sql.database import Settings
 from connector.providers.sql.provider import SqlProvider
 
 ADAPTER = """\

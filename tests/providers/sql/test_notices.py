@@ -8,12 +8,13 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+from connector.databases.urls import parse_url
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
 from connector.messaging.subscription import TopicSubscription
 from connector.providers.sql import watch as watch_module
-from connector.providers.sql.database import Settings, parse_url
+from connector.providers.sql.database import Settings
 from connector.providers.sql.notices import Notices
 from connector.providers.sql.provider import SqlProvider
 from tests.postgres import PostgresServer

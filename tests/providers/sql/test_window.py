@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import func, select
 
+from connector.databases.urls import parse_url
 from connector.messaging.destination import parse_destination
 from connector.messaging.message import Message
 from connector.messaging.settlement import Settlement
-from connector.providers.sql.database import Settings, parse_url
+from connector.providers.sql.database import Settings
 from connector.providers.sql.provider import SqlProvider
 from connector.providers.sql.schema import published
 from tests.postgres import PostgresServer

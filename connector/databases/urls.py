@@ -1,0 +1,104 @@
+"""URLs of databases, and texts about their errors."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Final
+
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+
+URL_EXPECTED: Final = (
+    "sqlite:///./FILE, sqlite:////DIRECTORY/FILE or postgresql+psycopg://USER:PASSWORD@HOST:PORT/DATABASE"
+)
+_DRIVERS: Final = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
+
+
+class WrongUrl(ValueError):
+    """The URL names no database that the provider can use. The text never shows the URL.
+
+    Attributes:
+        found, expected: as in :class:`connector.errors.Problem`.
+    """
+
+    def __init__(self, found: str, expected: str = URL_EXPECTED) -> None:
+        super().__init__(f"{found}, expected {expected}")
+        self.found, self.expected = found, expected
+
+
+def parse_url(text: str) -> URL:
+    """Reads the URL of a database. Raises :class:`WrongUrl`."""
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        raise WrongUrl("a text that is no URL") from None
+    backend = url.get_backend_name()
+    if url.drivername not in (backend, _DRIVERS.get(backend)) or backend not in _DRIVERS:
+        raise WrongUrl(f"a URL of {url.drivername!r}")
+    if backend == "sqlite":
+        if url.host or url.query or not url.database or url.database == ":memory:":
+            raise WrongUrl("a URL of SQLite that does not name a file")
+    elif "@" in (url.host or ""):
+        raise WrongUrl("a host with '@'", "a password with '@' written as %40")
+    elif not url.host or not url.database:
+        raise WrongUrl("a URL without host or database")
+    elif "password" in url.query:
+        raise WrongUrl("a password behind '?'", "the password before the host: USER:PASSWORD@HOST")
+    return url.set(drivername=_DRIVERS[backend])
+
+
+def at(url: URL, directory: str | os.PathLike[str]) -> URL:
+    """Returns a URL with an absolute path of the SQLite file. Other URLs do not change."""
+    if url.get_backend_name() != "sqlite":
+        return url
+    return url.set(database=os.path.abspath(os.path.join(directory, url.database or "")))
+
+
+def title_of(url: URL) -> str:
+    """Returns a database for texts: the file of SQLite, or the URL without the password."""
+    if url.get_backend_name() == "sqlite":
+        return url.database or ""
+    return url.set(query={}).render_as_string(hide_password=True)
+
+
+def network_options(url: URL, seconds: float) -> dict[str, int]:
+    """Returns options of a connection to PostgreSQL that is lost after ``seconds`` of silence of the host.
+
+    The URL has precedence.
+    """
+    options = {
+        "connect_timeout": max(2, int(seconds)),
+        "keepalives_idle": max(1, int(seconds)),
+        "keepalives_interval": max(1, int(seconds * 0.3)),
+        "tcp_user_timeout": int(seconds * 1000),
+    }
+    return {name: value for name, value in options.items() if name not in url.query}
+
+
+_SERVER: Final = "look whether the server runs and can be reached"
+_ADVICE: Final = (
+    ("is locked", "another program holds the file: end that program, or wait for it"),
+    ("is full|no space|could not extend", "make room on the disk"),
+    ("disk i/o error", "make room on the disk, and look whether the disk works"),
+    ("readonly database|unable to open", "give this user the right to write the file and its directory"),
+    ("read-only transaction|in recovery", "connect to the server that writes"),
+    ("password|authentication|role .* does not exist", "correct the user and the password"),
+    ("database .* does not exist", "correct the name of the database"),
+    ("permission denied|must be owner", "give this user the rights on the tables"),
+    ("deadlock|could not serialize", "nothing was done, try again"),
+    ("not a database|malformed", "restore the file from a backup, or use another"),
+    ("too many|remaining connection slots|queuepool", "lower pool_size, or let the server take more"),
+    ("refused|terminat|closed|lost|timeout|starting up|shutting down|translate|consuming", _SERVER),
+)
+"""A pattern of an error text -> the remedy."""
+
+
+def reason_of(error: SQLAlchemyError) -> str:
+    """Returns the text of an error with the remedy, without statement and parameters."""
+    found = str(error.orig if isinstance(error, DBAPIError) else error).strip()
+    found = " ".join(found.split())
+    for pattern, advice in _ADVICE:
+        if re.search(pattern, found, re.IGNORECASE):
+            return f"{found}: {advice}"
+    return found
