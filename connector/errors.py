@@ -139,6 +139,14 @@ class UnknownBusinessObject(MalformedData):
     """Neither a rule nor the body names a defined business object. The event is unsubscribed."""
 
 
+class DatabaseProblem(ConnectorError):
+    """A database cannot be used as it is configured. The text gives the reason and the remedy."""
+
+
+class ObjectRefused(ConnectorError):
+    """A sink refuses a business object. The text is the reason, without a place in the code of a user."""
+
+
 class RequestRefused(ConnectorError):
     """A request cannot be made or the reply cannot be read: wrong or incomplete meta-data, or a wrong body.
 

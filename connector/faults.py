@@ -26,6 +26,8 @@ PLACES: Final = (
     "claim",
     "begin",
     "deliver",
+    "transaction.returned",
+    "transaction.committed",
     "done",
     "settle.record",
     "settle.committing",

@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from connector.config.loading import Configuration
-from connector.errors import PipelineError, ProviderError
+from connector.errors import DatabaseProblem, PipelineError, ProviderError
 from connector.events.inbound import Inbound
 from connector.events.job import CHECK, Workers
 from connector.events.probe import missing_packages
 from connector.events.report import CycleReport
 from connector.events.summary import Summary
 from connector.messaging.provider_kind import AdapterProvider
-from connector.parts import make_event_settings, make_task_settings
+from connector.parts import check_databases, make_event_settings, make_task_settings
 from connector.state.store import HeldInstance, StateStore
 from connector.status import VERSION
 from connector.stopping import StopRequest
@@ -92,6 +92,7 @@ class InboundConnection:
             self._provider.check()  # a missing jar is known before Spark starts
         try:
             self.pipeline.launch()  # Java starts meanwhile
+            self._check_databases()
             self.state = self._provider.state(settings.application_name)
             self._instance = self.state.instance(settings.instance)
             self._log_start(self._instance.name)
@@ -187,6 +188,7 @@ class InboundConnection:
                 self._provider,
                 connection.access(),
                 self._requests(),
+                client_id=connection.client_id,
                 debug=self._debug,
             )
             self.inbound = Inbound(
@@ -212,6 +214,21 @@ class InboundConnection:
         except BaseException:
             self.abandon()  # the next recovery settles the adopted claims
             raise
+
+    def _check_databases(self) -> None:
+        """Checks the databases of transactional sinks. A database that is out of reach is no error now.
+
+        Raises:
+            DatabaseProblem: a database or a table does not fit the configuration.
+        """
+        wrong: list[str] = []
+        for finding in check_databases(self._configuration, makes=True):
+            if finding.is_unreachable:
+                _log.warning("a database cannot be used now", extra={"reason": finding.problem})
+            elif finding.problem:
+                wrong.append(f"{finding.name}: {finding.problem}")
+        if wrong:
+            raise DatabaseProblem("\n".join(wrong))
 
     def _check_workers(self) -> None:
         """Checks that each worker can load processes and handlers, and sees the root.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from connector.businessobjects.catalogue import discover, spec_for_class
@@ -26,6 +27,7 @@ from connector.messaging.subscription import TopicSubscription
 from connector.trace import Trace
 
 if TYPE_CHECKING:
+    from connector.broker.database_check import DatabaseFinding
     from connector.requests.spec import RequestClientSpec
 
 
@@ -61,12 +63,14 @@ def make_task_settings(
     access: AccessSpec,
     requests: RequestClientSpec | None = None,
     *,
+    client_id: str = "",
     debug: bool = False,
 ) -> TaskSettings:
     """Returns the settings of the tasks of a deployment.
 
     Args:
         requests: lets business processes make requests. None = they cannot.
+        client_id: of the adapter's connection.
         debug: whether the tracebacks that workers log have all frames.
 
     Raises:
@@ -97,7 +101,20 @@ def make_task_settings(
         requests=requests,
         logging=LogSettings(configuration.logging.level, configuration.logging.format, debug),
         trace=Trace(settings.agent_trace_level),
+        databases=configuration.databases,
+        client_id=client_id,
     )
+
+
+def check_databases(configuration: Configuration, *, makes: bool) -> Iterator[DatabaseFinding]:
+    """Checks the databases of a deployment (see :func:`connector.broker.database_check.check_databases`)."""
+    if not configuration.databases:
+        return
+    from connector.broker.database_check import check_databases  # SQLAlchemy, which most adapters never need
+
+    subscriptions = [entry.subscription() for entry in configuration.subscriptions]
+    definitions = configuration.metaobjects.definitions
+    yield from check_databases(configuration.databases, subscriptions, definitions, makes=makes)
 
 
 def make_requests(configuration: Configuration, provider: Provider | None = None) -> RequestClientSpec:

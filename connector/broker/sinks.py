@@ -10,13 +10,16 @@ A sink consists of three parts, and each part lives where the part is needed:
   workers.
 * A worker opens the *sink* by the spec. The sink delivers.
 
-There are two kinds of sink.
+There are three kinds of sink.
 
 * An *external* sink (:class:`ExternalSink`) is called. The effects happen at once, outside the transaction of
   the event. So the journal says ``begin`` before the call and ``done`` after the call. An event whose worker
   dies in between is in doubt, and the sink may be called again for that event.
 * A *prepared* sink (:class:`PreparedSink`) only makes a message. The commit that settles the event sends the
   message. So the message is sent exactly once, and only when the event is published.
+* A *transactional* sink (:class:`TransactionalSink`) is called with an open transaction of a database. The
+  commit of that transaction also records that the subscription has the event. So the effects in that database
+  happen exactly once, whatever dies when.
 
 ``docs/how-to/write-a-sink.md`` shows all three parts, with a checklist. :mod:`connector.testing.sinks` is the
 suite that every sink passes.
@@ -32,6 +35,7 @@ from typing import Any, ClassVar, Final, Literal, Protocol
 from connector.broker.lazy_requests import LazyRequests
 from connector.broker.requesting import Requests
 from connector.businessobjects.datahandler import HandlerFailed, message_body
+from connector.businessobjects.definition import Definitions
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import MalformedData
 from connector.messaging.destination import Destination
@@ -59,6 +63,8 @@ class Event:
         message: the headers, properties and unchanged body of the message.
         subscription: the name of the subscription whose process is called.
         requests: makes the requests of the process. A test of a process may pass another object.
+        transaction: the open transaction of a subscription with ``transaction``. The connector commits after
+            the process has returned, and rolls back if the process raises. None = no ``transaction``.
     """
 
     id: str
@@ -67,6 +73,7 @@ class Event:
     message: Message
     subscription: str = ""
     requests: Requests = field(default=_NO_REQUESTS, repr=False, compare=False)
+    transaction: Any = field(default=None, repr=False, compare=False)
 
     def request(
         self, name: str, data: Mapping[str, Any] | BusinessObject, *, timeout: int | None = None
@@ -114,6 +121,7 @@ class SinkContext:
             is empty when there are none.
         format_property: MessageFormatProperty: the header or property that holds the format of a message.
         persistent: whether messages are persistent by default. True when the provider keeps such messages.
+        definitions: the business objects.
     """
 
     subscription: str
@@ -122,10 +130,11 @@ class SinkContext:
     properties: Callable[[str, str], Mapping[str, str]]
     format_property: str
     persistent: bool
+    definitions: Definitions = field(default_factory=Definitions, repr=False)
 
 
 class Sink(Protocol):
-    """The common part of both kinds of sink.
+    """The common part of all kinds of sink.
 
     A worker opens one sink for each subscription. Each worker has its own sinks. So several sinks of a
     subscription may deliver at the same time, in different processes and on different machines. A sink is
@@ -207,6 +216,28 @@ class PreparedSink(Sink, Protocol):
         """
 
 
+class TransactionalSink(Sink, Protocol):
+    """A sink that writes to a database. Inherit from this class, and write ``database`` and ``deliver``.
+
+    Attributes:
+        database: a key of ``databases:`` in adapter.yaml.
+    """
+
+    kind: ClassVar[Literal["transactional"]] = "transactional"
+    database: str
+
+    def deliver(self, bo: BusinessObject, event: Event) -> object:
+        """Writes one object in the transaction ``event.transaction``, and leaves the transaction open.
+
+        Called and answered as :meth:`ExternalSink.deliver`, with two differences. An event whose transaction
+        was committed is never delivered again. After a conflict with another transaction, the sink is called
+        again with a new transaction.
+        """
+
+
+AnySink = ExternalSink | PreparedSink | TransactionalSink
+
+
 class SinkSpec(Protocol):
     """A recipe by which a worker opens the sink of one subscription. Small and picklable.
 
@@ -214,7 +245,7 @@ class SinkSpec(Protocol):
     the workers. The module of the entry need not be.
     """
 
-    def open(self, context: SinkContext) -> ExternalSink | PreparedSink:
+    def open(self, context: SinkContext) -> AnySink:
         """Makes the sink. Called in each worker, before the first event, in the thread that delivers.
 
         When the adapter starts, it also calls this method in the process of a worker, so that mistakes show

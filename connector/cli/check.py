@@ -13,7 +13,7 @@ from connector.config.loading import check as find_problems
 from connector.config.loading import load
 from connector.messaging.provider import Capabilities
 from connector.messaging.provider_kind import AdapterProvider, Finding, Surveyor
-from connector.parts import make_provider
+from connector.parts import check_databases, make_provider
 
 _ABILITIES: Final = {
     "topics": "topics",
@@ -30,16 +30,17 @@ _ABILITIES: Final = {
 def check(
     config: ConfigOption = DEFAULT_CONFIG,
     connect: Annotated[
-        bool, typer.Option("--connect", help="Connects, too, and says what the provider can and cannot do.")
+        bool,
+        typer.Option("--connect", help="Connects, too, and says what provider and databases can do."),
     ] = False,
     json: JsonOption = False,
 ) -> None:
     """Finds the mistakes that run would refuse without connecting: FILE:LINE:COLUMN: path: found, expected.
 
     Runs no code of the deployment and makes no file. With --json each mistake is an object on a
-    separate line. With --connect and without a mistake, connects to the provider, and says what the provider
-    can and cannot do. Exit status 2 when there is a mistake, 1 when the provider cannot be reached, 0 when
-    there are only warnings or nothing.
+    separate line. With --connect and without a mistake, connects to the provider and the databases, and says
+    what they can and cannot do. Exit status 2 when there is a mistake, 1 when the provider cannot be reached
+    or a database cannot be used, 0 when there are only warnings or nothing.
     """
     problems = find_problems(config)
     for problem in problems:
@@ -59,12 +60,19 @@ def check(
 def _connect(config: str, *, as_json: bool) -> None:
     configuration = load(config)
     provider = make_provider(configuration)
-    for finding in _findings(provider, configuration.connector.application_name):
+    findings = [*_findings(provider, configuration.connector.application_name)]
+    databases = [
+        Finding(one.name, not one.problem, one.problem or one.text)
+        for one in check_databases(configuration, makes=False)
+    ]
+    for finding in (*findings, *databases):
         if as_json:
             answer_json({"ability": finding.name, "able": finding.able, "text": finding.text})
         else:
             details = f": {finding.text}" if finding.text else ""
             answer(f"{'yes' if finding.able else 'no':3} {finding.name}{details}")
+    if not all(finding.able for finding in databases):
+        raise typer.Exit(1)
 
 
 def _findings(provider: AdapterProvider, application: str) -> Sequence[Finding]:

@@ -21,6 +21,7 @@ from connector.config.reading import Reading, find
 from connector.config.spark_lint import check_spark
 from connector.config.subscription_model import CommonEntry, EntryCheck, SinkEntry
 from connector.config.subscription_reading import ReadEntry
+from connector.config.tree import Table
 
 
 @dataclass(slots=True)
@@ -189,9 +190,13 @@ class Lint:
         self._objects(one.index, one.entry)
         if not isinstance(one.entry, SinkEntry):
             return
+        definitions = None if self.collected.incomplete else self.metaobjects.definitions
         one.entry.check(
-            EntryCheck(self.reporter, here, one.key, self.directory, self.catalogue, self._runs_here())
+            EntryCheck(
+                self.reporter, here, one.key, self.directory, self.catalogue, self._runs_here(), definitions
+            )
         )
+        self._database(one, here)
         first = names.setdefault(one.name, one.index)
         if first != one.index:
             _, position, _ = find(self.reporter.tree, ("subscriptions", first))
@@ -201,6 +206,21 @@ class Lint:
                 f"a second subscription named {one.name!r}, first in line {position.line}",
                 "a name of its own: name: ...",
             )
+
+    def _database(self, one: ReadEntry, here: tuple[str, int]) -> None:
+        """Reports a database that the file does not have."""
+        name = one.entry.database if isinstance(one.entry, SinkEntry) else None
+        # A wrong URL leaves out its database, which is there all the same.
+        node, _, _ = find(self.reporter.tree, ("databases",))
+        known = list(node.entries) if isinstance(node, Table) else []
+        if name is None or name in self.file.databases or name in known:
+            return
+        self.reporter.add(
+            (*here, "table" if one.key == "table" else "transaction"),
+            f"there is no database {shown(name)}",
+            f"one of databases: {', '.join(known)}" if known else "databases: with its name and its url",
+            nearest(name, known),
+        )
 
     def _runs_here(self) -> bool:
         """Tells whether the workers are on this machine, with the Python of this process."""

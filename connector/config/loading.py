@@ -26,6 +26,7 @@ from connector.config.subscription_model import SinkEntry
 from connector.config.subscription_reading import SubscriptionReader
 from connector.config.tree import Items, Leaf, Table, is_absent, kind_of, read_file
 from connector.config.value_types import resolve
+from connector.databases.settings import DatabaseSettings
 from connector.errors import ConfigurationError, Problem
 from connector.messaging.provider_kind import DeploymentPaths
 
@@ -44,6 +45,7 @@ class Configuration:
         datahandlers: plug-ins of the deployment. None = no plug-ins.
         state: the place of journals, published ids and locks. None = the provider decides.
         http: the HTTP server. None = no server.
+        databases: for transactional sinks, with absolute paths.
     """
 
     file: Path
@@ -58,6 +60,7 @@ class Configuration:
     logging: Logging
     state: State | None = None
     http: Http | None = None
+    databases: tuple[DatabaseSettings, ...] = ()
 
     @property
     def paths(self) -> DeploymentPaths:
@@ -184,6 +187,9 @@ def _read(
         logging=read.logging,
         state=read.state,
         http=read.http,
+        databases=tuple(
+            DatabaseSettings(name, one.url).at(directory) for name, one in read.databases.items()
+        ),
     )
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
+from connector.config.database_url import DATABASE_URL
 from connector.config.destinations import (
     ANSWERED_BY,
     COPIES,
@@ -375,6 +376,19 @@ class State(Section):
     )
 
 
+class Database(Section):
+    """A database with business data, for subscriptions with `transaction` or `table`.
+
+    Tested with SQLite and PostgreSQL. Any dialect of SQLAlchemy may work.
+    """
+
+    url: Annotated[str, DATABASE_URL] = Field(
+        repr=False,
+        description="Of the database, as SQLAlchemy reads it. A SQLite file is relative to this file. "
+        "PostgreSQL needs the extra `postgresql`. Give the password as `${NAME}` from the environment.",
+    )
+
+
 class AdapterFile(Section):
     """``adapter.yaml`` as a whole, before its parts are checked against one another."""
 
@@ -400,3 +414,6 @@ class AdapterFile(Section):
         default=None, description="Journals, published ids and locks. Left out: the provider decides."
     )
     http: Http | None = Field(default=None, description="Requests over HTTP. Left out: no server.")
+    databases: dict[str, Database] = Field(
+        default_factory=dict, description="Databases for `transaction` and `table`, each under a name."
+    )

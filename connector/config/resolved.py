@@ -41,6 +41,7 @@ def resolved(configuration: Configuration) -> dict[str, Any]:
         "logging": _section(configuration.logging),
         "state": None if configuration.state is None else _section(configuration.state),
         "http": None if configuration.http is None else _section(configuration.http),
+        "databases": {one.name: {"url": one.url} for one in configuration.databases} or None,
     }
     masked: dict[str, Any] = mask({key: value for key, value in sections.items() if value is not None})
     return masked

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from importlib.metadata import EntryPoint
 
 from connector.broker.sinks import ENTRY_POINTS
-from connector.config.subscription_model import ExternalEntry, PreparedEntry, SinkEntry
+from connector.config.subscription_model import ExternalEntry, PreparedEntry, SinkEntry, TransactionalEntry
 from connector.errors import ConfigurationError, Problem
 from connector.plugins import announced
 from connector.tracebacks import error_text
@@ -85,10 +85,12 @@ class Sinks:
                 f"the sink {_shown(entry_point)} cannot be imported: {error_text(error)}",
                 "a package that is installed with all that it needs",
             ) from error
-        if not isinstance(entry, type) or not issubclass(entry, ExternalEntry | PreparedEntry):
+        if not isinstance(entry, type) or not issubclass(
+            entry, ExternalEntry | PreparedEntry | TransactionalEntry
+        ):
             raise SinkProblem(
                 f"the sink {_shown(entry_point)} is no entry of a subscription",
-                "a class that inherits from ExternalEntry or PreparedEntry",
+                "a class that inherits from ExternalEntry, PreparedEntry or TransactionalEntry",
             )
         if inspect.isabstract(entry):
             missing = ", ".join(sorted(entry.__abstractmethods__))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +20,7 @@ from pydantic import BeforeValidator, Field
 from connector.broker.sinks import SinkSpec
 from connector.broker.subscriptions import Subscription
 from connector.businessobjects.catalogue import Catalogue
+from connector.businessobjects.definition import Definitions
 from connector.config.handler_lint import check_mime_type
 from connector.config.problem_reporter import ProblemReporter
 from connector.config.reading import Location, find
@@ -63,6 +64,7 @@ class EntryCheck:
         directory: of ``adapter.yaml``.
         catalogue: the data handlers. None = those of the deployment are not known.
         runs_here: whether the workers have the Python and the packages of this process.
+        definitions: the business objects. None = not all could be read.
     """
 
     reporter: ProblemReporter
@@ -71,6 +73,7 @@ class EntryCheck:
     directory: Path
     catalogue: Catalogue | None
     runs_here: bool
+    definitions: Definitions | None = None
 
     def add(
         self, key: str, found: str, expected: str, nearest: str | None = None, *, warning: bool = False
@@ -139,13 +142,18 @@ class SinkEntry(CommonEntry, ABC):
         return False
 
     @property
+    def database(self) -> str | None:
+        """The key in ``databases:`` that a transactional sink writes to. None = the sink is another one."""
+        return None
+
+    @property
     def sends_to(self) -> Destination | None:
         """The destination of this provider that messages are sent to. None = the sink sends to none."""
         return None
 
 
-class ExternalEntry(SinkEntry):
-    """An external sink is called by the worker. Every external sink has these keys beside its own."""
+class CalledEntry(SinkEntry):
+    """A sink that the worker calls. Its class inherits from :class:`ExternalEntry`, for example."""
 
     timeout: Annotated[float | None, duration(none="none")] = Field(
         default=None,
@@ -155,6 +163,28 @@ class ExternalEntry(SinkEntry):
     retries: Annotated[int, integer(0, "attempts")] = Field(
         default=0, description="For `TemporaryFailure` only: attempts in place, with back-off."
     )
+
+    def subscription(self) -> Subscription:
+        return Subscription(
+            self.name, self.object, self.verbs, self.sink(), timeout=self.timeout, retries=self.retries
+        )
+
+
+class TransactionalEntry(CalledEntry):
+    """A transactional sink writes to a database, exactly once.
+
+    Every transactional sink has these keys beside its own.
+    """
+
+    @property
+    @abstractmethod
+    def database(self) -> str:
+        """The key in ``databases:``."""
+
+
+class ExternalEntry(CalledEntry):
+    """An external sink is called by the worker. Every external sink has these keys beside its own."""
+
     reply: Boolean = Field(
         default=False,
         description="`true`: the events are requests, and the sink returns the reply. The commit that "
@@ -178,17 +208,7 @@ class ExternalEntry(SinkEntry):
         check.check_mime_type("mime_type", self.mime_type)
 
     def subscription(self) -> Subscription:
-        return Subscription(
-            self.name,
-            self.object,
-            self.verbs,
-            self.sink(),
-            timeout=self.timeout,
-            retries=self.retries,
-            reply=self.reply,
-            mime_type=self.mime_type,
-            format=self.format,
-        )
+        return replace(super().subscription(), reply=self.reply, mime_type=self.mime_type, format=self.format)
 
     @property
     def replies(self) -> bool:

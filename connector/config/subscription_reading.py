@@ -16,7 +16,6 @@ from connector.config.value_types import words
 
 UNSUPPORTED: Final = {
     "http": (not_yet("HTTP sinks"), "it left out"),
-    "table": (not_yet("table sinks"), "it left out"),
 }
 """Sinks of later versions, with the found and the expected text of the problem."""
 

@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 URL_EXPECTED: Final = (
     "sqlite:///./FILE, sqlite:////DIRECTORY/FILE or postgresql+psycopg://USER:PASSWORD@HOST:PORT/DATABASE"
@@ -46,6 +46,31 @@ def parse_url(text: str) -> URL:
     elif "password" in url.query:
         raise WrongUrl("a password behind '?'", "the password before the host: USER:PASSWORD@HOST")
     return url.set(drivername=_DRIVERS[backend])
+
+
+def parse_any_url(text: str) -> URL:
+    """Reads the URL of any database that SQLAlchemy has a dialect and an installed driver for.
+
+    Raises:
+        WrongUrl: as :func:`parse_url`, or the dialect or the driver is missing.
+    """
+    try:
+        url = make_url(text)
+        if url.get_backend_name() in _DRIVERS:
+            url = parse_url(text)
+        url.get_dialect().import_dbapi()
+    except WrongUrl:
+        raise
+    except (ArgumentError, ValueError):
+        raise WrongUrl("a text that is no URL") from None
+    except NoSuchModuleError:
+        raise WrongUrl(f"a URL of {url.drivername!r}", "a dialect of SQLAlchemy that is installed") from None
+    except ImportError as error:
+        raise WrongUrl(
+            f"a URL of {url.drivername!r}, whose driver cannot be imported ({error})",
+            "an installed driver; for PostgreSQL the extra postgresql",
+        ) from None
+    return url
 
 
 def at(url: URL, directory: str | os.PathLike[str]) -> URL:

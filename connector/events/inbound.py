@@ -19,6 +19,7 @@ from connector.events.claiming import WaitingMessages
 from connector.events.intake import Intake
 from connector.events.job import EventJobs, Pipeline, Result
 from connector.events.outcome import Outcome
+from connector.events.outcome_rows import OutcomeRows
 from connector.events.prepared_replies import RefusalReplies
 from connector.events.recovery import Recovered, Recovery
 from connector.events.report import CycleReport
@@ -113,6 +114,9 @@ class Inbound:
             settings.trace,
             waiting,
         )
+        self._rows = OutcomeRows(task_settings.databases, task_settings.application, connection.client_id)
+        self._returned: set[int] = set()
+        """Cycles with an event that went back without an outcome, and that may have rows in a database."""
         self._durations = EventDurations()
         self._schedule = Schedule(settings.order, settings.quantity, self._durations)
         self._threads = ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="batch")
@@ -304,6 +308,9 @@ class Inbound:
         else:
             for cycle in closed:
                 self._journals.forget(cycle)
+        self._returned.update(claim.cycle for claim, _ in ended_claims.returned)
+        self._rows.remove([cycle for cycle in closed if cycle not in self._returned])
+        self._returned.difference_update(closed)
         if self._has_reserved and self._window is not None and not self._schedule.unsettled:
             self._window.release()  # another instance may publish other copies
             self._has_reserved = False
@@ -386,6 +393,8 @@ class Inbound:
 
         Returns whether all are removed.
         """
+        if not (self._schedule.unsettled or self._intake.has_more()):
+            self._rows.prune()
         pruned = self.connection.prune(self._settings.retentions)
         for destination, number in pruned.copies.items():
             _log.info(
@@ -407,6 +416,7 @@ class Inbound:
         self.stopping = True
         self.finish()
         self._threads.shutdown(wait=True)
+        self._rows.close()
         if self._schedule.unsettled:
             self.abandon()
             return
@@ -422,4 +432,5 @@ class Inbound:
     def abandon(self) -> None:
         """Abandons the connection once no batch runs. The next connection recovers the claims."""
         self._threads.shutdown(wait=True)
+        self._rows.close()
         self.connection.abandon()

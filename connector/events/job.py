@@ -166,7 +166,7 @@ class EventJobs:
     ) -> tuple[PipelineError | None, list[TaskAnswer]]:
         error: PipelineError | None = None
         payloads = [
-            pickle.dumps(Assignment(handle, part), protocol=5)
+            pickle.dumps(Assignment(handle, part, batch.cycle), protocol=5)
             for handle, part in zip(handles, parts, strict=True)
         ]
         if not self._cancelled:

@@ -7,15 +7,31 @@ import os
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from connector import faults
 from connector.broker.calling import Deliver, guarded
-from connector.broker.sinks import CallTimer, Event, ExternalSink, PreparedSink, SinkContext
+from connector.broker.sinks import (
+    AnySink,
+    CallTimer,
+    Event,
+    ExternalSink,
+    PreparedSink,
+    SinkContext,
+    TransactionalSink,
+)
 from connector.broker.subscriptions import Broker, Subscription
 from connector.businessobjects.datahandler import HandlerFailed
 from connector.businessobjects.instance import BusinessObject
-from connector.errors import MalformedData, NotActive, ProviderError, TemporaryFailure, Unsubscribed
+from connector.databases.settings import EventKey, digest
+from connector.errors import (
+    MalformedData,
+    NotActive,
+    ObjectRefused,
+    ProviderError,
+    TemporaryFailure,
+    Unsubscribed,
+)
 from connector.events.convert import Converter
 from connector.events.prepared_replies import ProcessReplies
 from connector.events.task_settings import TaskSettings
@@ -26,6 +42,10 @@ from connector.messaging.settlement import Prepared
 from connector.state.store import TaskJournal
 from connector.trace import CONVERSION, DETAILS, HANDOVER
 from connector.tracebacks import error_text, log_failure
+
+if TYPE_CHECKING:
+    from connector.broker.transactional import TransactionalCalls
+    from connector.databases.database import Database
 
 _log: Final = logging.getLogger("connector.events")
 
@@ -45,6 +65,7 @@ class Publication:
             message. Otherwise None.
         provider_failed: whether the provider is the reason of ``inactive``.
         begun: whether an external delivery was begun.
+        transacted: whether a transactional sink was called.
         must_repeat: the reply of a sink cannot be made now, so that the sink has to be called again.
     """
 
@@ -57,14 +78,17 @@ class Publication:
     inactive: str | None = None
     provider_failed: bool = False
     begun: bool = False
+    transacted: bool = False
     must_repeat: bool = False
 
 
-class _External(NamedTuple):
-    """An external sink, and its ``deliver`` with the retries and the time limit of the subscription."""
+class _Called(NamedTuple):
+    """A sink that is called, and its ``deliver`` with the retries and the time limit of the subscription."""
 
-    sink: ExternalSink
+    sink: ExternalSink | TransactionalSink
     deliver: Deliver
+    transactions: TransactionalCalls | None = None
+    """For a transactional sink only."""
 
 
 class Publisher:
@@ -95,19 +119,25 @@ class Publisher:
         self._access = access
         self._answering = ProcessReplies(task_settings, converter, access)
         self._pid = os.getpid()
-        self._external: dict[str, _External] = {}
+        self.batch = 0
+        """Number of the batch of the next events."""
+        self._databases: dict[str, Database] = {}
+        self._called: dict[str, _Called] = {}
         self._prepared: dict[str, PreparedSink] = {}
         try:
             for subscription in task_settings.subscriptions:
                 self._open(subscription, converter, timer)
             # Prepared sinks come first: if the provider refuses their message, no external sink was called in
-            # vain.
-            self._broker = Broker(
-                sorted(task_settings.subscriptions, key=lambda one: one.name in self._external)
-            )
+            # vain. Transactional sinks come last: an external sink that fails in the end is not called twice
+            # for their sake.
+            self._broker = Broker(sorted(task_settings.subscriptions, key=self._turn))
         except BaseException:
             self.close()
             raise
+
+    def _turn(self, subscription: Subscription) -> int:
+        called = self._called.get(subscription.name)
+        return 0 if called is None else 1 if called.transactions is None else 2
 
     def _open(self, subscription: Subscription, converter: Converter, timer: CallTimer) -> None:
         task_settings, name = self._task_settings, subscription.name
@@ -121,26 +151,45 @@ class Publisher:
                 ),
                 format_property=task_settings.format_property,
                 persistent=task_settings.persistent,
+                definitions=task_settings.definitions,
             )
         )
         if sink.kind == "prepared":
             self._prepared[name] = sink
-        else:
-            deliver = guarded(
-                sink.deliver, name, retries=subscription.retries, timeout=subscription.timeout, timer=timer
-            )
-            self._external[name] = _External(sink, deliver)
+            return
+        transactions, deliver = None, cast(Deliver, sink.deliver)
+        if sink.kind == "transactional":
+            from connector.broker.transactional import TransactionalCalls  # most adapters have no database
+
+            database = self._database(sink.database)
+            transactions = TransactionalCalls(sink, database, task_settings.application, name)
+            deliver = transactions.deliver
+        deliver = guarded(
+            deliver, name, retries=subscription.retries, timeout=subscription.timeout, timer=timer
+        )
+        self._called[name] = _Called(sink, deliver, transactions)
+
+    def _database(self, name: str) -> Database:
+        if name not in self._databases:
+            from connector.databases.database import Database
+
+            settings = next(one for one in self._task_settings.databases if one.name == name)
+            self._databases[name] = Database(settings)
+        return self._databases[name]
 
     def close(self) -> None:
         """Closes the sinks. Repeatable."""
-        sinks: dict[str, ExternalSink | PreparedSink] = {**self._prepared}
-        sinks.update((name, external.sink) for name, external in self._external.items())
-        self._prepared, self._external = {}, {}
+        sinks: dict[str, AnySink] = {**self._prepared}
+        sinks.update((name, called.sink) for name, called in self._called.items())
+        self._prepared, self._called = {}, {}
         for name, sink in sinks.items():
             try:
                 sink.close()
             except (Exception, SystemExit) as error:  # the other sinks must be closed, too
                 log_failure(_log, "a sink cannot be closed", error, sink, self._deployment, subscription=name)
+        for database in self._databases.values():
+            database.close()
+        self._databases = {}
 
     def subscribers(self, bo: BusinessObject) -> Sequence[Subscription]:
         return self._broker.subscribers(bo.type, bo.verb or "")
@@ -180,27 +229,43 @@ class Publisher:
                     verb=bo.verb,
                     subscription=name,
                 )
-            external = self._external.get(name)
-            if external is None:
+            called = self._called.get(name)
+            if called is None:
                 self._prepare(bo, event, f"{reference}|{name}", name, result)
                 if result.provider_failed:
                     break
                 continue
-            if not result.begun:
-                if result.prepared and not self._write(name, result):
-                    break
+            if not (result.begun or result.transacted) and result.prepared and not self._write(name, result):
+                break
+            if called.transactions is not None:
+                called.transactions.begin(self._key(event, reference), journal.check)
+                result.transacted = True
+            elif not result.begun:
                 journal.begin(sequence)
                 result.begun = True
                 faults.point("begin")
-            self._deliver(external, subscription, bo, event, reference, result)
+            self._deliver(called, subscription, bo, event, reference, result)
             if result.inactive is not None:
                 break
             faults.point("deliver")
         return result
 
+    def _key(self, event: Event, reference: object) -> EventKey:
+        """Returns the key of the rows of an event.
+
+        A copy that somebody has moved back to an input is another event, but not one whose subscriptions are
+        asked again.
+        """
+        message = event.message
+        identity = self._access.identity(reference, message)
+        properties = message.properties
+        if "connector_outcome" in properties and "connector_time" in properties:
+            identity = f"{identity}|{properties['connector_time']}"
+        return EventKey(digest(identity), event.id, self._task_settings.client_id, self.batch)
+
     def _deliver(
         self,
-        external: _External,
+        called: _Called,
         subscription: Subscription,
         bo: BusinessObject,
         event: Event,
@@ -215,7 +280,9 @@ class Publisher:
         context = None
         if subscription.reply:
             context = self._answering.context(subscription, event, f"{reference}|{name}")
-        returned, raised = self._call(external.deliver, bo, _event_for(name, event))
+        returned, raised = self._call(called.deliver, bo, _event_for(name, event))
+        if called.transactions is not None and called.transactions.taken_over is not None:
+            raise called.transactions.taken_over
         failure = raised
         if context is not None and not isinstance(failure, Unsubscribed | NotActive):
             try:
@@ -247,14 +314,14 @@ class Publisher:
         else:
             times = subscription.retries + 1
             tried = f" (tried {times} times)" * (isinstance(failure, TemporaryFailure) and times > 1)
-            sink = external.sink if raised is not None else None
+            sink = called.sink if raised is not None else None
             place = self._log_failure(failure, sink, name, bo, event)
             result.failures += (f"{_reason(name, failure)}{tried}{place}",)
 
     def _log_failure(
         self,
         error: BaseException,
-        sink: ExternalSink | PreparedSink | None,
+        sink: AnySink | None,
         name: str,
         bo: BusinessObject,
         event: Event,
@@ -271,6 +338,8 @@ class Publisher:
         """
         target: object = sink
         handler = None
+        if isinstance(error, ObjectRefused):
+            return ""
         if sink is not None:
             text = sink.failed
         elif isinstance(error, HandlerFailed):

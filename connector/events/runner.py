@@ -131,7 +131,7 @@ class _RunnerTask:
             if assignment.journal is None:
                 return b"O\n" + pack_answer({})
             began = time.monotonic()
-            outcomes = self._task.run(assignment.journal, assignment.order_groups)
+            outcomes = self._task.run(assignment.journal, assignment.order_groups, assignment.batch)
             return b"O\n" + pack_answer(outcomes, time.monotonic() - began)
         except FileExistsError:
             return b"O\n" + pack_answer({}, ended=_TWICE)

@@ -74,7 +74,9 @@ class Task:
         spec = task_settings.requests
         self._requests = LazyRequests(None if spec is None else lambda: spec, deployment)
 
-    def run(self, handle: JournalHandle, order_groups: list[list[WorkItem]]) -> dict[bytes, list[int]]:
+    def run(
+        self, handle: JournalHandle, order_groups: list[list[WorkItem]], batch: int = 0
+    ) -> dict[bytes, list[int]]:
         """Runs all order groups. Returns the sequences by outcome, as JSON, without untouched events.
 
         A rolled back event stops its order group. A process that is not active, or a provider that fails,
@@ -86,6 +88,7 @@ class Task:
             ProviderError: the prepared messages cannot be made durable.
         """
         journal = handle.open()
+        self._publisher.batch = batch
         outcomes: dict[bytes, list[int]] = {}
         try:
             self._run(order_groups, journal, outcomes)
@@ -149,7 +152,7 @@ class Task:
         return failed._replace(attempts=failed.attempts + 1, reason=reason)
 
     def _event(self, item: WorkItem, journal: TaskJournal) -> tuple[Outcome, bool]:
-        """Returns the outcome of one event, and whether its delivery was begun."""
+        """Returns the outcome of one event, and whether an external or transactional sink was called."""
         sequence, destination, reference, attempts = item
         confirmed: tuple[str, ...] = ()
         message: Message | None = None
@@ -225,7 +228,7 @@ class Task:
         outcome = _outcome(bo.type, bo.verb, attempts, publication)
         if outcome.kind == _UNSUBSCRIBED:
             outcome = self._refused(outcome, message, reference)
-        return outcome, publication.begun
+        return outcome, publication.begun or publication.transacted
 
     def _place(self, error: MalformedData, message: Message | None, destination: str, attempts: int) -> str:
         """Logs the failure of a data handler and returns its place for the reason, or empty."""
@@ -255,7 +258,7 @@ class Task:
 
 def _outcome(object_name: str, verb: str | None, attempts: int, publication: Publication) -> Outcome:
     delivered = publication.delivered
-    before, attempts = attempts, attempts + publication.begun
+    before, attempts = attempts, attempts + (publication.begun or publication.transacted)
     prepared, replies = _packed(publication.prepared), _packed(publication.replies)
     if publication.inactive is not None:
         return Outcome(

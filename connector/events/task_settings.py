@@ -10,6 +10,7 @@ from connector.broker.subscriptions import Subscription
 from connector.businessobjects.definition import Definitions
 from connector.businessobjects.handlers import HandlerSpec
 from connector.businessobjects.rules import StaticMetaObject
+from connector.databases.settings import DatabaseSettings
 from connector.log import LogSettings
 from connector.messaging.access import AccessSpec
 from connector.state.store import JournalHandle
@@ -45,6 +46,8 @@ class TaskSettings:
         requests: lets a business process make requests while it handles an event. None = no requests.
         logging: of workers.
         trace: of AgentTraceLevel.
+        databases: of transactional sinks.
+        client_id: of the adapter's connection.
     """
 
     application: str
@@ -68,6 +71,8 @@ class TaskSettings:
     requests: RequestsSpec | None = None
     logging: LogSettings = _LOGGING
     trace: Trace = OFF
+    databases: tuple[DatabaseSettings, ...] = ()
+    client_id: str = ""
 
     @property
     def answers_requests(self) -> bool:
@@ -88,3 +93,5 @@ class Assignment(NamedTuple):
     journal: JournalHandle | None
     """Journal of the task. None if there is no work."""
     order_groups: list[list[WorkItem]]
+    batch: int = 0
+    """Number of the batch, unique for the client."""

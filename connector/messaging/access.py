@@ -40,6 +40,19 @@ class MessageAccess(Protocol):
             ProviderError: the message cannot be read now.
         """
 
+    def identity(self, reference: Any, message: Message) -> str:
+        """Returns text that names the stored message.
+
+        Equal at every delivery of one message of one input, never for two messages.
+
+        Args:
+            reference: of the claim.
+            message: as :meth:`load` has returned it.
+
+        Raises:
+            LookupError, ProviderError: as :meth:`load`.
+        """
+
     def prepare(self, destination: Destination, message: Message, key: str) -> Prepared:
         """Makes a message without sending it. The same ``key`` and destination replace the earlier message.
 

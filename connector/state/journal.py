@@ -84,6 +84,10 @@ class Journal:
     def begin(self, sequence: int) -> None:
         """See :meth:`connector.state.store.TaskJournal.begin`."""
         self._append(b"B %d\n" % sequence)
+        self.check()
+
+    def check(self) -> None:
+        """See :meth:`connector.state.store.TaskJournal.check`."""
         if not os.access(self._path, os.F_OK):  # half the price of stat
             raise FileNotFoundError(
                 errno.ENOENT, "another client has taken over from this client", self._path

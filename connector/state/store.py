@@ -96,6 +96,13 @@ class TaskJournal(Protocol):
             FileNotFoundError: another client has taken over, so the event must not be delivered.
         """
 
+    def check(self) -> None:
+        """Checks that this task may still deliver events. Writes nothing.
+
+        Raises:
+            FileNotFoundError: another client has taken over.
+        """
+
     def done(self, sequence: int, outcome: bytes, following: int | None = None) -> None:
         """Records the outcome after the last delivery of an event.
 

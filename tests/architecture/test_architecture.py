@@ -25,6 +25,7 @@ FLOORS = {
         "connector.tracebacks",
         "connector.messaging",
         "connector.businessobjects",
+        "connector.databases",
         "connector.state.store",
         "connector.config.masking",
         "connector.config.value_types",
@@ -40,6 +41,7 @@ FLOORS = {
         "connector.requests",
         "connector.broker.process.settings",
         "connector.broker.destination.settings",
+        "connector.broker.table.settings",
     ),
     4: ("connector.spark",),
     5: (

@@ -15,9 +15,19 @@ class ProcessEntry(ExternalEntry):
 
     process: Text = Field(description="The function, `module:function`, beside `adapter.yaml` or installed.")
 
+    transaction: Text | None = Field(
+        default=None,
+        description="Key of `databases`. `event.transaction` is an open connection of that database. Its "
+        "commit holds the outcome of the event, too, so the process has its effects there exactly once.",
+    )
+
     def sink(self) -> ProcessSpec:
         """Returns the recipe, which loads the function in the worker."""
-        return ProcessSpec(self.process, self.reply)
+        return ProcessSpec(self.process, self.reply, self.transaction)
+
+    @property
+    def database(self) -> str | None:
+        return self.transaction
 
     def target(self) -> str:
         return self.process
@@ -38,4 +48,10 @@ class ProcessEntry(ExternalEntry):
                     f"an installed module, or {module}.py beside the configuration file",
                     warning=True,
                 )
+        if self.transaction is not None and self.reply:
+            check.add(
+                "reply",
+                "reply: true with a transaction, which a crash after its commit would leave unanswered",
+                "one of the two; send the reply from another subscription",
+            )
         super().check(check)

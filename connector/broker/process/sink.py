@@ -7,13 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from connector.broker.sinks import Event, ExternalSink, SinkContext
+from connector.broker.sinks import Event, ExternalSink, SinkContext, TransactionalSink
 from connector.businessobjects.instance import BusinessObject
 from connector.errors import ConnectorError
 from connector.modules import load_module
 from connector.tracebacks import failure_text
 
 _log: Final = logging.getLogger("connector.events")
+_FAILED: Final = "a business process has failed"
 
 
 class ProcessNotFound(ConnectorError):
@@ -54,31 +55,33 @@ class ProcessSpec:
     Args:
         process: ``module:function``.
         replies: whether the return value of the function is the reply.
+        database: whose transaction the function gets. None = it gets none.
     """
 
     process: str
     replies: bool = False
+    database: str | None = None
 
-    def open(self, context: SinkContext) -> ProcessSink:
+    def open(self, context: SinkContext) -> ProcessSink | TransactionalProcessSink:
         """Loads the function.
 
         Raises:
             ProcessNotFound: there is no such module or function, or importing the module raised.
         """
         function = load_process(self.process, context.deployment)
+        if self.database is not None:
+            return TransactionalProcessSink(function, context.subscription, self.database)
         return ProcessSink(function, context.subscription, replies=self.replies)
 
 
-class ProcessSink(ExternalSink):
-    """A sink that calls a Python function ``f(bo, event)``.
+class _Process:
+    """Calls a Python function ``f(bo, event)``.
 
     Args:
         function: the process.
         subscription: the name of the subscription.
         replies: whether the return value of the function is the reply.
     """
-
-    failed: ClassVar[str] = "a business process has failed"
 
     def __init__(self, function: Callable[..., Any], subscription: str, *, replies: bool = False) -> None:
         self.__wrapped__ = function  # a traceback without a frame of the user's module points here
@@ -95,3 +98,25 @@ class ProcessSink(ExternalSink):
                 extra={"subscription": self._subscription, "message_id": event.id},
             )
         return returned
+
+
+class ProcessSink(_Process, ExternalSink):
+    """A sink that calls a Python function. The arguments are those of the class above."""
+
+    failed: ClassVar[str] = _FAILED
+
+
+class TransactionalProcessSink(_Process, TransactionalSink):
+    """A sink that calls a Python function with an open transaction.
+
+    Args:
+        function: the process.
+        subscription: the name of the subscription.
+        database: whose transaction the function gets.
+    """
+
+    failed: ClassVar[str] = _FAILED
+
+    def __init__(self, function: Callable[..., Any], subscription: str, database: str) -> None:
+        super().__init__(function, subscription)
+        self.database = database

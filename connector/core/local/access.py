@@ -38,6 +38,7 @@ class LocalAccess:
         self._stamp = Stamp(store.client_id)
         self.check = store.check
         self.load = store.read
+        self.identity = store.identity
         self.write = store.write
         self.sync = store.sync
 

@@ -317,6 +317,9 @@ class TaskStore(Protocol):
     def read(self, reference: Any, max_body: int) -> Message:
         """See :meth:`connector.messaging.access.MessageAccess.load`."""
 
+    def identity(self, reference: Any, message: Message) -> str:
+        """See :meth:`connector.messaging.access.MessageAccess.identity`."""
+
     def prepare(self, destination: Destination, message: Message, key: str) -> Any:
         """Keeps a message where no client takes it. Returns a handle. The same key replaces the message.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from connector.core.remote.claims import LentReference
+from connector.core.remote.claims import LentReference, identity_of
 from connector.errors import DestinationError, MalformedData
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message
@@ -30,6 +30,9 @@ class RemoteAccess:
         if reference.unreadable:
             raise MalformedData(f"the body cannot be read: {reference.unreadable}")
         return reference.message.copy(reference.message.body)
+
+    def identity(self, reference: LentReference, message: Message) -> str:
+        return f"{identity_of(message)} {reference.subscription}"
 
     def prepare(self, destination: Destination, message: Message, key: str) -> Prepared:
         if destination.view:

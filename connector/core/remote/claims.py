@@ -10,6 +10,7 @@ from typing import Final
 from connector.core.remote.broker import Received
 from connector.messaging.destination import Destination
 from connector.messaging.message import Message, PropertyValue
+from connector.messaging.settlement import HISTORY
 
 _SENT: Final = ("JMSXGroupID", "JMSXGroupSeq")
 ORIGINAL_ID: Final = "connector_message_id"
@@ -59,12 +60,14 @@ class LentReference:
         message: with the body.
         size: bytes of the body. More than in ``message`` if the body was too large to be read.
         unreadable: why the client library cannot read the body. Empty = it can.
+        subscription: name of the subscription that the message was taken from. Empty for a queue.
     """
 
     name: str
     message: Message
     size: int
     unreadable: str = ""
+    subscription: str = ""
 
     def __str__(self) -> str:
         return self.name
@@ -78,6 +81,7 @@ class LentClaim:
         number: cycle and sequence.
         source: the input destination.
         received: from the source.
+        subscription: name of the subscription of the source. Empty for a queue.
     """
 
     __slots__ = (
@@ -93,7 +97,12 @@ class LentClaim:
     in_progress = waits = False
 
     def __init__(
-        self, client_id: str, number: tuple[int, int], source: Destination, received: Received
+        self,
+        client_id: str,
+        number: tuple[int, int],
+        source: Destination,
+        received: Received,
+        subscription: str = "",
     ) -> None:
         self.cycle, self.sequence = number
         self.destination = source
@@ -105,7 +114,7 @@ class LentClaim:
         """Deliveries that the broker has counted, with this one."""
         self.delivery_count = begun
         name = f"{client_id}-{number[0]}-{number[1]}"
-        self.reference = LentReference(name, message, received.size, received.unreadable)
+        self.reference = LentReference(name, message, received.size, received.unreadable, subscription)
 
     @property
     def message_id(self) -> str:
@@ -138,6 +147,8 @@ def identity_of(message: Message) -> str:
     digest = hashlib.blake2b(digest_size=12)
     for name in sorted(message.properties):
         if name.startswith("JMSX") and name not in _SENT:  # set by the broker at a delivery
+            continue
+        if name in HISTORY:  # changes with each stay in a queue
             continue
         digest.update(f"{name}\0{message.properties[name]!r}\0".encode("utf-8", "surrogatepass"))
     digest.update(message.body)

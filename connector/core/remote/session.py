@@ -62,6 +62,7 @@ class ReceivingSession:
         marker: Callable[[BrokerSession], CommitMarker | None],
     ) -> None:
         self.destination = source if isinstance(source, Destination) else source.topic
+        self._subscription = "" if isinstance(source, Destination) else source.name
         self._batch = batch
         self._batch_bytes = batch_bytes
         self._session: BrokerSession = connection.session()
@@ -121,7 +122,7 @@ class ReceivingSession:
         taken: list[LentClaim] = []
         for sequence, received in zip(numbers, self._receive(len(numbers)), strict=False):
             faults.point("claim")
-            claim = LentClaim(client_id, (cycle, sequence), self.destination, received)
+            claim = LentClaim(client_id, (cycle, sequence), self.destination, received, self._subscription)
             self._bytes += len(received.message.body)
             self.claims.append(claim)
             taken.append(claim)

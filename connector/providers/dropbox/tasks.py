@@ -16,7 +16,7 @@ from connector.providers.dropbox import codec, files
 from connector.providers.dropbox.claims import TAG, in_progress_origin, waits
 from connector.providers.dropbox.clients import holds_lock
 from connector.providers.dropbox.headers import HeaderStore
-from connector.providers.dropbox.layout import Layout
+from connector.providers.dropbox.layout import SUBSCRIPTIONS, Layout
 
 PREPARED: Final = "prepared"
 
@@ -92,6 +92,19 @@ class DropboxTaskStore:
         if not message.timestamp:
             message.timestamp = status.st_mtime_ns // 1_000_000
         return message
+
+    def identity(self, reference: str, message: Message) -> str:
+        """See :meth:`connector.core.local.store.TaskStore.identity`.
+
+        A name may be used again for another file, and the subscriptions of a topic may share a file.
+        """
+        try:
+            status = os.lstat(self._prefix + reference)
+        except FileNotFoundError:
+            raise LookupError(f"{reference} is gone") from None
+        _, _, inside = reference.partition(f"/{SUBSCRIPTIONS}/")
+        subscription = inside.partition("/")[0]
+        return f"{message.message_id}|{status.st_ino}:{status.st_mtime_ns}|{subscription}"
 
     def is_there(self, destination: Destination, owner: str) -> bool:
         """See :meth:`connector.core.local.store.TaskStore.is_there`."""

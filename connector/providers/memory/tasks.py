@@ -55,6 +55,10 @@ class MemoryTaskStore:
                 raise MalformedData(f"the body has {len(body)} bytes, more than max_body ({max_body} bytes)")
             return entry.message.copy(body)
 
+    def identity(self, reference: tuple[int, int], message: Message) -> str:
+        """See :meth:`connector.core.local.store.TaskStore.identity`."""
+        return f"{message.message_id}|{reference[0]}"
+
     def prepare(self, destination: Destination, message: Message, key: str) -> tuple[str, str]:
         """See :meth:`connector.core.local.store.TaskStore.prepare`. Waits while there is no room.
 

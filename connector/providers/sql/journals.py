@@ -74,6 +74,7 @@ _at: Final = update(task).where(_own).returning(task.c.id)
 _at_work: Final = _at.values(event=bindparam("at"), begun=bindparam("is_begun"), changed=CLOCK)
 _AT: Final = Statement("postgresql", _at_work)
 _BEGIN: Final = Statement("postgresql", _at_work.where(~task.c.given_up))
+_MAY: Final = Statement("postgresql", select(task.c.id).where(_own, ~task.c.given_up))
 _CLOSE: Final = Statement("postgresql", _at.values(process=None, event=None, begun=False, changed=CLOCK))
 
 
@@ -145,6 +146,12 @@ class PostgresJournal:
         if not self._write(_BEGIN, is_begun=True):
             raise FileNotFoundError(errno.ENOENT, _TAKEN_OVER, self._client)
         self._is_begun = True
+
+    def check(self) -> None:
+        if not self._connection.call(
+            lambda one: _MAY.rows(one, {"task_id": self._id}), patience=self._patience
+        ):
+            raise FileNotFoundError(errno.ENOENT, _TAKEN_OVER, self._client)
 
     def done(self, sequence: int, outcome: bytes | None, following: int | None = None) -> None:
         self._event, self._is_begun = following, False

@@ -66,6 +66,10 @@ class SqlTaskStore:
             raise MalformedData(f"the body has {rows[0].size} bytes, more than max_body ({max_body} bytes)")
         return read_message(rows[0], bytes(rows[0].body))
 
+    def identity(self, reference: tuple[int, int], message: Message) -> str:
+        """See :meth:`connector.core.local.store.TaskStore.identity`."""
+        return f"{message.message_id}|{reference[0]}"
+
     def prepare(self, destination: Destination, message: Message, key: str) -> tuple[str, str]:
         if destination not in self._targets:
             check_target(self._db, destination)

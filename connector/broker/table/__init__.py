@@ -1,0 +1,1 @@
+"""The sink ``table``: business objects become rows."""

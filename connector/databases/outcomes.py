@@ -1,0 +1,95 @@
+"""The table ``connector_outcome``: which subscription has committed its business data for which event.
+
+The row of an event is inserted in the transaction with the business data. Its primary key keeps a second run
+out: a further transaction waits for the first, and then finds the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from sqlalchemy import Column, Connection, Index, MetaData, Table, and_, delete, insert, update
+from sqlalchemy.engine import Dialect
+from sqlalchemy.schema import CreateIndex, CreateTable
+from sqlalchemy.types import BigInteger, DateTime, String
+
+from connector.databases.settings import EventKey, digest
+
+KEPT: Final = timedelta(days=7)
+"""Age after which a row that was not removed with its batch is removed."""
+
+_metadata: Final = MetaData()
+outcome: Final = Table(
+    "connector_outcome",
+    _metadata,
+    Column("application", String(100), primary_key=True),
+    Column("subscription", String(255), primary_key=True),
+    Column("event", String(64), primary_key=True),
+    Column("message_id", String(255), nullable=False),
+    Column("client", String(100), nullable=False),
+    Column("batch", BigInteger, nullable=False),
+    Column("written", DateTime(timezone=True), nullable=False),
+)
+_by_batch: Final = Index("connector_outcome_batch", outcome.c.client, outcome.c.batch)
+
+
+class OutcomeRow:
+    """The row of one subscription and one event.
+
+    Args:
+        application: ApplicationName.
+        subscription: name of the subscription. A long name is replaced by a digest.
+        key: of the event.
+    """
+
+    def __init__(self, application: str, subscription: str, key: EventKey) -> None:
+        if len(subscription) > 255:
+            subscription = digest(subscription)
+        self._key = {"application": application, "subscription": subscription, "event": key.event}
+        self._values = {"message_id": key.message_id[:255], "client": key.client, "batch": key.batch}
+
+    def insert(self, connection: Connection) -> None:
+        """Inserts the row. Waits for another transaction that has inserted the row.
+
+        Raises:
+            sqlalchemy.exc.IntegrityError: the row is there.
+        """
+        values = {**self._key, **self._values, "written": _now()}
+        connection.execute(insert(outcome), values)
+
+    def move(self, connection: Connection) -> None:
+        """Gives an existing row to the batch of this key, which then removes the row."""
+        where = and_(*(outcome.c[name] == value for name, value in self._key.items()))
+        values = {"client": self._values["client"], "batch": self._values["batch"], "written": _now()}
+        connection.execute(update(outcome).where(where).values(values))
+
+
+def remove(connection: Connection, application: str, client: str, batches: Sequence[int]) -> int:
+    """Removes the rows of settled batches, and returns their number."""
+    c = outcome.c
+    where = (c.client == client) & c.batch.in_(batches) & (c.application == application)
+    return connection.execute(delete(outcome).where(where)).rowcount
+
+
+def prune(connection: Connection, application: str) -> int:
+    """Removes rows older than :data:`KEPT`, and returns their number."""
+    c = outcome.c
+    where = (c.application == application) & (c.written < _now() - KEPT)
+    return connection.execute(delete(outcome).where(where)).rowcount
+
+
+def make_statements(dialect: Dialect) -> list[str]:
+    """Returns the SQL that makes the table, for an operator."""
+    made = (CreateTable(outcome), CreateIndex(_by_batch))
+    return [str(one.compile(dialect=dialect)).strip() for one in made]
+
+
+def make(connection: Connection) -> None:
+    """Makes the table if there is none."""
+    _metadata.create_all(connection)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
