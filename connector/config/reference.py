@@ -38,6 +38,7 @@ from connector.config.metaobject_model import (
 from connector.config.model import (
     AdapterFile,
     Connector,
+    Database,
     InputEntry,
     Logging,
     ReplyMatching,
@@ -48,7 +49,12 @@ from connector.config.provider_section import PROVIDERS, provider_sections
 from connector.config.section import DEFAULT_PROVIDER
 from connector.config.sinks import Sinks
 from connector.config.spark_settings import OWNED_SETTINGS
-from connector.config.subscription_model import CommonEntry, ExternalEntry, PreparedEntry
+from connector.config.subscription_model import (
+    CommonEntry,
+    ExternalEntry,
+    PreparedEntry,
+    TransactionalEntry,
+)
 from connector.config.subscription_reading import UNSUPPORTED
 from connector.config.value_types import ValueType
 from connector.messaging.provider_kind import installed_providers
@@ -62,6 +68,7 @@ _SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("logging", Logging),
     ("state", State),
     ("http", Http),
+    ("databases.NAME", Database),
 )
 
 _INTRODUCTION = """\
@@ -242,11 +249,22 @@ def _lines() -> Iterator[str]:
 def _sinks() -> Iterator[str]:
     yield "An entry has the keys of one sink, too. The key that has the name of the sink says which."
     yield ""
-    for base, title in ((ExternalEntry, "external"), (PreparedEntry, "prepared")):
+    kinds = ((ExternalEntry, "external"), (PreparedEntry, "prepared"), (TransactionalEntry, "transactional"))
+    for base, title in kinds:
         yield from _section(f"#### With any {title} sink", base, skip=set(CommonEntry.model_fields))
         for key, entry in Sinks().all():
             if issubclass(entry, base):
                 yield from _section(f"#### `{key}`", entry, skip=set(base.model_fields))
+                for name, section in _named_sections(entry):
+                    yield from _section(f"#### `{key}`: `{name}`", section)
+
+
+def _named_sections(model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
+    """Yields the sections that a key of a model holds by name."""
+    for key, field in model.model_fields.items():
+        for argument in get_args(field.annotation):
+            if isinstance(argument, type) and issubclass(argument, BaseModel):
+                yield key, argument
 
 
 def _section(

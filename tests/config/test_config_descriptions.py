@@ -86,6 +86,15 @@ subscriptions:
     destination: queue://erp-orders
     mime_type: text/xml
     format: 0710
+  - object: Customer
+    table: shop.public.customers
+    columns: {id: CustomerId, limit: "Limit", city: "Address[0].City"}
+    on_conflict: update
+    operation: insert
+    children: {Address: {table: shop.public.addresses, key: {customer_id: CustomerId}, columns: {city: City}}}
+  - {object: Order, process: "processes:store_customer", transaction: shop}
+databases:
+  shop: {url: "sqlite:///./shop.db"}
 metaobjects: [./metaobjects]
 datahandlers: ./handlers.py
 spark:
@@ -201,7 +210,7 @@ def test_a_configuration_with_every_key_of_the_memory_provider_has_no_other_mist
 
 def test_the_test_of_the_schema_uses_every_key_there_is() -> None:
     schema = json_schema()
-    sections = ("dropbox", "memory", "Connector", "InputEntry", "ReplyMatching", "Spark", "Http")
+    sections = ("dropbox", "memory", "Connector", "InputEntry", "ReplyMatching", "Spark", "Http", "TableEntry", "ChildTable", "Database")
     for section in (schema, *(schema["$defs"][name] for name in sections)):
         for key in section["properties"]:
             assert re.search(rf"\b{key}:", EVERY_KEY + IN_PROGRESS + MEMORY), key
