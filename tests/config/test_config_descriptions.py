@@ -210,7 +210,18 @@ def test_a_configuration_with_every_key_of_the_memory_provider_has_no_other_mist
 
 def test_the_test_of_the_schema_uses_every_key_there_is() -> None:
     schema = json_schema()
-    sections = ("dropbox", "memory", "Connector", "InputEntry", "ReplyMatching", "Spark", "Http", "TableEntry", "ChildTable", "Database")
+    sections = (
+        "dropbox",
+        "memory",
+        "Connector",
+        "InputEntry",
+        "ReplyMatching",
+        "Spark",
+        "Http",
+        "TableEntry",
+        "ChildTable",
+        "Database",
+    )
     for section in (schema, *(schema["$defs"][name] for name in sections)):
         for key in section["properties"]:
             assert re.search(rf"\b{key}:", EVERY_KEY + IN_PROGRESS + MEMORY), key

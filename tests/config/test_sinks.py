@@ -173,7 +173,10 @@ def test_a_subscription_without_a_sink_is_told_which_there_are(
     installed()
     deployment.replace(A, f"{P}\n", "")
     problem = the_only(deployment.check())
-    assert (problem.path, problem.found) == ("subscriptions[0]", "neither destination nor process nor store nor table")
+    assert (problem.path, problem.found) == (
+        "subscriptions[0]",
+        "neither destination nor process nor store nor table",
+    )
 
 
 def test_a_subscription_with_three_sinks_is_one_problem(deployment: Deployment, installed: Install) -> None:

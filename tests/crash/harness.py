@@ -106,6 +106,13 @@ def store(customer, event):
     _behave(customer["Name"] or "")
     _write("end", customer, event, "store")
 
+def book(customer, event):
+    _write("begin", customer, event, "book")
+    mark = "?" if type(event.transaction.cursor()._cursor).__module__ == "sqlite3" else "%s"
+    event.transaction.cursor().execute(f"INSERT INTO booking (event) VALUES ({{mark}})", (event.id,))
+    _behave(customer["Second"] or "")
+    _write("end", customer, event, "book")
+
 def second(customer, event):
     _write("begin", customer, event, "second")
     _behave(customer["Second"] or "")
@@ -177,6 +184,7 @@ class Deployment:
         store: more keys of the subscription of the process `store`.
         subscriptions: more entries.
         only: the entries, where there is to be no process.
+        shop: the URL of a database with the table `booking`, for the process `book`. Empty = none.
         java: False where Spark has no part in what is tested (see :mod:`tests.without_java`).
         database: the URL of a database with the messages; ``{root}`` stands for the root. Empty = a dropbox.
         fresh: True = a run with Spark starts as `connector` does, False = it is a fork that need not import.
@@ -193,6 +201,7 @@ class Deployment:
     store: Mapping[str, Any] = field(default_factory=dict)
     subscriptions: Sequence[Mapping[str, Any]] = ()
     only: Sequence[Mapping[str, Any]] = ()
+    shop: str = ""
     java: bool = True
     database: str = ""
     fresh: bool = False
@@ -239,6 +248,7 @@ class Deployment:
             ],
             "metaobjects": "./metaobjects",
             "spark": {"master": "local[2]", **self.spark},
+            **({"databases": {"shop": {"url": self.shop}}} if self.shop else {}),
         }
         (self.directory / "adapter.yaml").write_text(yaml.safe_dump(document, sort_keys=False))
 

@@ -1,0 +1,282 @@
+"""Processes with a transaction: the rows of a business database equal the messages, whatever is killed.
+
+The table has no key, so a second run would leave a second row.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import NullPool, create_engine, text
+
+from tests.crash.conftest import Deploy
+from tests.crash.harness import Deployment, assert_settled_once
+from tests.postgres import PostgresServer
+from tests.waiting import wait_for
+
+JAVA = False
+
+BOOK = {"object": "Customer", "name": "book", "process": "processes:book", "transaction": "shop"}
+IN_A_TASK = {"transaction.returned": 5, "transaction.committed": 9, "done": 4}
+IN_THE_DRIVER = {"claim": 20, "settle.record": 1, "settle.committing": 1, "settle.finished": 1}
+PAIRS = [("dropbox", "sqlite"), ("dropbox", "postgresql"), ("postgresql", "postgresql"), ("sqlite", "sqlite")]
+
+
+class Shop:
+    """A business database with the table `booking`."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._engine = create_engine(url, poolclass=NullPool)
+        self._execute("CREATE TABLE booking (event VARCHAR(200))")
+
+    def _execute(self, statement: str) -> list[Any]:
+        with self._engine.begin() as connection:
+            found = connection.execute(text(statement))
+            return list(found) if found.returns_rows else []
+
+    def bookings(self) -> Counter[str]:
+        return Counter(row.event for row in self._execute("SELECT event FROM booking"))
+
+    def outcomes(self) -> int:
+        return int(self._execute("SELECT count(*) FROM connector_outcome")[0][0])
+
+
+@pytest.fixture
+def shop_type() -> str:
+    return "sqlite"
+
+
+@pytest.fixture
+def shop(tmp_path: Path, request: pytest.FixtureRequest, shop_type: str) -> Shop:
+    if shop_type == "sqlite":
+        return Shop(f"sqlite:///{tmp_path}/shop.db")
+    return Shop(request.getfixturevalue("database"))
+
+
+def assert_booked_once(deployment: Deployment, shop: Shop, ids: list[str]) -> None:
+    assert shop.bookings() == dict.fromkeys(ids, 1)
+    assert deployment.ids("archive") == dict.fromkeys(ids, 1)
+    assert deployment.leftovers() == []
+
+
+@pytest.mark.parametrize(("provider_type", "shop_type"), PAIRS)
+def test_whatever_is_killed_the_rows_equal_the_messages(deploy: Deploy, shop: Shop) -> None:
+    deployment = deploy(shop=shop.url, only=[BOOK], inputs=("a", "b"))
+    ids = [i for queue in ("a", "b") for i in deployment.send(queue, [""] * 40)]
+    for place, nth in IN_A_TASK.items():
+        run = deployment.start("--drain", fault=f"{place}:{nth}=kill")  # the worker
+        assert run.wait() == 0, run.errors
+        ids += deployment.send("a", [""] * 20)
+    for place, nth in IN_A_TASK.items():
+        run = deployment.start("--drain", fault=f"{place}:{nth}=pause")
+        run.await_pause(place)
+        run.kill_everything()
+        ids += deployment.send("a", [""] * 20)
+    for place, nth in IN_THE_DRIVER.items():
+        run = deployment.start("--drain", fault=f"{place}:{nth}=kill")
+        assert run.wait() == -signal.SIGKILL, run.errors
+        run.await_gone()
+        ids += deployment.send("b", [""] * 20)
+    deployment.drain()
+    assert_booked_once(deployment, shop, ids)
+
+
+@pytest.mark.parametrize("provider_type", ["dropbox", "postgresql"])
+@pytest.mark.parametrize("policy", ["LogError", "FailOnStartup"])
+def test_an_event_of_transactions_alone_is_never_in_doubt(deploy: Deploy, shop: Shop, policy: str) -> None:
+    in_progress = {"InProgressDestination": "queue://in-progress", "InDoubtEvents": policy}
+    deployment = deploy(shop=shop.url, only=[BOOK], connector=in_progress)
+    ids = deployment.send("in", [""] * 30)
+    for place, nth in IN_A_TASK.items():
+        run = deployment.start("--drain", fault=f"{place}:{nth}=pause")
+        run.await_pause(place)
+        run.kill_everything()
+    summary = deployment.drain().summary
+    assert summary["in_doubt"] == 0
+    assert_booked_once(deployment, shop, ids)
+
+
+@pytest.mark.parametrize("shop_type", ["sqlite", "postgresql"])
+def test_the_rows_of_settled_events_are_removed(deploy: Deploy, shop: Shop) -> None:
+    deployment = deploy(shop=shop.url, only=[BOOK])
+    ids = deployment.send("in", [""] * 30)
+    run = deployment.start("--drain", fault="done:3=kill")
+    assert run.wait() == 0, run.errors
+    assert shop.outcomes() == 0
+    assert_booked_once(deployment, shop, ids)
+
+
+def test_a_copy_that_somebody_moves_back_is_booked_again(deploy: Deploy, shop: Shop) -> None:
+    """Also if the rows of its first run are still there."""
+    deployment = deploy(shop=shop.url, only=[BOOK])
+    (identity,) = deployment.send("in", [""])
+    run = deployment.start("--drain", fault="settle.finished:1=kill")
+    assert run.wait() == -signal.SIGKILL
+    assert shop.outcomes() == 1
+    deployment.drain()
+    (name,) = deployment.names("archive")
+    deployment.folder("archive").joinpath(name).rename(deployment.folder("in") / name)
+    deployment.drain()
+    assert shop.bookings() == {identity: 2}
+
+
+def test_with_another_sink_the_committed_transaction_is_not_repeated(deploy: Deploy, shop: Shop) -> None:
+    """External sinks come first, and run again with a higher count. The transaction does not."""
+    deployment = deploy(shop=shop.url, subscriptions=[BOOK])
+    ids = deployment.send("in", [""] * 30)
+    for place, nth in {"begin": 3, "deliver": 5, **IN_A_TASK}.items():
+        run = deployment.start("--drain", fault=f"{place}:{nth}=pause")
+        run.await_pause(place)
+        run.kill_everything()
+    deployment.drain()
+    assert shop.bookings() == dict.fromkeys(ids, 1)
+    assert_settled_once(deployment, ids, kills=5)
+
+
+def test_a_failure_of_either_leaves_the_other(deploy: Deploy, shop: Shop) -> None:
+    """The error copy names the subscription that has the event, which is not asked again after a repair."""
+    deployment = deploy(shop=shop.url, subscriptions=[BOOK])
+    (process_fails,) = deployment.send("in", ["flag:up"])
+    (transaction_fails,) = deployment.send("in", [""], second="flag:up")
+    (both_fail,) = deployment.send("in", ["flag:up"], second="flag:up")
+    (good,) = deployment.send("in", [""])
+    (deployment.directory / "up").touch()
+    deployment.drain()
+    assert shop.bookings() == {process_fails: 1, good: 1}, "what fails leaves no row"
+    errors = deployment.messages("error")
+    delivered = {one.message_id: one.properties.get("connector_delivered") for one in errors}
+    assert delivered == {process_fails: "book", transaction_fails: "store", both_fail: None}
+    (deployment.directory / "up").unlink()
+    for name in deployment.names("error"):
+        deployment.folder("error").joinpath(name).rename(deployment.folder("in") / name)
+    deployment.drain()
+    assert shop.bookings() == dict.fromkeys([process_fails, transaction_fails, both_fail, good], 1)
+    assert deployment.begun() == {process_fails: 2, transaction_fails: 1, both_fail: 2, good: 1}
+
+
+@pytest.mark.parametrize("shop_type", ["postgresql"])
+def test_a_worker_that_is_stopped_in_its_transaction_books_once(deploy: Deploy, shop: Shop) -> None:
+    """Its adapter is killed, and another one waits for its transaction, which commits in the end."""
+    deployment = deploy(shop=shop.url, only=[BOOK], connector={"stop_timeout": "60s"})
+    (first,) = deployment.send("in", [""], second="gate:1")
+    ids = [first, *deployment.send("in", [""] * 10)]
+    hung = deployment.start()
+    wait_for(lambda: deployment.reached("1"), 60, "an open transaction")
+    (worker,) = deployment.reached("1")
+    hung.signal_one(worker, signal.SIGSTOP)
+    hung.signal_driver(signal.SIGKILL)
+    other = deployment.start()
+    other.await_start()
+    time.sleep(0.5)
+    deployment.open("1")
+    hung.signal_one(worker, signal.SIGCONT)
+    wait_for(lambda: deployment.count("archive") == len(ids), 60, other.errors)
+    other.signal_driver(signal.SIGTERM)
+    assert other.wait() == 0, other.errors
+    hung.await_gone()
+    assert_booked_once(deployment, shop, ids)
+
+
+@pytest.mark.parametrize("shop_type", ["sqlite", "postgresql"])
+def test_two_adapters_book_each_message_once_while_one_dies(deploy: Deploy, shop: Shop) -> None:
+    deployment = deploy(shop=shop.url, only=[BOOK], connector={"PollQuantity": 5})
+    ids = deployment.send("in", [""] * 200)
+    runs = [deployment.start(), deployment.start()]
+    wait_for(lambda: len(shop.bookings()) > 40, 60, "bookings")
+    runs[0].kill_everything()
+    wait_for(lambda: deployment.count("archive") == len(ids), 60, runs[1].errors)
+    runs[1].signal_driver(signal.SIGTERM)
+    assert runs[1].wait() == 0, runs[1].errors
+    deployment.drain()  # takes over from the dead one, if nobody has
+    assert_booked_once(deployment, shop, ids)
+
+
+def test_a_database_server_that_is_killed_loses_and_doubles_nothing(
+    deploy: Deploy, own_postgres: PostgresServer
+) -> None:
+    """In the middle of the process, between its return and the commit, and after the commit."""
+    shop = Shop(own_postgres.url())
+    deployment = deploy(shop=shop.url, only=[BOOK], connector={"PollQuantity": 10, "PollFrequency": 50})
+    ids = deployment.send("in", [""] * 60)
+    (gated,) = deployment.send("in", [""], second="gate:1")
+    places = {"transaction.returned": 4, "transaction.committed": 11}
+    run = deployment.start(fault=",".join(f"{place}:{nth}=pause" for place, nth in places.items()))
+    left = set(places) | {"gate"}
+
+    def is_done() -> bool:
+        assert run.process.poll() is None, run.errors
+        stands = {mark.stem for mark in run.faults.iterdir()}
+        stands |= {"gate"} if deployment.reached("1") else set()
+        for place in stands & left:
+            left.remove(place)
+            own_postgres.kill()
+            own_postgres.start()
+        run.go_on()
+        if "gate" in stands:
+            deployment.open("1")
+        return not left and deployment.count("archive") == len(ids) + 1
+
+    wait_for(is_done, 90, "settled")
+    run.signal_driver(signal.SIGTERM)
+    assert run.wait() == 0, run.errors
+    assert_booked_once(deployment, shop, [*ids, gated])
+
+
+def test_without_its_database_an_event_waits_and_other_destinations_go_on(
+    deploy: Deploy, own_postgres: PostgresServer
+) -> None:
+    shop = Shop(own_postgres.url())
+    polling = {"PollFrequency": 300, "PollQuantity": 10}
+    entries = [{**BOOK, "verbs": ["Create"]}, {"object": "Note", "process": "processes:noted"}]
+    deployment = deploy(shop=shop.url, only=entries, inputs=("a", "b"), connector=polling)
+    with (deployment.directory / "metaobjects" / "objects.yaml").open("a") as objects:
+        objects.write("---\nbusiness_object: Note\nverbs: {Create: }\nattributes: {Id: String}\n")
+    with (deployment.directory / "processes.py").open("a") as processes:
+        processes.write("\ndef noted(note, event): pass\n")
+    run = deployment.start()
+    run.await_start()
+    own_postgres.kill()
+    ids = deployment.send("a", [""] * 20)
+    note = {"BusinessObject": "Note", "Verb": "Create", "Id": "1"}
+    deployment.drop("b", "4.1700000000000000-t-n.T", note)
+    wait_for(lambda: "cannot be used" in run.errors, 30, "the reason in the log")
+    wait_for(lambda: deployment.count("archive") == 1, 30, "the other destination goes on")
+    time.sleep(2.0)
+    polls = run.errors.count("a poll ended early")
+    assert 1 <= polls <= 20, "the service does not spin"
+    assert deployment.count("error") == 0
+    assert own_postgres.password not in run.errors
+    own_postgres.start()
+    wait_for(lambda: deployment.count("archive") == len(ids) + 1, 60, run.errors)
+    run.signal_driver(signal.SIGTERM)
+    assert run.wait() == 0, run.errors
+    assert shop.bookings() == dict.fromkeys(ids, 1)
+
+
+@pytest.mark.parametrize("shop_type", ["postgresql"])
+def test_a_deadlock_of_two_processes_is_repeated(deploy: Deploy, shop: Shop) -> None:
+    with shop._engine.begin() as connection:
+        connection.execute(text("CREATE TABLE account (id INTEGER PRIMARY KEY, amount INTEGER)"))
+        connection.execute(text("INSERT INTO account VALUES (1, 0), (2, 0)"))
+    deployment = deploy(
+        shop=shop.url, only=[{**BOOK, "process": "transfers:move"}], connector={"order": "none"}
+    )
+    (deployment.directory / "transfers.py").write_text(
+        "import time\n"
+        "def move(customer, event):\n"
+        "    accounts = (1, 2) if int(customer['CustomerId']) % 2 else (2, 1)\n"
+        "    for account in accounts:\n"
+        "        event.transaction.execute(\n"
+        "            'UPDATE account SET amount = amount + 1 WHERE id = %s', (account,))\n"
+        "        time.sleep(0.05)\n"
+    )
+    ids = deployment.send("in", [""] * 20)
+    deployment.drain()
+    assert deployment.ids("archive") == dict.fromkeys(ids, 1)
+    assert shop._execute("SELECT amount FROM account ORDER BY id") == [(20,), (20,)]
