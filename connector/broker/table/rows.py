@@ -16,6 +16,7 @@ from sqlalchemy import (
     exists,
     insert,
     inspect,
+    literal,
     select,
     update,
 )
@@ -205,11 +206,12 @@ class TableRows:
         statement = _INSERTS[connection.dialect.name](self._table).values(row)
         keys = self.key_columns
         changed = {name: statement.excluded[name] for name in row if name not in keys}
-        if on_conflict == "ignore" or not changed:
-            statement = statement.on_conflict_do_nothing()
-        else:
-            statement = statement.on_conflict_do_update(index_elements=keys, set_=changed)
-        return bool(connection.execute(statement).rowcount) or on_conflict == "update"
+        if on_conflict == "update" and changed:
+            connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changed))
+            return True
+        # a count of rows is not reliable here: drivers do not have one for each form of INSERT
+        made = statement.on_conflict_do_nothing().returning(literal(1))
+        return connection.execute(made).first() is not None or on_conflict == "update"
 
     def _update(self, connection: Connection, bo: BusinessObject, where: ColumnElement[bool]) -> None:
         keys = self.key_columns

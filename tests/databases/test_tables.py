@@ -1,0 +1,249 @@
+"""Business objects as rows: columns, keys, children, and what does not fit."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import types
+
+from connector.broker.database_check import check_databases
+from connector.broker.subscriptions import Subscription
+from connector.broker.table.mapping import TableMapping, WrongExpression, source_of
+from connector.broker.table.rows import OnConflict, Operation, WrongTable
+from connector.broker.table.sink import TableSpec
+from connector.broker.table.values import converter
+from connector.businessobjects.definition import Attribute, Definition, Definitions, Verb
+from connector.businessobjects.instance import BusinessObject
+from connector.databases.handle import Transaction
+from connector.errors import ObjectRefused
+from tests.databases.shop import Shop
+
+
+def _attributes(**types_: str) -> dict[str, Attribute]:
+    return {name: Attribute(name, kind) for name, kind in types_.items()}
+
+
+LINE = Definition("Line", attributes=_attributes(Sku="String", Quantity="Integer"))
+ORDER = Definition(
+    "Order",
+    attributes={
+        "OrderId": Attribute("OrderId", "Integer", is_key=True),
+        **_attributes(Customer="String", Total="Double", Paid="Boolean", Day="Date", Note="LongText"),
+        "Line": Attribute("Line", "Line", cardinality="n"),
+    },
+    verbs={verb: Verb(verb) for verb in ("Create", "Update", "Delete")},
+)
+DEFINITIONS = Definitions({"Order": ORDER, "Line": LINE})
+TABLES = (
+    "CREATE TABLE orders (orderid INTEGER PRIMARY KEY, customer VARCHAR(40), total NUMERIC(10, 2), "
+    "paid BOOLEAN, day DATE, note TEXT DEFAULT 'none')",
+    "CREATE TABLE line (order_id INTEGER NOT NULL, sku VARCHAR(20), quantity INTEGER DEFAULT 1)",
+)
+LINES = (("Line", TableMapping("line", key=(("order_id", "OrderId"),))),)
+
+
+@pytest.fixture(autouse=True)
+def tables(request: pytest.FixtureRequest) -> None:
+    if "shop" in request.fixturenames:
+        request.getfixturevalue("shop").execute(*TABLES)
+
+
+def order(number: int, **values: Any) -> BusinessObject:
+    return BusinessObject(DEFINITIONS, "Order", "Create", {"OrderId": number, **values})
+
+
+def write(
+    shop: Shop,
+    *objects: BusinessObject,
+    operation: Operation = "insert",
+    on_conflict: OnConflict = "error",
+    mapping: TableMapping = TableMapping("orders", children=LINES),
+) -> None:
+    spec = TableSpec("shop", "Order", mapping, on_conflict)
+
+    def work(transaction: Transaction) -> None:
+        rows = spec.rows(transaction.sqlalchemy, DEFINITIONS)
+        for bo in objects:
+            rows.write(transaction.sqlalchemy, bo, operation, on_conflict)
+
+    write.number += 1  # type: ignore[attr-defined]
+    shop.database.run(shop.row(str(write.number)), lambda: None, work)  # type: ignore[attr-defined]
+
+
+write.number = 0  # type: ignore[attr-defined]
+
+
+def orders(shop: Shop, columns: str = "orderid, customer") -> list[tuple[Any, ...]]:
+    return shop.execute(f"SELECT {columns} FROM orders ORDER BY orderid")
+
+
+def lines(shop: Shop) -> list[tuple[Any, ...]]:
+    return shop.execute("SELECT order_id, sku, quantity FROM line ORDER BY order_id, sku")
+
+
+def test_attributes_go_into_the_columns_of_their_names(shop: Shop) -> None:
+    write(shop, order(1, Customer="Ada", Total=12.5, Paid=True, Day="2026-11-23", Note=""))
+    ((number, customer, total, paid, day, note),) = orders(shop, "*")
+    assert (number, customer, Decimal(str(total)), bool(paid), note) == (1, "Ada", Decimal("12.5"), True, "")
+    assert str(day) == "2026-11-23"
+
+
+def test_what_is_not_set_takes_the_default_of_the_table_and_a_blank_number_is_null(shop: Shop) -> None:
+    write(shop, order(1, Total=""))
+    assert orders(shop, "customer, total, note") == [(None, None, "none")]
+
+
+def test_an_update_changes_what_is_set_and_replaces_the_children_as_a_whole(shop: Shop) -> None:
+    write(
+        shop, order(1, Customer="Ada", Total=1.0, Line=[{"Sku": "a"}, {"Sku": "b", "Quantity": 2}]), order(2)
+    )
+    assert lines(shop) == [(1, "a", 1), (1, "b", 2)]
+    write(shop, order(1, Customer="Bea", Line=[{"Sku": "c"}]), operation="update")
+    assert orders(shop, "orderid, customer, CAST(total AS INTEGER)") == [(1, "Bea", 1), (2, None, None)]
+    assert lines(shop) == [(1, "c", 1)]
+    write(shop, order(1), operation="update")
+    assert lines(shop) == [(1, "c", 1)], "children that are not set stay"
+    write(shop, order(1, Line=[]), operation="update")
+    assert lines(shop) == []
+
+
+def test_an_update_that_finds_no_row_fails(shop: Shop) -> None:
+    for values in ({"Customer": "x"}, {}):
+        with pytest.raises(ObjectRefused, match="has no row with orderid = 7"):
+            write(shop, order(7, **values), operation="update")
+
+
+def test_a_delete_removes_the_row_with_its_children(shop: Shop) -> None:
+    write(shop, order(1, Line=[{"Sku": "a"}]), order(2, Line=[{"Sku": "b"}]))
+    write(shop, order(1), order(9), operation="delete")
+    assert (orders(shop), lines(shop)) == ([(2, None)], [(2, "b", 1)])
+
+
+def test_a_row_that_is_there_is_an_error_or_stays_or_is_updated(shop: Shop) -> None:
+    write(shop, order(1, Customer="Ada", Note="kept", Line=[{"Sku": "a"}]))
+    again = order(1, Customer="Bea", Line=[{"Sku": "b"}])
+    with pytest.raises(Exception, match=r"(?i)unique"):
+        write(shop, again)
+    write(shop, again, on_conflict="ignore")
+    assert (orders(shop), lines(shop)) == ([(1, "Ada")], [(1, "a", 1)])
+    write(shop, again, on_conflict="update")
+    assert (orders(shop, "customer, note"), lines(shop)) == ([("Bea", "kept")], [(1, "b", 1)])
+
+
+def test_columns_take_attributes_and_expressions(shop: Shop) -> None:
+    columns = (
+        ("orderid", "OrderId"),
+        ("customer", "Line[0].Sku"),
+        ("total", "length(Line)"),
+        ("note", "'web'"),
+    )
+    write(shop, order(1, Line=[{"Sku": "a"}, {"Sku": "b"}]), mapping=TableMapping("orders", columns))
+    assert orders(shop, "customer, CAST(total AS INTEGER), note") == [("a", 2, "web")]
+    with pytest.raises(ObjectRefused, match=r"length\(Line\).*cannot be used"):
+        write(shop, order(2), mapping=TableMapping("orders", columns))
+
+
+@pytest.mark.parametrize(
+    ("columns", "found"),
+    [
+        ((("orderid", "OrderId"), ("total", "Line[0].Sku")), "found the text 'a', expected a number"),
+        ((("orderid", "Line[0].Sku"),), "found the text 'a', expected a whole number"),
+        ((("orderid", "OrderId"), ("day", "Line[0].Sku")), "found the text 'a', expected a date"),
+        ((("orderid", "OrderId"), ("customer", "length(Line)")), "found the number 1, expected a text"),
+    ],
+)
+def test_the_value_of_an_expression_that_does_not_fit_names_the_column(
+    shop: Shop, columns: tuple[tuple[str, str], ...], found: str
+) -> None:
+    with pytest.raises(ObjectRefused) as caught:
+        write(shop, order(1, Line=[{"Sku": "a"}]), mapping=TableMapping("orders", columns))
+    assert found in str(caught.value)
+    assert "for the column" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("mapping", "found"),
+    [
+        (TableMapping("order"), "there is no table order, did you mean 'orders'?"),
+        (TableMapping("line", (("sku", "Customer"),)), "the column order_id of line needs a value"),
+        (TableMapping("orders", (("name", "Customer"),)), "has no column 'name' for Order.Customer"),
+        (TableMapping("orders", (("total", "Customer"),)), "Order.Customer is String, but the column total"),
+        (
+            TableMapping("orders", (("customer", "OrderId"),)),
+            "Order.OrderId is Integer, but the column cust",
+        ),
+        (TableMapping("orders", (("customer", "Paid"),)), "Order.Paid is Boolean, but the column customer"),
+        (
+            TableMapping("orders", children=(("Line", TableMapping("line", key=(("order", "OrderId"),))),)),
+            "the table line has no column 'order' for Order.OrderId",
+        ),
+    ],
+)
+def test_a_table_that_does_not_fit_is_named_with_all_mistakes(
+    shop: Shop, mapping: TableMapping, found: str
+) -> None:
+    with pytest.raises(WrongTable) as caught:
+        write(shop, order(1), mapping=mapping)
+    assert found in str(caught.value)
+    subscription = Subscription("s", "Order", None, TableSpec("shop", "Order", mapping))
+    database, table = check_databases([shop.settings], [subscription], DEFINITIONS, makes=False)
+    assert database.problem == ""
+    assert table.problem == str(caught.value)
+
+
+def test_an_update_on_conflict_needs_a_key_that_the_table_knows(shop: Shop) -> None:
+    shop.execute("CREATE TABLE plain (orderid INTEGER, customer VARCHAR(40))")
+    mapping = TableMapping("plain", (("orderid", "OrderId"), ("customer", "Customer")))
+    for on_conflict, table, wrong in (
+        ("update", mapping, True),
+        ("ignore", mapping, False),
+        ("update", TableMapping("orders"), False),
+    ):
+        subscription = Subscription("s", "Order", None, TableSpec("shop", "Order", table, on_conflict))  # type: ignore[arg-type]
+        _, found = check_databases([shop.settings], [subscription], DEFINITIONS, makes=False)
+        assert bool(found.problem) is wrong
+        assert not wrong or "needs a primary key or a unique index of plain" in found.problem
+
+
+def test_a_check_leaves_nothing_behind(shop: Shop) -> None:
+    assert [one.problem for one in check_databases([shop.settings], [], DEFINITIONS, makes=False)] == [""]
+    with pytest.raises(Exception, match="connector_outcome"):
+        shop.outcomes()
+    assert [one.problem for one in check_databases([shop.settings], [], DEFINITIONS, makes=True)] == [""]
+    assert shop.outcomes() == []
+
+
+@pytest.mark.parametrize("text", ["Custmer", "Line", "a[", "Line[?"])
+def test_a_source_is_an_attribute_or_an_expression(text: str) -> None:
+    with pytest.raises(WrongExpression):
+        source_of(text, ORDER)
+
+
+@given(st.dates())
+def test_dates_go_into_columns_as_they_are(day: datetime.date) -> None:
+    assert converter(types.Date())(day.isoformat()) == day
+
+
+@given(
+    st.one_of(st.integers(), st.booleans(), st.text(), st.floats(allow_nan=False), st.lists(st.integers()))
+)
+def test_a_converter_refuses_with_a_value_error_only(value: Any) -> None:
+    kinds = (
+        types.Integer(),
+        types.Numeric(),
+        types.Boolean(),
+        types.String(),
+        types.Date(),
+        types.DateTime(),
+        types.Uuid(),
+    )
+    for kind in kinds:
+        try:
+            converter(kind)(value)
+        except ValueError as error:
+            assert "expected" in str(error)

@@ -1,0 +1,264 @@
+"""A transaction with the outcome of an event: it happens once, and only the connector ends it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
+
+from connector.databases.database import Database, DatabaseUnreachable, TransactionConflict
+from connector.databases.handle import Transaction, TransactionRefused
+from connector.databases.outcomes import KEPT, prune, remove
+from connector.databases.settings import DatabaseSettings
+from connector.errors import ConnectorError, DatabaseProblem
+from tests.databases.shop import Shop
+from tests.postgres import PostgresServer
+
+Use = Callable[[Transaction], object]
+
+
+def nothing() -> None:
+    """A worker that may go on."""
+
+
+ORDERS = "CREATE TABLE orders (id INTEGER PRIMARY KEY, name VARCHAR(40))"
+
+
+@pytest.fixture(autouse=True)
+def orders(request: pytest.FixtureRequest) -> None:
+    if "shop" in request.fixturenames:
+        request.getfixturevalue("shop").execute(ORDERS)
+
+
+def insert(shop: Shop, number: int) -> Use:
+    statement = f"INSERT INTO orders VALUES ({shop.mark}, {shop.mark})"
+    return lambda transaction: transaction.execute(statement, (number, "x"))
+
+
+def numbers(shop: Shop) -> list[int]:
+    return [row[0] for row in shop.execute("SELECT id FROM orders ORDER BY id")]
+
+
+def test_the_second_run_of_an_event_does_nothing(shop: Shop) -> None:
+    assert shop.database.run(shop.row("a"), nothing, lambda transaction: "returned") == "returned"
+    assert shop.database.run(shop.row("a", client="other", batch=7), nothing, insert(shop, 1)) is None
+    shop.database.run(shop.row("b"), nothing, insert(shop, 2))
+    assert numbers(shop) == [2]
+    assert shop.outcomes() == [("a", "other", 7), ("b", "client", 1)], "the last batch removes the row"
+
+
+def test_an_exception_leaves_no_row(shop: Shop) -> None:
+    def fail(transaction: Transaction) -> None:
+        insert(shop, 1)(transaction)
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        shop.database.run(shop.row("a"), nothing, fail)
+    assert (numbers(shop), shop.outcomes()) == ([], [])
+    shop.database.run(shop.row("a"), nothing, insert(shop, 1))
+    assert numbers(shop) == [1]
+
+
+def test_a_worker_that_may_not_go_on_leaves_nothing(shop: Shop) -> None:
+    def taken_over() -> None:
+        raise FileNotFoundError("taken over")
+
+    with pytest.raises(FileNotFoundError):
+        shop.database.run(shop.row("a"), taken_over, insert(shop, 1))
+    assert (numbers(shop), shop.outcomes()) == ([], [])
+
+
+REFUSED: dict[str, Use] = {
+    "commit": lambda one: one.commit(),
+    "rollback": lambda one: one.rollback(),
+    "close": lambda one: one.close(),
+    "with": lambda one: one.__enter__(),
+    "autocommit": lambda one: setattr(one, "autocommit", True),
+    "isolation level": lambda one: setattr(one, "isolation_level", None),
+    "statement": lambda one: one.execute("  commit"),
+    "statement with a comment": lambda one: one.cursor().execute("-- now\n/* really */ ROLLBACK"),
+    "begin": lambda one: one.cursor().execute("BEGIN"),
+    "of a cursor": lambda one: one.cursor().connection.commit(),
+    "of SQLAlchemy": lambda one: one.sqlalchemy.commit(),
+    "back with SQLAlchemy": lambda one: one.sqlalchemy.rollback(),
+    "close of SQLAlchemy": lambda one: one.sqlalchemy.close(),
+    "statement of SQLAlchemy": lambda one: one.sqlalchemy.execute(text("COMMIT")),
+    "block of SQLAlchemy": lambda one: one.sqlalchemy.begin().commit(),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_only_the_connector_ends_the_transaction(shop: Shop, name: str) -> None:
+    def use(transaction: Transaction) -> None:
+        insert(shop, 1)(transaction)
+        with pytest.raises(TransactionRefused, match="return to commit, or raise to roll back"):
+            REFUSED[name](transaction)
+        assert numbers(shop) == []
+
+    shop.database.run(shop.row("a"), nothing, use)
+    assert numbers(shop) == [1], "the process has gone on and returned"
+
+
+def test_savepoints_are_allowed(shop: Shop) -> None:
+    def use(transaction: Transaction) -> None:
+        transaction.execute("SAVEPOINT one")
+        insert(shop, 1)(transaction)
+        transaction.execute("ROLLBACK TO SAVEPOINT one")
+        with transaction.sqlalchemy.begin_nested():
+            transaction.sqlalchemy.execute(text("INSERT INTO orders VALUES (2, 'y')"))
+
+    shop.database.run(shop.row("a"), nothing, use)
+    assert numbers(shop) == [2]
+
+
+def test_a_cursor_works_as_the_drivers(shop: Shop) -> None:
+    def use(transaction: Transaction) -> list[Any]:
+        with transaction.cursor() as cursor:
+            cursor.executemany(f"INSERT INTO orders VALUES ({shop.mark}, {shop.mark})", [(1, "a"), (2, "b")])
+            cursor.execute("SELECT name FROM orders ORDER BY id")
+            assert cursor.description[0][0] == "name"
+            return [row[0] for row in cursor]
+
+    assert shop.database.run(shop.row("a"), nothing, use) == ["a", "b"]
+
+
+def test_a_failed_statement_that_a_process_hides_is_no_success(shop: Shop) -> None:
+    """PostgreSQL would answer the commit with a rollback, as if nothing were wrong."""
+    insert_one = insert(shop, 1)
+
+    def use(transaction: Transaction) -> None:
+        insert_one(transaction)
+        with pytest.raises(Exception, match=r"(?i)unique"):
+            insert_one(transaction)
+
+    if "sqlite" in shop.settings.url:  # where a failed statement does not end the transaction
+        shop.database.run(shop.row("a"), nothing, use)
+        assert numbers(shop) == [1]
+        return
+    with pytest.raises(ConnectorError, match="has returned all the same"):
+        shop.database.run(shop.row("a"), nothing, use)
+    assert (numbers(shop), shop.outcomes()) == ([], [])
+
+
+def test_the_commit_itself_may_refuse(database: str) -> None:
+    shop = Shop(database)
+    shop.execute(
+        "CREATE TABLE parent (id INTEGER PRIMARY KEY)",
+        "CREATE TABLE line (id INTEGER REFERENCES parent (id) DEFERRABLE INITIALLY DEFERRED)",
+    )
+    with pytest.raises(IntegrityError):
+        shop.database.run(shop.row("a"), nothing, lambda one: one.execute("INSERT INTO line VALUES (9)"))
+    assert shop.outcomes() == []
+    shop.database.close()
+
+
+def test_a_second_run_waits_for_the_open_transaction_of_the_first(shop: Shop) -> None:
+    began, ends = threading.Event(), threading.Event()
+    order: list[str] = []
+
+    def first(transaction: Transaction) -> None:
+        began.set()
+        assert ends.wait(10)
+        insert(shop, 1)(transaction)
+        order.append("first")
+
+    other = Database(shop.settings)
+    thread = threading.Thread(target=lambda: other.run(shop.row("a"), nothing, first))
+    shop.database.prepare()
+    thread.start()
+    assert began.wait(10)
+    threading.Timer(0.3, ends.set).start()
+    assert shop.database.run(shop.row("a"), nothing, insert(shop, 2)) is None
+    thread.join()
+    other.close()
+    assert (order, numbers(shop)) == (["first"], [1])
+
+
+def test_a_conflict_is_told_from_a_failure(database: str) -> None:
+    shop = Shop(f"{database}?options=-c%20default_transaction_isolation%3Dserializable")
+    shop.execute("CREATE TABLE account (id INTEGER PRIMARY KEY, amount INTEGER)")
+    shop.execute("INSERT INTO account VALUES (1, 0)")
+
+    def change(transaction: Transaction) -> None:
+        transaction.execute("SELECT amount FROM account")
+        shop.execute("UPDATE account SET amount = amount + 1")
+        transaction.execute("UPDATE account SET amount = amount + 1")
+
+    with pytest.raises(TransactionConflict):
+        shop.database.run(shop.row("a"), nothing, change)
+    shop.database.close()
+
+
+def test_a_connection_that_was_lost_while_idle_is_replaced(own_postgres: PostgresServer) -> None:
+    shop = Shop(own_postgres.url())
+    shop.execute(ORDERS)
+    shop.database.run(shop.row("a"), nothing, insert(shop, 1))
+    own_postgres.kill()
+    own_postgres.start()
+    shop.database.run(shop.row("b"), nothing, insert(shop, 2))
+    assert numbers(shop) == [1, 2]
+
+    def lose(transaction: Transaction) -> None:
+        own_postgres.kill()
+        insert(shop, 3)(transaction)
+
+    with pytest.raises(DatabaseUnreachable, match="the database shop") as caught:
+        shop.database.run(shop.row("c"), nothing, lose)
+    assert own_postgres.password not in str(caught.value)
+    with pytest.raises(DatabaseUnreachable):
+        shop.database.run(shop.row("c"), nothing, insert(shop, 3))
+    own_postgres.start()
+    shop.database.run(shop.row("c"), nothing, insert(shop, 3))
+    assert numbers(shop) == [1, 2, 3]
+    shop.database.close()
+
+
+def test_a_table_of_outcomes_that_may_not_be_made_is_shown_as_sql(
+    postgres: PostgresServer, database: str
+) -> None:
+    name = database.rpartition("/")[2]
+    with postgres.connect(name) as connection:
+        connection.execute("DROP ROLE IF EXISTS reader")
+        connection.execute("CREATE ROLE reader LOGIN PASSWORD 'reading'")
+    url = f"postgresql+psycopg://reader:reading@127.0.0.1:{postgres.port}/{name}"
+    refused = Database(DatabaseSettings("shop", url))
+    with pytest.raises(DatabaseProblem) as caught:
+        refused.prepare()
+    shown = str(caught.value)
+    assert "reading" not in shown
+    statements = shown.partition("let an administrator run:\n")[2]
+    with postgres.connect(name) as connection:
+        connection.execute(statements)
+        connection.execute("GRANT ALL ON connector_outcome TO reader")
+    refused.prepare()
+    refused.close()
+
+
+def test_rows_are_removed_by_batch_and_by_age(shop: Shop) -> None:
+    for number in range(4):
+        shop.database.run(shop.row(str(number), batch=number), nothing, insert(shop, number))
+    with shop.database.connect() as connection, connection.begin():
+        assert remove(connection, "demo", "client", [0, 1]) == 2
+        assert remove(connection, "another", "client", [2]) == 0
+        assert prune(connection, "demo") == 0
+        older = time.time() - KEPT.total_seconds() - 60
+        stamp = time.strftime("%Y-%m-%d %H:%M:%S+00", time.gmtime(older))
+        if "sqlite" in shop.settings.url:
+            stamp = f"{stamp[:-3]}.000000"
+        connection.execute(text(f"UPDATE connector_outcome SET written = '{stamp}' WHERE batch = 2"))
+        assert prune(connection, "demo") == 1
+    assert shop.outcomes() == [("3", "client", 3)]
+
+
+def test_passwords_are_in_no_text() -> None:
+    settings = DatabaseSettings("shop", "postgresql+psycopg://user:secret@127.0.0.1:1/shop?sslkey=secret")
+    database = Database(settings)
+    with pytest.raises(DatabaseUnreachable) as caught:
+        database.connect()
+    for shown in (repr(settings), settings.title, str(caught.value), repr(caught.value)):
+        assert "secret" not in shown
